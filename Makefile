@@ -1,0 +1,62 @@
+# Everything a developer does, one verb each. `make` alone lists the verbs.
+# Needs Python 3.11 or newer and nothing else; another interpreter: make PYTHON=python3.13 …
+
+PYTHON ?= python3
+WORKERS ?= auto
+BIN := .venv/bin
+STAMP := .venv/.installed
+PACKAGES := db registry runner server
+
+# The wheel brings its own Node and its own pyright: neither a system Node nor the version check on the network is wanted.
+export PYRIGHT_PYTHON_GLOBAL_NODE := false
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test format requirements bench lock clean-room clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Create .venv with the locked dependencies and Outrider itself
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  printf 'error: `%s` is missing or older than Python 3.11\n' '$(PYTHON)' >&2; \
+	  printf 'hint: name another interpreter, for example `make PYTHON=python3.12 setup`\n' >&2; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	@echo 'installing the locked dependencies into .venv'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
+	@touch $@
+
+demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
+	@$(BIN)/outrider demo
+
+test: $(STAMP) ## Lint, types, import contracts and every test, with branch coverage
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term:skip-covered
+
+format: $(STAMP) ## Format the code and repair what ruff can repair
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
+	@$(BIN)/python -m tests.requirements.update
+
+bench: $(STAMP) ## Measure throughput, fan-out and recovery
+	@$(BIN)/python -m bench
+
+lock: ## Resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)
+	@PYTHON='$(PYTHON)' UPGRADE='$(UPGRADE)' tools/lock.sh
+
+clean-room: ## Run demo and test from a fresh clone in a bare Debian (needs root)
+	@tools/clean-room.sh
+
+clean: ## Remove caches and build output; .venv stays
+	@rm -rf dist build .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,44 @@
+"""The scenarios: how much work, how slow a model, where the tool is, and how the run is looked at.
+
+Owns: their sizes and titles. Must not know: how a run is started. Invariant: a scenario says everything that makes two runs
+comparable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.contest import Tool
+
+Kind = Literal["work", "start", "memory", "cancel"]
+"""Work done to its end, the start of a process, memory with everything in flight, or a cancellation of all that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. `n` is the number of sub-agents, `turns` the tool calls of each."""
+
+    key: str
+    title: str
+    n: int
+    turns: int = 4
+    latency_ms: float = 0.0
+    tool: Tool = "inproc"
+    kind: Kind = "work"
+
+
+SCENARIOS = {
+    scenario.key: scenario
+    for scenario in (
+        Scenario("a", "50 sub-agents × 4 turns, a model that answers at once", 50),
+        Scenario("b", "500 sub-agents × 4 turns, a model that answers at once", 500),
+        Scenario("c", "200 sub-agents × 4 turns, a model that takes 200 ms", 200, latency_ms=200),
+        Scenario("d", "cold start: 1 sub-agent × 1 turn", 1, turns=1, kind="start"),
+        Scenario("mcp", "as a, with `lookup` behind an MCP server over stdio", 50, tool="mcp"),
+        Scenario("memory", "memory with 1000 sub-agents waiting for the model", 1000, turns=1, kind="memory"),
+        Scenario("cancel", "cancellation with 200 sub-agents waiting for the model", 200, kind="cancel"),
+    )
+}
+QUICK = ("a", "b")
+"""What `make bench` runs."""

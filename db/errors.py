@@ -1,0 +1,54 @@
+"""What can go wrong with the store.
+
+StoreError                 anything below; has a `hint`
+├── DatabaseUnavailable    the file cannot be opened or written: missing folder, read-only disk, not a database
+├── SchemaTooNew           written by a newer Outrider
+├── UnknownExecution       no execution has this id, or several share the prefix
+├── QueryRefused           a query that is not a plain, bounded read
+└── WriterClosed           a write after the service has stopped
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """A problem with the store, told for people: what happened, then what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class DatabaseUnavailable(StoreError):
+    """The database cannot be opened or written."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was written by a newer version."""
+
+    def __init__(self, location: str, found: int, known: int) -> None:
+        super().__init__(
+            f"the database `{location}` has schema version {found}, this Outrider knows {known}",
+            "upgrade Outrider, or name another database with `--db`",
+        )
+
+
+class UnknownExecution(StoreError):
+    """No such execution, or a prefix that several share."""
+
+    def __init__(self, prefix: str, matches: int = 0) -> None:
+        if matches:
+            super().__init__(f"{matches} executions begin with `{prefix}`", "give more characters of the id")
+        else:
+            super().__init__(f"no execution `{prefix}`", "`outrider ps --all` lists the executions of this database")
+
+
+class QueryRefused(StoreError):
+    """A query that the read-only door does not let through."""
+
+
+class WriterClosed(StoreError):
+    """A write came after the store was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("the store is closed", "the service is shutting down; start it again")

@@ -1,0 +1,201 @@
+"""Read models: executions, trees, transcripts, inboxes and events, through aiosqlite, never blocking a writer.
+
+Returns plain rows (mappings); what they mean to a person or a model is decided above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Executable, Select, and_, column, func, or_, select, table
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from db.engine import open_reader
+from db.errors import UnknownExecution
+from db.ids import PATTERN
+from db.status import OPEN
+from db.tables import deliveries, executions, messages, model_calls, tool_calls
+from db.tables import events as events_table
+
+Record = Mapping[str, Any]
+
+_tree_view = table(
+    "execution_tree",
+    *(
+        column(name)
+        for name in [
+            "root_execution_id",
+            "id",
+            "parent_execution_id",
+            "depth",
+            "path",
+            "agent",
+            "status",
+            "own_seconds",
+            "own_tokens",
+            "own_cost_usd",
+            "subtree_seconds",
+            "subtree_tokens",
+            "subtree_cost_usd",
+            "subtree_executions",
+        ]
+    ),
+)
+
+_OPEN = sorted(status.value for status in OPEN)
+
+
+class Reads:
+    """Queries over one database."""
+
+    def __init__(self, path: Path) -> None:
+        self._engine: AsyncEngine = open_reader(path)
+
+    async def close(self) -> None:
+        """Return the connections."""
+        await self._engine.dispose()
+
+    async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
+        async with self._engine.connect() as connection:
+            result = await connection.execute(query, parameters or {})
+            return [dict(row) for row in result.mappings()]
+
+    async def _page(self, query: Select[Any]) -> list[Record]:
+        return await self._all(query)
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    async def execution(self, identifier: str) -> Record | None:
+        """One execution, or None."""
+        found = await self._all(select(executions).where(executions.c.id == identifier))
+        return found[0] if found else None
+
+    async def resolve(self, prefix: str) -> str:
+        """The one execution id that begins with `prefix`; raises UnknownExecution."""
+        if PATTERN.fullmatch(prefix):
+            query = select(executions.c.id).where(executions.c.id == prefix)
+        else:
+            query = select(executions.c.id).where(executions.c.id.startswith(prefix, autoescape=True)).limit(100)
+        found = await self._all(query)
+        if len(found) != 1 or not prefix:
+            raise UnknownExecution(prefix, matches=len(found))
+        return str(found[0]["id"])
+
+    async def children(self, parent: str) -> list[Record]:
+        """The children of an execution, in order."""
+        query = select(executions).where(executions.c.parent_execution_id == parent)
+        return await self._all(query.order_by(executions.c.created_at, executions.c.position))
+
+    async def tree(self, top: str) -> list[Record]:
+        """An execution and everything below it, parents before children, siblings in order, with subtree sums."""
+        below = select(executions.c.id).where(executions.c.id == top).cte("below", recursive=True)
+        child = executions.alias("child")
+        below = below.union_all(select(child.c.id).where(child.c.parent_execution_id == below.c.id))
+        sums = [_tree_view.c[name] for name in ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens")]
+        sums += [_tree_view.c[name] for name in ("subtree_cost_usd", "subtree_executions")]
+        query = (
+            select(executions, _tree_view.c.depth.label("level"), *sums)
+            .join(_tree_view, _tree_view.c.id == executions.c.id)
+            .where(executions.c.id.in_(select(below.c.id)))
+        )
+        rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
+        return _depth_first(rows, top)
+
+    async def roots(self, limit: int, only_open: bool = False) -> list[Record]:
+        """Top-level executions, newest first, with the sums of their trees."""
+        query = (
+            select(executions, _tree_view.c.subtree_tokens, _tree_view.c.subtree_cost_usd, _tree_view.c.subtree_executions)
+            .join(_tree_view, _tree_view.c.id == executions.c.id)
+            .where(executions.c.parent_execution_id.is_(None))
+        )
+        if only_open:
+            query = query.where(executions.c.status.in_(_OPEN))
+        return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
+
+    async def open_owners(self, top: str | None = None) -> set[str]:
+        """The processes that own open executions (of one tree, or of all)."""
+        query = select(executions.c.owner).distinct().where(executions.c.finished_at.is_(None))
+        if top is not None:
+            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+            query = query.where(executions.c.root_execution_id == root)
+        return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
+
+    # -- what happened inside ------------------------------------------------------------------------------------------
+
+    async def messages(self, execution: str) -> list[Record]:
+        """The messages of a transcript, in order; tool results are with their calls."""
+        query = select(messages).where(messages.c.execution_id == execution)
+        return await self._all(query.order_by(messages.c.position))
+
+    async def tool_calls(self, execution: str) -> list[Record]:
+        """The tool calls of an execution, in order."""
+        query = select(tool_calls).where(tool_calls.c.execution_id == execution)
+        return await self._all(query.order_by(tool_calls.c.started_at, tool_calls.c.position))
+
+    async def tool_call(self, execution: str, call: str) -> Record | None:
+        """One tool call, by its row id or by the id the model gave it."""
+        named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
+        found = await self._all(select(tool_calls).where(tool_calls.c.execution_id == execution, named))
+        return found[0] if found else None
+
+    async def model_calls(self, execution: str) -> list[Record]:
+        """The model calls of an execution, in order."""
+        query = select(model_calls).where(model_calls.c.execution_id == execution)
+        return await self._all(query.order_by(model_calls.c.turn))
+
+    async def events(self, root: str, after: int = 0, limit: int = 10_000) -> list[Record]:
+        """The events of a tree after a sequence number."""
+        query = select(events_table).where(events_table.c.root_execution_id == root, events_table.c.seq > after)
+        return await self._all(query.order_by(events_table.c.seq).limit(limit))
+
+    # -- what other processes left for this one ------------------------------------------------------------------------
+
+    async def cancel_wishes(self, owner: str) -> list[Record]:
+        """Open executions of `owner` that somebody asked to stop."""
+        query = select(executions.c.id, executions.c.cancelled_by, executions.c.cancel_reason).where(
+            and_(
+                executions.c.owner == owner,
+                executions.c.finished_at.is_(None),
+                executions.c.cancel_requested_at.is_not(None),
+            )
+        )
+        return await self._all(query)
+
+    async def waiting_deliveries(self, owner: str) -> list[Record]:
+        """Messages and requests waiting in inboxes of `owner`; results come from the children themselves."""
+        query = (
+            select(deliveries)
+            .join(executions, executions.c.id == deliveries.c.execution_id)
+            .where(
+                executions.c.owner == owner,
+                executions.c.finished_at.is_(None),
+                deliveries.c.consumed_at.is_(None),
+                deliveries.c.kind != "result",
+            )
+        )
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def unread(self, execution: str) -> list[Record]:
+        """What waits in one inbox."""
+        query = select(deliveries).where(deliveries.c.execution_id == execution, deliveries.c.consumed_at.is_(None))
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def counts(self) -> Mapping[str, int]:
+        """How many executions are in each status."""
+        rows = await self._all(select(executions.c.status, func.count().label("n")).group_by(executions.c.status))
+        return {row["status"]: row["n"] for row in rows}
+
+
+def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:
+    below: dict[str | None, list[Record]] = {}
+    for row in rows:
+        below.setdefault(row["parent_execution_id"] if row["id"] != top else None, []).append(row)
+    ordered: list[Record] = []
+    waiting = list(below.get(None, ()))
+    while waiting:
+        row = waiting.pop(0)
+        ordered.append(row)
+        waiting[:0] = below.get(row["id"], [])
+    return ordered

@@ -1,0 +1,204 @@
+"""The tables, as SQLModel classes. Migrations create them; a test proves that both agree.
+
+Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLite, PostgreSQL and a shell.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import ForeignKey, Index, Table, Text, text
+from sqlmodel import Field, SQLModel
+
+
+class ExecutionRow(SQLModel, table=True):
+    """One agent at work on one task."""
+
+    __tablename__ = "executions"
+    __table_args__ = (
+        Index("executions_siblings", "parent_execution_id", text("coalesce(stage, '')"), "position", unique=True),
+        Index("executions_root", "root_execution_id"),
+        Index("executions_created", "created_at"),
+        Index("executions_open", "owner", sqlite_where=text("finished_at IS NULL")),
+    )
+
+    id: str = Field(primary_key=True)
+    parent_execution_id: str | None = Field(default=None, sa_column_args=[ForeignKey("executions.id")])
+    root_execution_id: str
+    session_id: str | None = None
+    principal: str | None = None
+    owner: str | None = None
+    agent: str
+    role: str
+    strategy: str
+    stage: str | None = None
+    position: int = 1
+    step_id: str | None = None
+    depends_on: str | None = Field(default=None, sa_type=Text)
+    tool_call_id: str | None = Field(default=None, unique=True)
+    idempotency_key: str | None = None
+    continues_execution_id: str | None = None
+    task: str | None = Field(default=None, sa_type=Text)
+    input: str | None = Field(default=None, sa_type=Text)
+    status: str
+    waiting_for: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+    result: str | None = Field(default=None, sa_type=Text)
+    error_type: str | None = None
+    error: str | None = Field(default=None, sa_type=Text)
+    depth: int = 0
+    path: str
+    attempt: int = 1
+    timeout_seconds: float | None = None
+    deadline_at: str | None = None
+    created_at: str
+    started_at: str | None = None
+    finished_at: str | None = None
+    cancel_requested_at: str | None = None
+    cancelled_by: str | None = None
+    cancel_reason: str | None = None
+    model: str | None = None
+    turns: int = 0
+    tool_call_count: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    budget_usd: float | None = None
+    budget_reserved_usd: float = 0.0
+    budget_tokens: int | None = None
+    config_hash: str | None = None
+
+
+class EventRow(SQLModel, table=True):
+    """Something that happened; `seq` is taken under the commit lock, so replay by it never misses one."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index("events_root", "root_execution_id", "seq"),)
+
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    execution_id: str = Field(index=False)
+    parent_execution_id: str | None = None
+    root_execution_id: str
+    type: str
+    payload: str = Field(sa_type=Text)
+    at: str
+
+
+class MessageRow(SQLModel, table=True):
+    """One message of a transcript. Tool results are not repeated here: they are in `tool_calls`."""
+
+    __tablename__ = "messages"
+    __table_args__ = (Index("messages_execution", "execution_id", "position", unique=True),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    position: int
+    role: str
+    kind: str
+    content: str = Field(sa_type=Text)
+    created_at: str
+
+
+class ModelCallRow(SQLModel, table=True):
+    """One call of a model, with its usage and price."""
+
+    __tablename__ = "model_calls"
+    __table_args__ = (Index("model_calls_execution", "execution_id"),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    turn: int
+    model: str
+    stop_reason: str | None = None
+    request_id: str | None = None
+    rehearsed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_usd: float = 0.0
+    pricing: str
+    started_at: str
+    finished_at: str
+
+
+class ToolCallRow(SQLModel, table=True):
+    """One tool call and, once it has one, its result."""
+
+    __tablename__ = "tool_calls"
+    __table_args__ = (Index("tool_calls_execution", "execution_id"),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    message_id: str
+    position: int
+    call_id: str
+    tool: str
+    server: str
+    arguments: str = Field(sa_type=Text)
+    effect: str
+    status: str
+    is_error: int | None = None
+    error_type: str | None = None
+    result: str | None = Field(default=None, sa_type=Text)
+    full_result: str | None = Field(default=None, sa_type=Text)
+    started_at: str
+    finished_at: str | None = None
+
+
+class DeliveryRow(SQLModel, table=True):
+    """Something waiting in an execution's inbox: a child's end, a message, a request to wrap up."""
+
+    __tablename__ = "deliveries"
+    __table_args__ = (Index("deliveries_waiting", "execution_id", "consumed_at"),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    child_execution_id: str | None = None
+    kind: str
+    payload: str | None = Field(default=None, sa_type=Text)
+    created_at: str
+    consumed_at: str | None = None
+    consumed_by: str | None = None
+
+
+class ErrorRecordRow(SQLModel, table=True):
+    """An error worth a look; the same error again is counted, not repeated."""
+
+    __tablename__ = "error_records"
+
+    id: str = Field(primary_key=True)
+    fingerprint: str = Field(unique=True)
+    execution_id: str
+    type: str
+    severity: str
+    message: str = Field(sa_type=Text)
+    context: str = Field(sa_type=Text)
+    stack_trace: str | None = Field(default=None, sa_type=Text)
+    fix_status: str = "not_addressed"
+    fix_plan_ref: str | None = None
+    fix_task_ref: str | None = None
+    recurrence_count: int = 1
+    first_seen: str
+    last_seen: str
+    related_errors: str = "[]"
+
+
+class ConfigSnapshotRow(SQLModel, table=True):
+    """The effective configuration executions ran with, secrets by reference."""
+
+    __tablename__ = "config_snapshots"
+
+    hash: str = Field(primary_key=True)
+    body: str = Field(sa_type=Text)
+    created_at: str
+
+
+def _table(name: str) -> Table:
+    return SQLModel.metadata.tables[name]
+
+
+executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
+model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
+config_snapshots, events = _table("config_snapshots"), _table("events")

@@ -1,0 +1,394 @@
+"""Every change of the store, each one unit of work built from prebuilt statements. What a unit guards is its contract.
+
+Knows tables and status; does not know why something happens. Units are applied by `db/writer.py`, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import bindparam, exists, literal, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from db.clock import stamp
+from db.ids import new_id
+from db.status import OPEN, ExecutionStatus
+from db.tables import (
+    config_snapshots,
+    deliveries,
+    error_records,
+    executions,
+    messages,
+    model_calls,
+    tool_calls,
+)
+from db.writer import Added, Event, Statement, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an execution stands in the tree: what every event carries."""
+
+    id: str
+    parent_execution_id: str | None
+    root_execution_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewExecution:
+    """The columns given at birth; the others have their empty values."""
+
+    id: str
+    parent_execution_id: str | None
+    root_execution_id: str
+    owner: str | None
+    agent: str
+    role: str
+    strategy: str
+    position: int
+    depth: int
+    path: str
+    created_at: str
+    status: str = ExecutionStatus.PENDING
+    stage: str | None = None
+    session_id: str | None = None
+    principal: str | None = None
+    tool_call_id: str | None = None
+    idempotency_key: str | None = None
+    task: str | None = None
+    input: str | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    config_hash: str | None = None
+    waiting_for: str | None = None
+    reason: str | None = None
+
+
+_BLANK: dict[str, Any] = {
+    column.name: column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
+    for column in executions.columns
+}
+
+
+def event(place: Place, kind: str, payload: Mapping[str, Any]) -> Event:
+    """An event of an execution, ready for the writer to number."""
+    return {
+        "execution_id": place.id,
+        "parent_execution_id": place.parent_execution_id,
+        "root_execution_id": place.root_execution_id,
+        "type": kind,
+        "payload": to_json(payload).decode(),
+        "at": stamp(),
+    }
+
+
+# -- birth and start ---------------------------------------------------------------------------------------------------
+
+_PARENT_ALIVE = select(literal(1)).where(
+    exists().where(
+        executions.c.id == bindparam("parent"),
+        executions.c.status == ExecutionStatus.RUNNING.value,
+        executions.c.cancel_requested_at.is_(None),
+    )
+)
+
+_START = (
+    update(executions)
+    .where(
+        executions.c.id == bindparam("execution"),
+        executions.c.status == ExecutionStatus.PENDING.value,
+        executions.c.cancel_requested_at.is_(None),
+    )
+    .values(
+        status=ExecutionStatus.RUNNING.value,
+        waiting_for=None,
+        started_at=bindparam("at"),
+        deadline_at=bindparam("deadline"),
+        model=bindparam("with_model"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """A message to store."""
+
+    id: str
+    execution_id: str
+    position: int
+    role: str
+    kind: str
+    content: str
+    """JSON of its content blocks."""
+
+    def added(self) -> Added:
+        """The row."""
+        return Added(messages, {**asdict(self), "created_at": stamp()})
+
+
+def create(new: NewExecution, events: Sequence[Event], settled: ToolOutcome | None = None) -> Write:
+    """A new execution; refused when its parent is not running or is asked to stop. A dispatch settles its call here."""
+    steps: list[Statement | Added] = []
+    if new.parent_execution_id is not None:
+        steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
+    steps.append(Added(executions, {**_BLANK, **asdict(new)}))
+    if settled is not None:
+        steps.extend(_settle(settled))
+    return Write(steps, events)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What is known when an execution starts."""
+
+    at: str
+    deadline: str | None
+    model: str | None
+
+
+def start(execution: str, begun: Start, first: MessageDraft | None, events: Sequence[Event]) -> Write:
+    """pending → running, with its first message; refused once somebody asked to cancel it."""
+    parameters = {"execution": execution, "at": begun.at, "deadline": begun.deadline, "with_model": begun.model}
+    steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]
+    if first is not None:
+        steps.append(first.added())
+    return Write(steps, events)
+
+
+def snapshot(config_hash: str, body: str) -> Write:
+    """Keep a configuration, once."""
+    row = {"hash": config_hash, "body": body, "created_at": stamp()}
+    return Write([Statement(upsert(config_snapshots).values(**row).on_conflict_do_nothing(), {})])
+
+
+# -- turns -------------------------------------------------------------------------------------------------------------
+
+_REPLY = (
+    update(executions)
+    .where(
+        executions.c.id == bindparam("execution"),
+        executions.c.attempt == bindparam("fence"),
+        executions.c.status == ExecutionStatus.RUNNING.value,
+    )
+    .values(
+        turns=executions.c.turns + 1,
+        tool_call_count=executions.c.tool_call_count + bindparam("calls"),
+        input_tokens=executions.c.input_tokens + bindparam("fresh"),
+        output_tokens=executions.c.output_tokens + bindparam("made"),
+        cache_read_tokens=executions.c.cache_read_tokens + bindparam("cache_read"),
+        cache_write_tokens=executions.c.cache_write_tokens + bindparam("cache_write"),
+        cost_usd=executions.c.cost_usd + bindparam("cost"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One finished model call."""
+
+    id: str
+    execution_id: str
+    turn: int
+    model: str
+    stop_reason: str | None
+    request_id: str | None
+    rehearsed: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: float
+    pricing: str
+    started_at: str
+    finished_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart:
+    """A tool call that is about to run."""
+
+    id: str
+    execution_id: str
+    message_id: str
+    position: int
+    call_id: str
+    tool: str
+    server: str
+    arguments: str
+    effect: str
+    started_at: str
+
+
+_UNSETTLED = {
+    "status": "started",
+    "is_error": None,
+    "error_type": None,
+    "result": None,
+    "full_result": None,
+    "finished_at": None,
+}
+
+
+def reply(
+    attempt: int, call: ModelCall, message: MessageDraft, tools: Sequence[ToolStart], events: Sequence[Event]
+) -> Write:
+    """A model's answer, its usage, and the tool calls it asks for: committed before any of them runs."""
+    parameters = {
+        "execution": call.execution_id,
+        "fence": attempt,
+        "calls": len(tools),
+        "fresh": call.input_tokens,
+        "made": call.output_tokens,
+        "cache_read": call.cache_read_tokens,
+        "cache_write": call.cache_write_tokens,
+        "cost": call.cost_usd,
+    }
+    steps: list[Statement | Added] = [
+        Statement(_REPLY, parameters, guard=True),
+        Added(model_calls, asdict(call)),
+        message.added(),
+    ]
+    steps.extend(Added(tool_calls, {**asdict(tool), **_UNSETTLED}) for tool in tools)
+    return Write(steps, events)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """How a tool call ended; `consumed` names the deliveries its result hands over."""
+
+    id: str
+    execution_id: str
+    attempt: int
+    status: str
+    text: str
+    is_error: bool = False
+    error_type: str | None = None
+    full_text: str | None = None
+    consumed: Sequence[str] = field(default=())
+
+
+_SETTLE = (
+    update(tool_calls)
+    .where(
+        tool_calls.c.id == bindparam("call"),
+        tool_calls.c.status == "started",
+        exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence")),
+    )
+    .values(
+        status=bindparam("became"),
+        is_error=bindparam("failed"),
+        error_type=bindparam("kind"),
+        result=bindparam("answer"),
+        full_result=bindparam("whole"),
+        finished_at=bindparam("at"),
+    )
+)
+
+_CONSUME = (
+    update(deliveries)
+    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.consumed_at.is_(None))
+    .values(consumed_at=bindparam("at"), consumed_by=bindparam("by"))
+)
+
+
+def _settle(outcome: ToolOutcome) -> list[Statement | Added]:
+    at = stamp()
+    parameters = {
+        "call": outcome.id,
+        "execution": outcome.execution_id,
+        "fence": outcome.attempt,
+        "became": outcome.status,
+        "failed": int(outcome.is_error),
+        "kind": outcome.error_type,
+        "answer": outcome.text,
+        "whole": outcome.full_text,
+        "at": at,
+    }
+    steps: list[Statement | Added] = [Statement(_SETTLE, parameters, guard=True)]
+    if outcome.consumed:
+        steps.append(_consume(outcome.consumed, by=outcome.id, at=at))
+    return steps
+
+
+def _consume(ids: Sequence[str], by: str, at: str) -> Statement:
+    # Reads deliveries inserted by other writes of the same batch, and must find every one of them still waiting.
+    parameters = {"ids": list(ids), "at": at, "by": by}
+    return Statement(_CONSUME, parameters, guard=True, expect=len(ids), looks_around=True)
+
+
+def settle(outcome: ToolOutcome, events: Sequence[Event]) -> Write:
+    """A tool call's result: its own write, when it arrives."""
+    return Write(_settle(outcome), events)
+
+
+def say(message: MessageDraft, consumed: Sequence[str], events: Sequence[Event]) -> Write:
+    """A message of ours in the transcript; the deliveries it shows are consumed with it, or it is not written."""
+    steps: list[Statement | Added] = []
+    if consumed:
+        steps.append(_consume(consumed, by=message.id, at=stamp()))
+    return Write([*steps, message.added()], events)
+
+
+_WAITING = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.status.in_([status.value for status in OPEN]))
+    .values(waiting_for=bindparam("what"))
+)
+
+
+def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
+    """What an execution waits for, or that it no longer does."""
+    return Write([Statement(_WAITING, {"execution": execution, "what": what})], events)
+
+
+def deliver(execution: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
+    """Put something into a running execution's inbox; refused when it has ended or is asked to stop."""
+    row = {
+        "id": new_id(),
+        "execution_id": execution,
+        "child_execution_id": None,
+        "kind": kind,
+        "payload": payload,
+        "created_at": stamp(),
+        "consumed_at": None,
+        "consumed_by": None,
+    }
+    return Write([Statement(_PARENT_ALIVE, {"parent": execution}, guard=True), Added(deliveries, row)], events)
+
+
+def note(events: Sequence[Event]) -> Write:
+    """Events alone."""
+    return Write([], events)
+
+
+def error_record(execution: str, kind: str, severity: str, message: str, context: Mapping[str, Any]) -> Write:
+    """An error worth a look; the same one again only counts up."""
+    at = stamp()
+    row = {
+        "id": new_id(),
+        "fingerprint": f"{kind}|{context.get('agent', '')}|{message[:200]}",
+        "execution_id": execution,
+        "type": kind,
+        "severity": severity,
+        "message": message,
+        "context": to_json(context).decode(),
+        "stack_trace": context.get("stack_trace"),
+        "fix_status": "not_addressed",
+        "fix_plan_ref": None,
+        "fix_task_ref": None,
+        "recurrence_count": 1,
+        "first_seen": at,
+        "last_seen": at,
+        "related_errors": "[]",
+    }
+    statement = upsert(error_records).values(**row)
+    counted = statement.on_conflict_do_update(
+        index_elements=["fingerprint"],
+        set_={"recurrence_count": error_records.c.recurrence_count + 1, "last_seen": at, "execution_id": execution},
+    )
+    return Write([Statement(counted, {})])

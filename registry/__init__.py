@@ -1,0 +1,58 @@
+"""What exists: `config.yaml` as validated, frozen specs.
+
+Owns: agents, chains, models, upstream servers, limits, prices and catalogues as declared. Must not know: how anything is
+run or stored. Invariant: no I/O but reading files; what was loaded never changes.
+"""
+
+from registry.agents import SYNTHESIZER, AgentOverrides, AgentReference, AgentSpec
+from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
+from registry.chains import ChainSpec, Place, StageAgent, StageSpec
+from registry.describe import describe
+from registry.errors import ConfigError, Problem, RegistryError, UnknownName
+from registry.limits import LimitOverrides, Limits, resolve_limits
+from registry.loading import find_config, load, restore
+from registry.models import ModelSpec
+from registry.names import fold, nearest
+from registry.pricing import Cost, Price, Tokens, cost_of
+from registry.schema import json_schema
+from registry.settings import Defaults, Settings
+from registry.tools import ToolFilter
+from registry.upstreams import Effect, UpstreamSpec
+
+__all__ = [
+    "SYNTHESIZER",
+    "AgentOverrides",
+    "AgentReference",
+    "AgentSpec",
+    "CatalogueEntry",
+    "ChainSpec",
+    "ConfigError",
+    "Cost",
+    "Defaults",
+    "Effect",
+    "LimitOverrides",
+    "Limits",
+    "ModelSpec",
+    "Place",
+    "Price",
+    "Problem",
+    "RegistryError",
+    "Settings",
+    "StageAgent",
+    "StageSpec",
+    "Tokens",
+    "ToolFilter",
+    "UnknownName",
+    "UpstreamSpec",
+    "cost_of",
+    "describe",
+    "find_config",
+    "fold",
+    "json_schema",
+    "load",
+    "nearest",
+    "resolve_catalogue",
+    "resolve_limits",
+    "restore",
+    "sub_agent_registry",
+]

@@ -1,0 +1,203 @@
+"""Agents: who does the work, with which model, tools, limits and sub-agents.
+
+Owns: the shape of an `agents` entry, references to agents, AgentSpec, and the built-in agents. Must not know: how a
+strategy works or what a model says. Invariant: a spec is whole; what its file left out is decided in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from registry.durations import Seconds
+from registry.entry import Count, Entry, Line, Text
+from registry.limits import FLAT_LIMITS, LimitOverrides
+from registry.names import Directories
+from registry.strategies import Behaviour, Strategy, StrategyName, behaviour
+from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
+
+AgentType = Literal["", "orchestrator"]
+
+SYNTHESIZER = "Synthesizer"
+"""The built-in agent that merges the results of a stage."""
+
+BUILT_IN_AGENTS: Mapping[str, Mapping[str, Any]] = {
+    SYNTHESIZER: {
+        "description": "Merges several reports about one question into a single answer, without tools",
+        "strategy": "synthesis",
+        "custom_instructions": (
+            "You are given reports that several agents wrote about the same question.\n"
+            "Merge them into one answer. Keep every finding that rests on evidence, and name the report it comes from.\n"
+            "Where reports disagree, say so and say which is better supported.\n"
+            "State what could not be established. Add nothing that no report contains."
+        ),
+    },
+}
+"""As they would stand in a file; an entry of the same name in the user's file replaces only the fields it gives."""
+
+
+class Use(Entry):
+    """An entry that uses an agent: what it may change about it, for this use only."""
+
+    name: Line = Field(description="the agent")
+    model: Line | None = Field(default=None, description="another model, for this use only")
+    max_iterations: Count | None = Field(default=None, description="other `max_iterations`, for this use only")
+    mcp_servers: tuple[Line, ...] | None = Field(default=None, description="other servers, for this use only")
+
+
+class ReferenceEntry(Use):
+    """One element of `sub_agents` in its long form."""
+
+
+def named(value: object) -> object:
+    """Return the long form of a reference that is written as a bare name."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+Reference = Annotated[ReferenceEntry, BeforeValidator(named, json_schema_input_type=str | ReferenceEntry)]
+
+
+class AgentEntry(Entry):
+    """One entry of `agents` as written."""
+
+    description: Text = Field(default="", description="what it is for; without one nobody can dispatch it")
+    type: AgentType = Field(default="", description="`orchestrator`: without `sub_agents` it may dispatch every agent")
+    model: Line | None = Field(default=None, description="a name from `models`; absent: `defaults.model`")
+    mcp_servers: tuple[Line, ...] = Field(default=(), description="servers whose tools it has")
+    custom_instructions: Text = Field(default="", description="how it works, in its system prompt unchanged")
+    strategy: StrategyName | None = Field(default=None, description="how it behaves; absent: `loop`")
+    iteration_strategy: StrategyName | None = Field(default=None, description="another name for `strategy`")
+    sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents it may dispatch; `[]`: none")
+    tools: ToolFilterEntry | None = Field(
+        default=None, description="filter over all its tools; deny binds its whole subtree"
+    )
+    limits: LimitOverrides | None = Field(default=None, description="its limits")
+    max_iterations: Count | None = Field(default=None, description="same as in `limits`")
+    max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
+    agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+
+    @model_validator(mode="after")
+    def _one_meaning(self) -> Self:
+        flat_limits(self)
+        first, second = self.strategy, self.iteration_strategy
+        if first is not None and second is not None and behaviour(first) != behaviour(second):
+            raise PydanticCustomError(
+                "two_meanings",
+                "`strategy` and `iteration_strategy` are one setting, and say different things here",
+                {"at": "iteration_strategy", "hint": "remove `iteration_strategy`"},
+            )
+        return self
+
+
+def flat_limits(entry: Entry) -> LimitOverrides:
+    """Return the limits of an entry, written flat or in its `limits` block; both and different is an error."""
+    block: LimitOverrides = getattr(entry, "limits", None) or LimitOverrides()
+    flat = {name: value for name in FLAT_LIMITS if (value := getattr(entry, name, None)) is not None}
+    for name, value in flat.items():
+        inner = getattr(block, name)
+        if inner is not None and inner != value:
+            raise PydanticCustomError(
+                "two_values",
+                "`{name}` and `limits.{name}` are one setting, and have different values here",
+                {"name": name, "at": name, "hint": f"remove one of the two `{name}`"},
+            )
+    return block.model_copy(update=flat)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOverrides:
+    """What one use of an agent changes: on a reference in `sub_agents`, or on an agent of a stage."""
+
+    model: str | None = None
+    mcp_servers: tuple[str, ...] | None = None
+    limits: LimitOverrides = LimitOverrides()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReference:
+    """An agent named in a `sub_agents` list."""
+
+    name: str
+    overrides: AgentOverrides = AgentOverrides()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """An agent. `limits` is its own layer only; `Settings.limits_for` gives the resolved ones."""
+
+    name: str
+    description: str = ""
+    type: AgentType = ""
+    model: str = ""
+    mcp_servers: tuple[str, ...] = ()
+    custom_instructions: str = ""
+    strategy: Strategy = "loop"
+    thinking: bool = False
+    sub_agents: tuple[AgentReference, ...] | None = None
+    tools: ToolFilter = ToolFilter()
+    limits: LimitOverrides = LimitOverrides()
+
+    @property
+    def dispatchable(self) -> bool:
+        """Say whether catalogues can hold it: only a description tells others what it is for."""
+        return bool(self.description.strip())
+
+    @property
+    def can_dispatch(self) -> bool:
+        """Say whether it dispatches by its own definition, apart from what a chain grants it."""
+        return self.type == "orchestrator" if self.sub_agents is None else bool(self.sub_agents)
+
+    def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
+        """Return the agent as one use of it changes it."""
+        return replace(
+            self,
+            model=self.model if overrides.model is None else overrides.model,
+            mcp_servers=self.mcp_servers if overrides.mcp_servers is None else overrides.mcp_servers,
+            limits=overrides.limits.over(self.limits),
+        )
+
+
+def use_of(entry: Use, names: Directories) -> AgentOverrides:
+    """Return what an entry that uses an agent changes about it."""
+    servers = None if entry.mcp_servers is None else tuple(map(names.servers.canonical, entry.mcp_servers))
+    model = None if entry.model is None else names.models.canonical(entry.model)
+    return AgentOverrides(model, servers, flat_limits(entry))
+
+
+def references(entries: tuple[ReferenceEntry, ...] | None, names: Directories) -> tuple[AgentReference, ...] | None:
+    """Return the references of a `sub_agents` list; None when there is no list."""
+    if entries is None:
+        return None
+    return tuple(AgentReference(names.agents.canonical(entry.name), use_of(entry, names)) for entry in entries)
+
+
+def agent_behaviour(entry: AgentEntry) -> Behaviour:
+    """Return the strategy of an entry, under either of its names."""
+    return behaviour(entry.strategy or entry.iteration_strategy or "loop")
+
+
+def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Directories) -> AgentSpec:
+    """Return the spec of a checked entry."""
+    meaning = agent_behaviour(entry)
+    return AgentSpec(
+        name=name,
+        description=entry.description,
+        type=entry.type,
+        model=names.models.canonical(entry.model or default_model),
+        mcp_servers=tuple(map(names.servers.canonical, entry.mcp_servers)),
+        custom_instructions=entry.custom_instructions,
+        strategy=meaning.strategy,
+        thinking=meaning.thinking,
+        sub_agents=references(entry.sub_agents, names),
+        tools=tool_filter(entry.tools),
+        limits=flat_limits(entry),
+    )
+
+
+def as_entry(agent: AgentSpec) -> AgentEntry:
+    """Return an agent that is registered in code as far as the rules about dispatching look at it."""
+    listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
+    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed)

@@ -1,0 +1,44 @@
+"""Catalogues: which agents one agent may dispatch.
+
+Owns: the sub-agent registry and the rule that picks a catalogue. Must not know: what a dispatch does.
+Invariant: entries are immutable and in a fixed order: as listed, else as in the configuration.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from registry.agents import AgentOverrides, AgentReference, AgentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """One agent as its possible callers see it, with the overrides of this use applied."""
+
+    name: str
+    description: str
+    mcp_servers: tuple[str, ...] = ()
+    overrides: AgentOverrides = AgentOverrides()
+
+
+def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
+    """Return every agent that can be dispatched without being named: it has a description and cannot itself dispatch."""
+    return tuple(_entry(agent) for agent in agents if agent.dispatchable and not agent.can_dispatch)
+
+
+def resolve_catalogue(
+    agents: Mapping[str, AgentSpec], agent: AgentSpec, *lists: tuple[AgentReference, ...] | None
+) -> tuple[CatalogueEntry, ...]:
+    """Return the catalogue of `agent`, given the `sub_agents` lists over its own, most specific first.
+
+    The first list that was given decides, an empty one included. When there is none, an orchestrator has the whole
+    registry and any other agent nothing. `agents` is keyed by the names as configured.
+    """
+    decisive = next((each for each in (*lists, agent.sub_agents) if each is not None), None)
+    if decisive is not None:
+        return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
+    return sub_agent_registry(agents.values()) if agent.type == "orchestrator" else ()
+
+
+def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
+    used = agent.overridden(overrides)
+    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides)

@@ -1,0 +1,115 @@
+"""The effective configuration: the file after defaults, merge and overrides, in the file's own form.
+
+Owns: this tree, where each of its values came from, and its canonical text (the snapshot). Must not know: how it is
+shown. Invariant: it holds no value of a variable and no secret, only their sources and a mask; loaded again it gives
+the same specs.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from registry.agents import AgentEntry, Use, agent_behaviour, flat_limits
+from registry.chains import SynthesisEntry
+from registry.document import Document
+from registry.entry import Entry
+from registry.errors import TreePath
+from registry.limits import FLAT_LIMITS, MAX_CONCURRENT_ROOTS, resolve_limits
+from registry.locate import Located
+from registry.masking import MASK, may_be_secret
+from registry.reading import leaves, put
+from registry.strategies import strategy_name
+from registry.variables import Expanded
+
+_AGENT_SETTING_DEPTH = 3
+
+
+def effective_tree(document: Document, located: Located, default_model: str) -> dict[str, Any]:
+    """Return the effective configuration, ready to be shown or stored."""
+    limits = document.defaults.limits
+    roots = limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS
+    tree: dict[str, Any] = {
+        "defaults": {
+            "model": default_model,
+            "limits": {**_decided(asdict(resolve_limits(limits))), "max_concurrent_roots": roots},
+        },
+        "models": {name: _plain(entry) for name, entry in document.models.items()},
+        "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},
+        "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
+        "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
+    }
+    for path, value in list(leaves(tree)):
+        put(tree, path, _safe(path, value, tree, located))
+    return tree
+
+
+def origin(path: TreePath, located: Located) -> TreePath | None:
+    """Return the path in the file that a value of the effective tree came from, or None when it is a default."""
+    return next((each for each in _candidates(path) if _is_scalar(located.value(each))), None)
+
+
+def snapshot_text(tree: Mapping[str, Any], source: str) -> str:
+    """Return the canonical text of the effective configuration and of the place it was read from."""
+    content = {"config": tree, "source": source}
+    return json.dumps(content, ensure_ascii=False, sort_keys=False, separators=(",", ":"))
+
+
+def _agent(document: Document, entry: AgentEntry, default_model: str) -> dict[str, Any]:
+    plain: dict[str, Any] = _plain(entry)
+    for key in (*FLAT_LIMITS, "iteration_strategy"):
+        plain.pop(key, None)
+    plain["model"] = entry.model or default_model
+    plain["strategy"] = strategy_name(agent_behaviour(entry))
+    plain["limits"] = _decided(asdict(resolve_limits(document.defaults.limits, flat_limits(entry))))
+    # The order of the fields, so that the text does not depend on which of them were written.
+    return {key: plain[key] for key in AgentEntry.model_fields if key in plain}
+
+
+def _plain(value: Any) -> Any:
+    """Return an entry as it could be written, without what is empty by default."""
+    if isinstance(value, Entry):
+        if isinstance(value, Use | SynthesisEntry) and value.model_fields_set == {"name"}:
+            return value.name
+        shape = type(value).model_fields
+        pairs = {key: (getattr(value, key), field.default) for key, field in shape.items()}
+        return {key: _plain(each) for key, (each, default) in pairs.items() if each or each != default}
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _decided(limits: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in limits.items() if value is not None}
+
+
+def _safe(path: TreePath, value: Any, tree: Any, located: Located) -> Any:
+    """Return a value as it may be stored: what came from a variable as its source, a literal secret as a mask."""
+    came_from = origin(path, located)
+    written = located.value(came_from) if came_from else None
+    before = None
+    if isinstance(path[-1], int) and path[-1] > 0:
+        before = Located("", tree).value((*path[:-1], path[-1] - 1))
+    if isinstance(written, Expanded):
+        # A default that stands in the file is a literal like any other.
+        return MASK if may_be_secret(path, str(written), before) and ":-" in written.source else written.source
+    return MASK if may_be_secret(path, value, before) else value
+
+
+def _candidates(path: TreePath) -> list[TreePath]:
+    found = [path, (*path, "name")]
+    if path and path[-1] == "name":
+        found.append(path[:-1])
+    if len(path) >= _AGENT_SETTING_DEPTH and path[0] == "agents":
+        name, setting = path[1], path[2:]
+        if setting[0] == "limits":
+            found += [("agents", name, *setting[1:]), ("defaults", *setting)]
+        if setting == ("model",):
+            found.append(("defaults", "model"))
+        if setting == ("strategy",):
+            found.append(("agents", name, "iteration_strategy"))
+    return found
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is not None and not isinstance(value, Mapping | list)

@@ -1,0 +1,141 @@
+"""Loading: from `config.yaml`, or from a snapshot of it, to Settings.
+
+Owns: where the file is looked for and the order of reading, checking and building. Must not know: who uses it.
+Invariant: either there is no problem and Settings come out, or one ConfigError carries every problem there is.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from registry.agents import AgentSpec, agent_spec, as_entry
+from registry.chains import chain_spec
+from registry.checks import check_models, check_names, check_references
+from registry.document import Document, with_built_ins
+from registry.effective import effective_tree, snapshot_text
+from registry.errors import ConfigError, Problem
+from registry.findings import Findings
+from registry.limits import MAX_CONCURRENT_ROOTS
+from registry.locate import Located, locate
+from registry.masking import MASK
+from registry.models import model_spec
+from registry.names import Directories, Directory
+from registry.reading import leaves, put, read_document
+from registry.rules import Rules
+from registry.settings import Defaults, Settings
+from registry.upstreams import upstream_spec
+from registry.variables import built_in_variables
+
+CONFIG_VARIABLE = "OUTRIDER_CONFIG"
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def find_config(
+    explicit: Path | str | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Path:
+    """Return the file to load: as asked for, else by `OUTRIDER_CONFIG`, else `./config.yaml`, else the packaged one."""
+    chosen = explicit or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
+    folder = Path.cwd() if cwd is None else cwd
+    if chosen:
+        return folder / Path(chosen).expanduser()
+    local, packaged = folder / "config.yaml", _PACKAGE / "default_config.yaml"
+    if local.is_file():
+        return local
+    # An editable install has no packaged copy: there the file stands beside the packages.
+    return packaged if packaged.is_file() else _PACKAGE.parent / "config.yaml"
+
+
+def load(path: Path | str, environ: Mapping[str, str] | None = None, registered: Iterable[AgentSpec] = ()) -> Settings:
+    """Return the settings of a file; `registered` are agents that exist in code. Raise ConfigError with every problem."""
+    file = Path(path).absolute()
+    located, problems = _read(file)
+    return _settled(file, Findings(located, problems), os.environ if environ is None else environ, tuple(registered))
+
+
+def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered: Iterable[AgentSpec] = ()) -> Settings:
+    """Return the settings a snapshot was made from; variables are read anew, masked secrets from the file itself."""
+    content = json.loads(snapshot)
+    file, tree = Path(content["source"]), content["config"]
+    findings = Findings(Located(f"{file.name} (snapshot)", tree), [])
+    masked = [path for path, value in leaves(tree) if value == MASK]
+    if masked:
+        today, _ = _read(file)
+        for where in masked:
+            secret = today.value(where)
+            if isinstance(secret, str):
+                put(tree, where, secret)
+            else:
+                findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
+    return _settled(file, findings, os.environ if environ is None else environ, tuple(registered))
+
+
+def _read(file: Path) -> tuple[Located, list[Problem]]:
+    try:
+        return locate(file.read_bytes(), file.name)
+    except OSError as error:
+        hint = "give another with `--config` or `OUTRIDER_CONFIG`"
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
+        return Located(file.name), [Problem(str(file), 0, 0, "", reason, hint)]
+
+
+def _settled(file: Path, findings: Findings, environ: Mapping[str, str], registered: tuple[AgentSpec, ...]) -> Settings:
+    variables = {**built_in_variables(file.parent), **environ}
+    document = read_document(findings, variables)
+    names = _names(findings.located, registered)
+    _check(findings, document, names, file.parent, registered)
+    if findings.problems:
+        raise ConfigError(findings.problems)
+    return _build(document, findings.located, names, file, registered)
+
+
+def _names(located: Located, registered: Iterable[AgentSpec]) -> Directories:
+    """Return the names that exist, those of faulty entries included: a fault in one is no fault of who refers to it."""
+    tree = with_built_ins(located.tree)
+    agents = [*_keys(tree, "agents"), *(agent.name for agent in registered)]
+    return Directories(Directory(agents), Directory(_keys(tree, "mcp_servers")), Directory(_keys(tree, "models")))
+
+
+def _keys(tree: Mapping[str, Any], section: str) -> list[str]:
+    entries = tree.get(section)
+    return list(entries) if isinstance(entries, Mapping) else []
+
+
+def _check(
+    findings: Findings, document: Document, names: Directories, folder: Path, registered: Iterable[AgentSpec]
+) -> None:
+    sections = ("agents", "agent_chains", "mcp_servers", "models")
+    written = {section: _keys(findings.located.tree, section) for section in sections}
+    check_names(findings, written, [agent.name for agent in registered])
+    check_models(findings, document, names, folder)
+    check_references(findings, document, names)
+    everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
+    Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
+
+
+def _build(
+    document: Document, located: Located, names: Directories, file: Path, registered: tuple[AgentSpec, ...]
+) -> Settings:
+    limits = document.defaults.limits
+    default = names.models.canonical(document.defaults.model or next(iter(document.models)))
+    agents = {name: agent_spec(name, entry, default, names) for name, entry in document.agents.items()}
+    agents.update({agent.name: replace(agent, model=agent.model or default) for agent in registered})
+    models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
+    upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}
+    chains = {name: chain_spec(name, entry, names) for name, entry in document.agent_chains.items()}
+    snapshot = snapshot_text(effective_tree(document, located, default), str(file))
+    return Settings(
+        models=MappingProxyType(models),
+        upstreams=MappingProxyType(upstreams),
+        agents=MappingProxyType(agents),
+        chains=MappingProxyType(chains),
+        defaults=Defaults(default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS),
+        source=file,
+        snapshot=snapshot,
+        hash=hashlib.sha256(snapshot.encode()).hexdigest(),
+        located=located,
+    )

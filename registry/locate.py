@@ -1,0 +1,160 @@
+"""YAML text as a plain tree, with the position of everything in it.
+
+Owns: reading YAML and remembering where each key and value stands. Must not know: what a key means.
+Invariant: keys are texts and unique in their mapping; nothing but mappings, lists and plain scalars comes out.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from registry.errors import Problem, TreePath, dotted
+from registry.scalars import plain
+
+MAX_NODES = 100_000
+"""Aliases can make a small file enormous; no honest configuration comes near this."""
+
+_TAG = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file; both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Located:
+    """A tree and where its parts stand."""
+
+    file: str
+    tree: dict[str, Any] = field(default_factory=dict)
+    keys: dict[TreePath, Position] = field(default_factory=dict)
+    values: dict[TreePath, Position] = field(default_factory=dict)
+
+    def position(self, path: TreePath, *, key: bool = False) -> Position | None:
+        """Return where the path stands, or else the nearest of what it lies in."""
+        if key and path in self.keys:
+            return self.keys[path]
+        if path in self.values:
+            return self.values[path]
+        return self.position(path[:-1], key=True) if path else None
+
+    def problem(self, path: TreePath, message: str, hint: str = "", *, key: bool = False) -> Problem:
+        """Return a problem with the thing at the path, or with its key."""
+        place = self.position(path, key=key)
+        line, column = (place.line, place.column) if place else (0, 0)
+        return Problem(self.file, line, column, dotted(path), message, hint)
+
+    def value(self, path: TreePath) -> Any:
+        """Return what stands at the path, or None."""
+        here: Any = self.tree
+        for step in path:
+            if isinstance(here, Mapping):
+                here = here.get(step)
+            elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+                here = here[step]
+            else:
+                return None
+        return here
+
+
+def locate(text: bytes, file: str) -> tuple[Located, list[Problem]]:
+    """Read YAML; return the tree and what is wrong with its form. A file that cannot be parsed gives an empty tree."""
+    located = Located(file)
+    try:
+        # The base loader knows no implicit types: all words are left to `registry.scalars`.
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        return located, [_broken(file, error, text)]
+    except (yaml.YAMLError, UnicodeError):
+        return located, [Problem(file, 0, 0, "", "this is not a YAML text", "save it as YAML in UTF-8")]
+    except RecursionError:
+        return located, [Problem(file, 0, 0, "", "mappings and lists are nested too deeply", "flatten the file")]
+    if node is None:
+        return located, []
+    reader = _Reader(located)
+    tree = reader.read(node, ())
+    if isinstance(tree, dict):
+        located.tree = tree
+    else:
+        reader.fault((), node, "the file must be a mapping of sections", "begin with `agents:`")
+    return located, reader.problems
+
+
+def _broken(file: str, error: yaml.MarkedYAMLError, text: bytes) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+    reason = error.problem or error.context or "it cannot be read"
+    rows = text.splitlines()
+    hint = "check indentation, colons and quotes here"
+    if 0 < line <= len(rows) and b"${" in rows[line - 1]:
+        hint = 'between `[ ]` or `{ }` a reference needs quotes: `"${NAME}"`'
+    return Problem(file, line, column, "", f"broken YAML: {reason}", hint)
+
+
+class _Reader:
+    """Turns nodes into the tree, one after another, and keeps their positions."""
+
+    def __init__(self, located: Located) -> None:
+        self.located = located
+        self.problems: list[Problem] = []
+        self._open: list[yaml.Node] = []
+        self._count = 0
+
+    def fault(self, path: TreePath, node: yaml.Node, message: str, hint: str = "") -> None:
+        mark = node.start_mark
+        self.problems.append(Problem(self.located.file, mark.line + 1, mark.column + 1, dotted(path), message, hint))
+
+    def read(self, node: yaml.Node, path: TreePath) -> Any:
+        self.located.values[path] = _position(node)
+        self._count += 1
+        if self._count > MAX_NODES or any(node is each for each in self._open):
+            if self._count <= MAX_NODES + 1:
+                self._count = MAX_NODES + 2
+                self.fault(path, node, "an alias repeats too much, or contains itself", "write it out")
+            return None
+        self._open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return dict(self._pairs(node, path))
+            if isinstance(node, yaml.SequenceNode):
+                return [self.read(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self._scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
+        finally:
+            self._open.pop()
+
+    def _pairs(self, node: yaml.MappingNode, path: TreePath) -> Iterator[tuple[str, Any]]:
+        first: dict[str, int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode) or (key.style is None and not isinstance(plain(key.value), str)):
+                self.fault(path, key, "a key must be a text", "put it in quotes")
+                continue
+            name = str(key.value)
+            if name == "<<" and key.style is None:
+                self.fault(path, key, "merge keys (`<<`) are not supported", "write the settings out")
+                continue
+            line = key.start_mark.line + 1
+            if name in first:
+                message = f"`{name}` is given twice, in line {first[name]} and in line {line}"
+                self.fault((*path, name), key, message, "remove or rename one of them")
+                continue
+            first[name] = line
+            self.located.keys[(*path, name)] = _position(key)
+            yield name, self.read(value, (*path, name))
+
+    def _scalar(self, node: yaml.ScalarNode, path: TreePath) -> Any:
+        if node.tag != f"{_TAG}str":
+            self.fault(path, node, f"the tag `{node.tag.replace(_TAG, '!!')}` is not supported", "remove it")
+            return ""
+        mark = node.start_mark
+        tagged = mark.buffer is not None and mark.buffer[mark.pointer] == "!"
+        return str(node.value) if node.style is not None or tagged else plain(node.value)
+
+
+def _position(node: yaml.Node) -> Position:
+    return Position(node.start_mark.line + 1, node.start_mark.column + 1)

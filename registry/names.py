@@ -1,0 +1,106 @@
+"""Names people and models write: how they compare, which are allowed, and what was probably meant.
+
+Owns: folding, the patterns a name must match, the reserved server names, "did you mean".
+Must not know: what carries a name. Invariant: two names are the same exactly when they fold alike.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+RESERVED_SERVER_NAMES = frozenset({"orchestrator", "outrider"})
+"""Outrider speaks of itself and of its own tools by these, so no upstream may be called so."""
+
+MAX_NAME_LENGTH = 64
+"""Tool names sent to a model carry the server's name and some clients stop at 64 characters."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_SERVER_NAME = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
+
+
+def fold(name: str) -> str:
+    """Return the form by which names compare: case, `-` and `_` make no difference."""
+    return name.casefold().replace("-", "_")
+
+
+def name_fault(name: str) -> str | None:
+    """Say why `name` cannot name an agent, a chain or a model, or return None when it can."""
+    if len(name) > MAX_NAME_LENGTH:
+        return f"a name has at most {MAX_NAME_LENGTH} characters"
+    if not _NAME.fullmatch(name):
+        return "a name is letters, digits, `-` and `_`, and begins with a letter or digit"
+    return None
+
+
+def server_name_fault(name: str) -> str | None:
+    """Say why `name` cannot name an upstream server, or return None when it can."""
+    if fold(name) in RESERVED_SERVER_NAMES:
+        return f"`{name}` is reserved for Outrider itself"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"a server name has at most {MAX_NAME_LENGTH} characters"
+    if not _SERVER_NAME.fullmatch(name):
+        return "a server name is letters and digits, with single `-` or `_` between them"
+    return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant, or None when nothing is near."""
+    by_form: dict[str, str] = {}
+    for candidate in known:
+        by_form.setdefault(_bare(candidate), candidate)
+    matches = difflib.get_close_matches(_bare(name), by_form, n=1, cutoff=0.6)
+    return by_form[matches[0]] if matches else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return the names for a sentence: in backticks, separated by commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return the hint for an unknown name: the nearest one, and all that are known."""
+    names = list(known)
+    if not names:
+        return "none is defined"
+    near = nearest(name, names)
+    first = f"did you mean `{near}`? " if near else ""
+    return f"{first}Known: {listed(names)}"
+
+
+def _bare(name: str) -> str:
+    """Return the name without separators, so that `log_analyzer` is near `LogAnalyzer`."""
+    return fold(name).replace("_", "")
+
+
+class Directory:
+    """The names of one kind, found however they are spelt."""
+
+    __slots__ = ("_names",)
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Keep the names in their order; of two that fold alike the first is found."""
+        self._names: dict[str, str] = {}
+        for name in names:
+            self._names.setdefault(fold(name), name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through the names as they were defined."""
+        return iter(self._names.values())
+
+    def find(self, name: str) -> str | None:
+        """Return the name as it was defined, or None when there is none like it."""
+        return self._names.get(fold(name))
+
+    def canonical(self, name: str) -> str:
+        """Return the name as it was defined, or as it is when there is none like it."""
+        return self._names.get(fold(name), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """The names a configuration may refer to."""
+
+    agents: Directory
+    servers: Directory
+    models: Directory

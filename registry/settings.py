@@ -1,0 +1,116 @@
+"""Settings: everything a configuration says, checked and frozen.
+
+Owns: lookups by name, and which limits and catalogue an agent has at its place. Must not know: how a file is read.
+Invariant: a Settings that exists has no problem left, and nothing in it can be changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from registry.agents import AgentSpec
+from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
+from registry.chains import ChainSpec, Place
+from registry.errors import UnknownName
+from registry.limits import LimitOverrides, Limits, resolve_limits
+from registry.locate import Located
+from registry.models import ModelSpec
+from registry.names import Directory, nearest
+from registry.upstreams import UpstreamSpec
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds where an agent says nothing, and what holds for the service as a whole."""
+
+    model: str
+    limits: LimitOverrides
+    max_concurrent_roots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A whole configuration. Mappings are keyed by the names as configured, in their order.
+
+    `snapshot` is the canonical text of what holds, without secrets; `hash` is its SHA-256; `located` knows the lines.
+    """
+
+    models: Mapping[str, ModelSpec]
+    upstreams: Mapping[str, UpstreamSpec]
+    agents: Mapping[str, AgentSpec]
+    chains: Mapping[str, ChainSpec]
+    defaults: Defaults
+    source: Path
+    snapshot: str
+    hash: str
+    located: Located = field(repr=False)
+
+    def agent(self, name: str) -> AgentSpec:
+        """Return the agent of that name, however it is spelt."""
+        return self._find("agent", ("agents",), name, self.agents)
+
+    def chain(self, name: str) -> ChainSpec:
+        """Return the chain of that name, however it is spelt."""
+        return self._find("chain", ("agent_chains",), name, self.chains)
+
+    def model(self, name: str) -> ModelSpec:
+        """Return the model of that name, however it is spelt."""
+        return self._find("model", ("models",), name, self.models)
+
+    def upstream(self, name: str) -> UpstreamSpec:
+        """Return the server of that name, however it is spelt."""
+        return self._find("server", ("mcp_servers",), name, self.upstreams)
+
+    def agent_or_chain(self, name: str) -> AgentSpec | ChainSpec:
+        """Return what can be run under that name; agents and chains share their names."""
+        found = Directory(self.chains).find(name)
+        if found is not None:
+            return self.chains[found]
+        both: dict[str, AgentSpec | ChainSpec] = {**self.agents, **self.chains}
+        return self._find("agent or chain", ("agents", "agent_chains"), name, both)
+
+    def chain_for_alert(self, alert_type: str) -> ChainSpec:
+        """Return the one chain that this type of alert starts."""
+        for chain in self.chains.values():
+            if alert_type in chain.alert_types:
+                return chain
+        known = [each for chain in self.chains.values() for each in chain.alert_types]
+        raise UnknownName("alert type", alert_type, known)
+
+    def sub_agents(self) -> tuple[CatalogueEntry, ...]:
+        """Return every agent that can be dispatched without being named in a list."""
+        return sub_agent_registry(self.agents.values())
+
+    def catalogue(self, agent: AgentSpec, place: Place | None = None) -> tuple[CatalogueEntry, ...]:
+        """Return which agents this one may dispatch, at its place in a chain if it has one."""
+        lists = () if place is None else (place.agent.sub_agents, place.stage.sub_agents, place.chain.sub_agents)
+        return resolve_catalogue(self.agents, agent, *lists)
+
+    def limits_for(self, agent: AgentSpec, place: Place | None = None, call: LimitOverrides | None = None) -> Limits:
+        """Return the limits of an execution of the agent; only an agent of a stage has a place."""
+        layers = () if place is None else (place.chain.limits, place.stage.limits, place.agent.overrides.limits)
+        return resolve_limits(self.defaults.limits, agent.limits, *layers, call)
+
+    def limits_for_chain(self, chain: ChainSpec, call: LimitOverrides | None = None) -> Limits:
+        """Return the limits of the execution that stands for the whole chain."""
+        return resolve_limits(self.defaults.limits, chain.limits, call)
+
+    def stage_agent(self, place: Place) -> AgentSpec:
+        """Return the agent of a stage with the model and servers its place gives it."""
+        return self.agent(place.agent.name).overridden(place.agent.overrides)
+
+    def defined_at(self, *path: str | int) -> str:
+        """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""
+        position = self.located.keys.get(path) or self.located.values.get(path)
+        return f"{self.source.name}:{position.line}" if position else ""
+
+    def _find(self, kind: str, sections: tuple[str, ...], name: str, known: Mapping[str, Spec]) -> Spec:
+        found = Directory(known).find(name)
+        if found is not None:
+            return known[found]
+        near = nearest(name, known)
+        places = [self.defined_at(section, near) for section in sections] if near else []
+        raise UnknownName(kind, name, known, "".join(places))

@@ -1,0 +1,139 @@
+"""Upstreams: the MCP servers whose tools agents use.
+
+Owns: the shape of an `mcp_servers` entry and UpstreamSpec. Must not know: how a server is started or called.
+Invariant: a server is reached in exactly one way, by a command or by an address.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from registry.durations import Seconds
+from registry.entry import Count, Entry, Line, Text
+from registry.models import web_address
+from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
+
+Effect = Literal["read_only", "idempotent", "at_most_once", "ask"]
+Isolation = Literal["shared", "per_execution"]
+
+DEFAULT_START_TIMEOUT = 10.0
+DEFAULT_MAX_RESULT_BYTES = 262_144
+
+_ONLY_WITH = {"env": "command", "cwd": "command", "headers": "url"}
+
+
+def _words(value: object) -> object:
+    if isinstance(value, str):
+        raise PydanticCustomError(
+            "command",
+            "a command is a list: the program and its arguments",
+            {"hint": "write it as `[program, argument, ...]`; no shell is involved"},
+        )
+    return value
+
+
+class UpstreamEntry(Entry):
+    """One entry of `mcp_servers` as written."""
+
+    command: (
+        Annotated[
+            tuple[Line, ...],
+            BeforeValidator(_words, json_schema_input_type=list[str]),
+            Field(min_length=1),
+        ]
+        | None
+    ) = Field(default=None, description="program and arguments of a server that speaks over stdio")
+    env: dict[str, Text] = Field(default={}, description="environment variables for the command")
+    cwd: Line | None = Field(default=None, description="working folder of the command; relative to this file")
+    url: Annotated[Line, AfterValidator(web_address)] | None = Field(
+        default=None, description="address of a server that speaks streamable HTTP"
+    )
+    headers: dict[str, Text] = Field(default={}, description="headers sent to the address")
+    description: Text = Field(default="", description="what the server is for, for people")
+    instructions: Text = Field(default="", description="how to use its tools, for the agents that have them")
+    tools: ToolFilterEntry | None = Field(default=None, description="which of its tools exist for agents")
+    effects: dict[str, Effect] = Field(default={}, description="whether a tool may run again; names or `*` patterns")
+    timeout: Seconds | None = Field(default=None, description="time for one call; absent: the agent's `tool_timeout`")
+    start_timeout: Seconds = Field(default=DEFAULT_START_TIMEOUT, description="time to start and answer the first request")
+    max_result_bytes: Count = Field(default=DEFAULT_MAX_RESULT_BYTES, description="longest result that is passed on whole")
+    isolation: Isolation = Field(default="shared", description="one connection for all, or one for each execution")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError(
+                "one_way",
+                "a server has exactly one of `command` and `url`",
+                {
+                    "about": ("command", "url"),
+                    "hint": "`command: [program, ...]` starts one over stdio, `url: https://...` reaches one over HTTP",
+                },
+            )
+        for name, owner in _ONLY_WITH.items():
+            if name in self.model_fields_set and getattr(self, owner) is None:
+                raise PydanticCustomError(
+                    "no_effect",
+                    "`{name}` has no effect without `{owner}`",
+                    {"name": name, "owner": owner, "at": name, "about": (owner,), "hint": f"remove `{name}`"},
+                )
+        return self
+
+
+def _nothing() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSpec:
+    """A server agents may name. `timeout` None leaves it to the limits of the agent that calls.
+
+    What may carry a secret is not in its representation, so that no log line shows one.
+    """
+
+    name: str
+    command: tuple[str, ...] | None = field(default=None, repr=False)
+    env: Mapping[str, str] = field(default_factory=_nothing, hash=False, repr=False)
+    cwd: Path | None = None
+    url: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=_nothing, hash=False, repr=False)
+    description: str = ""
+    instructions: str = ""
+    tools: ToolFilter = ToolFilter()
+    effects: Mapping[str, Effect] = field(default_factory=_nothing, hash=False)
+    timeout: float | None = None
+    start_timeout: float = DEFAULT_START_TIMEOUT
+    max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES
+    isolation: Isolation = "shared"
+
+    def effect_of(self, tool: str) -> Effect | None:
+        """Return the configured effect of a tool: by its exact name, else by the first pattern that fits."""
+        exact = self.effects.get(tool)
+        if exact is not None:
+            return exact
+        return next((effect for pattern, effect in self.effects.items() if fnmatchcase(tool, pattern)), None)
+
+
+def upstream_spec(name: str, entry: UpstreamEntry, folder: Path) -> UpstreamSpec:
+    """Return the spec of a checked entry; paths are relative to the folder of the configuration file."""
+    return UpstreamSpec(
+        name=name,
+        command=entry.command,
+        env=MappingProxyType(dict(entry.env)),
+        cwd=None if entry.cwd is None else folder / entry.cwd,
+        url=entry.url,
+        headers=MappingProxyType(dict(entry.headers)),
+        description=entry.description,
+        instructions=entry.instructions,
+        tools=tool_filter(entry.tools),
+        effects=MappingProxyType(dict(entry.effects)),
+        timeout=entry.timeout,
+        start_timeout=entry.start_timeout,
+        max_result_bytes=entry.max_result_bytes,
+        isolation=entry.isolation,
+    )

@@ -1,0 +1,63 @@
+"""Cancelling, in its two facts: first the wish on every row of the subtree, then the scopes. After a grace, the supervisor.
+
+Owns the order of the two and the grace. From the commit of the wish nothing below starts and no success can win; whatever
+does not stop by itself is given up and written down, so that nobody waits for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from db.endings import CancelWish
+from db.owners import is_alive
+from runner import facts
+from runner.cause import Cause
+from runner.execution import Execution
+from runner.services import Services
+from runner.tree import Tree
+
+log = logging.getLogger("outrider.cancellation")
+
+
+class Cancellation:
+    """Stops executions, wherever they run."""
+
+    def __init__(self, services: Services, tree: Tree, group: TaskGroup) -> None:
+        self._services, self._tree, self._group = services, tree, group
+
+    async def cancel(self, execution: str, by: str, reason: str) -> str:
+        """Ask a subtree to stop: `requested`, or `already_finished` when nothing in it is open."""
+        gone = await self._gone_owners(execution)
+        ticket = await self._services.recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))
+        if not ticket.held:
+            row = await self._services.database.reads.execution(execution)
+            return "requested" if row is not None and row["finished_at"] is None else "already_finished"
+        self.stop_here(execution, Cause("user", by, reason))
+        return "requested"
+
+    def stop_here(self, execution: str, cause: Cause) -> None:
+        """The second fact: cancel the scope, if the execution lives in this process."""
+        top = self._tree.get(execution)
+        if top is None or top.cause is not None:
+            return
+        doomed = list(self._tree.below(top))
+        top.cancel(cause)
+        self._group.start_soon(self._supervise, doomed, top.limits.cancel_grace, name=f"supervise {execution}")
+
+    async def _supervise(self, doomed: Sequence[Execution], grace: float) -> None:
+        with anyio.move_on_after(grace):
+            for execution in doomed:
+                await execution.done.wait()
+        for execution in reversed(doomed):  # children before parents
+            if not execution.done.is_set():
+                log.warning("execution %s (%s) did not stop within %g s", execution.id, execution.name, grace)
+                await execution.abandon()
+
+    async def _gone_owners(self, execution: str) -> list[str]:
+        database = self._services.database
+        owners = await database.reads.open_owners(execution)
+        return [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]

@@ -1,0 +1,67 @@
+"""How an execution comes to its end, and the one function that says which status, result and error that means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from db.errors import StoreError
+from db.status import ExecutionStatus
+from runner.errors import RunnerError
+from runner.llm.protocol import ModelError
+from runner.result import Outcome, Problem, Result, failed, partial
+
+CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why an execution was stopped. After `shutdown` and `fenced` nothing is written: somebody else goes on with it."""
+
+    kind: CauseKind
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def silent(self) -> bool:
+        """Whether the execution must leave its row as it is."""
+        return self.kind in ("shutdown", "fenced")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is written at the end."""
+
+    status: ExecutionStatus
+    result: Result
+    error_type: str | None = None
+    error: str | None = None
+
+
+def verdict(end: Result | Cause | Exception, found: str) -> Verdict:
+    """The status an end means: an answer → completed, deadline → timed_out, a stop → cancelled, anything else → failed."""
+    if isinstance(end, Result):
+        if end.outcome is Outcome.FAILED:
+            problem = end.errors[0] if end.errors else Problem("failed", end.summary)
+            return Verdict(ExecutionStatus.FAILED, end, problem.type, problem.message)
+        return Verdict(ExecutionStatus.COMPLETED, end)
+    if isinstance(end, Cause):
+        if end.kind == "deadline":
+            problem = Problem("timeout", "its time ran out", recoverable=True, recommendation="give it more time")
+            return Verdict(ExecutionStatus.TIMED_OUT, partial(found, "timeout", (problem,)), "timeout", problem.message)
+        return Verdict(ExecutionStatus.CANCELLED, partial(found, "cancelled"))
+    problem = _problem(end)
+    return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message)
+
+
+def _problem(error: Exception) -> Problem:
+    hint = getattr(error, "hint", "") or None
+    if isinstance(error, ModelError):
+        message = f"the model could not answer: {error}"
+        return Problem("model", message, error.kind, "high", error.recoverable, hint)
+    if isinstance(error, StoreError):
+        return Problem("store", str(error), None, "critical", recommendation=hint)
+    if isinstance(error, RunnerError):
+        return Problem("refused", str(error), None, "high", recommendation=hint)
+    message = f"an internal error: {type(error).__name__}"
+    return Problem("internal", message, None, "critical", recommendation="look at `outrider show` and the log")

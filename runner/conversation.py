@@ -1,0 +1,238 @@
+"""The conversation of one execution with its model: every turn is stored before anything follows from it.
+
+Owns the transcript, its rows and the running of tool calls. It does not decide: what comes next is `runner/step.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import anyio
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.ids import new_id
+from db.writes import MessageDraft, ModelCall, ToolOutcome, ToolStart
+from registry import AgentSpec, Tokens, cost_of
+from runner import facts
+from runner.context import PromptParts, conclude_note, system_prompt
+from runner.delivery import delivery_message
+from runner.errors import Fenced
+from runner.llm.protocol import ModelError, Reply, Request
+from runner.tools.protocol import ToolResult
+from runner.transcript import Message, Tool, ToolCall, Transcript, clean, tool_results
+from runner.work import Work
+
+CUT_SHORT = ToolResult("error: stopped before it had a result", is_error=True, error_type="cancelled")
+
+
+class Conversation:
+    """What an execution and its model say to each other."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, AgentSpec)
+        assert work.model is not None
+        self.work = work
+        self.transcript = Transcript()
+        self._agent = work.subject
+        self._model = work.model
+        self._spec = work.settings.model(work.subject.model)
+        if work.subject.thinking:
+            self._spec = replace(self._spec, thinking=True)
+        self._system = ""
+        self._tools: Sequence[Tool] = ()
+        self._positions = 0
+
+    async def open(self) -> None:
+        """Set the scene and get to know the tools; the first message is already stored."""
+        work = self.work
+        self._positions = 1
+        self.transcript.append(Message.of_text("user", work.prompt, "task"))
+        self._system = self._scene({})
+        if work.toolbox is not None:
+            work.now("getting its tools")
+            self._tools = await work.toolbox.tools.list_tools()
+            self._system = self._scene(await work.server_instructions())
+
+    def _scene(self, instructions: Mapping[str, str]) -> str:
+        work = self.work
+        unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
+        parts = PromptParts(self._agent, work.name, work.dispatched, work.catalogue, instructions, unavailable)
+        return system_prompt(parts)
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    async def ask(self, *, with_tools: bool = True) -> None:
+        """One model call; its reply, usage and tool calls are committed when this returns."""
+        work, started = self.work, stamp()
+        work.now("asking the model" if with_tools else "concluding")
+        request = Request(
+            agent=self._agent.name,
+            execution_id=work.place.id,
+            spec=self._spec,
+            system=self._system,
+            messages=self.transcript.messages,
+            tools=self._tools if with_tools else (),
+            input=work.input,
+        )
+        try:
+            with anyio.fail_after(work.limits.model_timeout):
+                reply = await self._model.complete(request, self._heard)
+        except TimeoutError as error:
+            seconds = f"{work.limits.model_timeout:g} s"
+            raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True) from error
+        await self._keep(reply, started, is_turn=with_tools)
+
+    def _heard(self, piece: str) -> None:
+        self.work.recorder.whisper(self.work.place, "stream.chunk", {"text": piece, "attempt": self.work.attempt})
+
+    async def _keep(self, reply: Reply, started: str, *, is_turn: bool) -> None:
+        work, usage = self.work, reply.usage
+        tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+        cost = cost_of(tokens, None if reply.rehearsed else self._spec.price)
+        message = Message("assistant", list(reply.content), "reply", model=reply.model)
+        call = ModelCall(
+            id=new_id(),
+            execution_id=work.place.id,
+            turn=work.allowance.own.turns + 1,
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+            request_id=reply.request_id,
+            rehearsed=int(reply.rehearsed),
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            cost_usd=cost.usd,
+            pricing="rehearsed" if reply.rehearsed else cost.completeness,
+            started_at=started,
+            finished_at=stamp(),
+        )
+        draft = self._draft(message)
+        calls = [replace(each, row=new_id()) for each in message.tool_calls] if is_turn else []
+        starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
+        fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
+        with anyio.CancelScope(shield=True):  # bounded by the writer: an answer that was paid for is never dropped
+            ticket = await work.recorder.record(fact)
+        if not ticket.held:
+            raise Fenced(work.place.id)
+        work.rehearsed = work.rehearsed or reply.rehearsed
+        spent = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
+        work.allowance.settle_call(spent, cost.usd, len(calls), is_turn=is_turn)
+        self.transcript.append(message)
+        self.transcript.unanswered = calls
+
+    def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
+        tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
+        return ToolStart(
+            id=call.row,
+            execution_id=self.work.place.id,
+            message_id=message,
+            position=position,
+            call_id=call.id,
+            tool=tool.label if tool is not None else clean(call.name),
+            server=tool.server if tool is not None else "",
+            arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
+            effect=tool.effect if tool is not None else "read_only",
+            started_at=stamp(),
+        )
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def run_tools(self) -> None:
+        """Run all open calls at once. Whatever happens, each has exactly one result when this is over."""
+        calls = list(self.transcript.unanswered)
+        results: list[ToolResult] = [CUT_SHORT] * len(calls)
+        self.work.now(_doing(calls))
+
+        async def run(index: int, call: ToolCall) -> None:
+            results[index] = await self._run_tool(call)
+
+        try:
+            async with anyio.create_task_group() as group:
+                for index, call in enumerate(calls):
+                    group.start_soon(run, index, call, name=f"tool {call.name}")
+        finally:
+            answers = ((call, result.text, result.is_error) for call, result in zip(calls, results, strict=True))
+            self.transcript.append(tool_results(answers))
+
+    async def _run_tool(self, call: ToolCall) -> ToolResult:
+        assert self.work.toolbox is not None
+        begun, result = time.monotonic(), CUT_SHORT
+        try:
+            result = await self.work.toolbox.tools.call(call)
+        except anyio.get_cancelled_exc_class():
+            self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
+            raise
+        if not result.recorded:
+            with anyio.CancelScope(shield=True):  # bounded by the writer: a result that exists is never dropped
+                await self.work.recorder.record(
+                    self._settled(call, result, begun, "failed" if result.is_error else "completed")
+                )
+        self.work.inbox.took(*result.consumed)
+        return result
+
+    def _settled(self, call: ToolCall, result: ToolResult, begun: float, status: str) -> facts.ToolSettled:
+        work = self.work
+        tool = work.toolbox.tools.tool(call.name) if work.toolbox is not None else None
+        outcome = ToolOutcome(
+            id=call.row,
+            execution_id=work.place.id,
+            attempt=work.attempt,
+            status=status,
+            text=clean(result.text),
+            is_error=result.is_error,
+            error_type=result.error_type,
+            full_text=clean(result.full_text) if result.full_text is not None else None,
+            consumed=result.consumed,
+        )
+        label = tool.label if tool is not None else call.name
+        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, outcome)
+
+    # -- what we say ---------------------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Show everything that arrived; it leaves the inbox in the transaction that stores the message."""
+        items = self.work.inbox.waiting
+        if any(item.kind == "wrap_up" for item in items):
+            self.work.allowance.ask_to_wrap_up()
+        message = delivery_message(items, len(self.work.inbox.pending))
+        consumed = [item.id for item in items]
+        await self._say(message, consumed)
+        self.work.inbox.took(*consumed)
+
+    async def remark(self, text: str) -> None:
+        """Add a remark of ours."""
+        await self._say(Message.of_text("user", text, "note"))
+
+    async def ask_to_conclude(self, reason: str) -> None:
+        """Put the last question."""
+        await self._say(Message.of_text("user", conclude_note(reason), "conclude"))
+
+    async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
+        fact = facts.Said(self.work.place, self._draft(message), consumed)
+        with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
+            ticket = await self.work.recorder.record(fact)
+        if not ticket.held:
+            raise Fenced(self.work.place.id)
+        self.transcript.append(message)
+
+    def _draft(self, message: Message) -> MessageDraft:
+        draft = MessageDraft(
+            id=new_id(),
+            execution_id=self.work.place.id,
+            position=self._positions,
+            role=message.role,
+            kind=message.kind,
+            content=clean(to_json(message.content).decode()),
+        )
+        self._positions += 1
+        return draft
+
+
+def _doing(calls: Sequence[ToolCall]) -> str:
+    names = list(dict.fromkeys(call.name.replace("__", ".") for call in calls))
+    shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    return f"calling {shown}" if len(calls) == 1 else f"calling {shown} ({len(calls)} calls)"

@@ -1,0 +1,64 @@
+"""How the end of a child, or a message from somebody, is put before a model: labelled, escaped, never as control flow.
+
+No prompt shows this form: a model that knows it writes results of its own invention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+from runner.inbox import Item
+from runner.transcript import Block, Delivered, Message, clean
+
+SHOWN_CHARACTERS = 32_000
+"""Of one child's text; the rest is read with `read_result`."""
+
+_CLOSING = re.compile(r"<(/?)(report|message)\b", re.IGNORECASE)
+_REASONS = {
+    "failed": "It failed; what it found before is below.",
+    "timed_out": "Its time ran out; what it found before is below.",
+    "cancelled": "It was stopped; what it found before is below.",
+}
+
+
+def escaped(text: str) -> str:
+    """Text from outside that cannot open or close our tags."""
+    return _CLOSING.sub(lambda match: f"&lt;{match[1]}{match[2]}", clean(text))
+
+
+def cut(text: str, handle: str, limit: int = SHOWN_CHARACTERS) -> str:
+    """Text up to the limit, with a visible mark and the way to the rest."""
+    if len(text) <= limit:
+        return text
+    rest = f"read_result(execution_id={handle!r}, offset={limit})"
+    return f"{text[:limit]}\n[cut after {limit} of {len(text)} characters; {rest} continues]"
+
+
+def _report(result: Delivered) -> str:
+    state = result.status if result.outcome in (None, result.status) else f"{result.status} ({result.outcome})"
+    head = (
+        f'<report agent="{escape(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
+        f'tool_calls="{result.tool_calls}">'
+    )
+    note = _REASONS.get(result.status)
+    body = cut(escaped(result.text) or "(no text)", result.execution_id)
+    return "\n".join(part for part in (head, note, body, "</report>") if part)
+
+
+def delivery_message(items: Sequence[Item], still_out: int) -> Message:
+    """One user message that shows everything that arrived, and says how many children are still at work."""
+    blocks: list[Block] = []
+    for item in items:
+        if item.result is not None:
+            blocks.append({"type": "text", "text": _report(item.result)})
+        elif item.kind == "message":
+            blocks.append({"type": "text", "text": f"<message>\n{escaped(item.text)}\n</message>"})
+        else:
+            blocks.append({"type": "text", "text": "You are asked to come to a conclusion now."})
+    if still_out:
+        plural = "agents are" if still_out > 1 else "agent is"
+        blocks.append({"type": "text", "text": f"{still_out} dispatched {plural} still at work."})
+    delivered = [item.result for item in items if item.result is not None]
+    return Message("user", blocks, "delivery", delivered)

@@ -1,0 +1,130 @@
+"""The dispatcher: starts top-level executions, waits for them, stops any execution, and minds what other processes wrote.
+
+Owns the task group of the top-level executions; it is opened by the service and never by a call or a request, so whoever
+asks for an execution may go away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from db.watch import changes
+from registry import AgentSpec, ChainSpec, LimitOverrides
+from runner import facts
+from runner.cancellation import Cancellation
+from runner.cause import Cause
+from runner.context import first_message
+from runner.errors import Refusal
+from runner.execution import Execution
+from runner.family import begin
+from runner.handle import Child
+from runner.inbox import Item
+from runner.services import Services
+from runner.tree import Tree
+from runner.work import SpawnRequest, Strategy, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A top-level execution to start."""
+
+    name: str
+    """Of an agent or a chain, however it is spelt."""
+    task: str = ""
+    input: Any = None
+    timeout: float | None = None
+
+
+class Dispatcher:
+    """The runner as the faces see it."""
+
+    def __init__(self, services: Services, group: TaskGroup) -> None:
+        self.services = services
+        self.tree = Tree(services.settings.defaults.max_concurrent_roots)
+        self._group = group
+        self._cancellation = Cancellation(services, self.tree, group)
+
+    async def start(self, order: Order) -> Child:
+        """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel."""
+        root = Execution(self.services, self.tree, self._request(order), None, self._begin)
+        with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
+            ticket = await self.services.recorder.record(facts.Spawned(root.row()))
+        if not ticket.held:
+            raise Refusal("stopping", "the service is stopping", "start it again")
+        self.tree.add(root)
+        self._group.start_soon(root.run, name=f"{root.name} {root.id}")
+        return root.describe()
+
+    def _request(self, order: Order) -> SpawnRequest:
+        settings = self.services.settings
+        subject = settings.agent_or_chain(order.name)
+        self._check_models(subject)
+        call = LimitOverrides(timeout=order.timeout) if order.timeout is not None else None
+        if isinstance(subject, ChainSpec):
+            limits = settings.limits_for_chain(subject, call)
+            return SpawnRequest(subject, order.task, limits, "root", input=order.input)
+        limits = settings.limits_for(subject, None, call)
+        catalogue = settings.catalogue(subject)
+        prompt = first_message(order.task, order.input)
+        return SpawnRequest(subject, order.task, limits, "root", catalogue, input=order.input, prompt=prompt)
+
+    def _check_models(self, subject: AgentSpec | ChainSpec) -> None:
+        """Refuse before anything is written when a model of the first agents cannot be asked."""
+        settings = self.services.settings
+        if isinstance(subject, AgentSpec):
+            self.services.models.choose(settings.model(subject.model))
+            return
+        for stage in subject.stages:
+            for stage_agent in stage.agents:
+                self.services.models.choose(settings.model(settings.agent(stage_agent.name).model))
+
+    def _begin(self, execution: Execution) -> tuple[Work, Strategy]:
+        return begin(execution, self._cancellation)
+
+    async def wait(self, execution: str) -> Child:
+        """Wait for the end of an execution started here."""
+        live = self.tree.get(execution)
+        assert live is not None, "only executions of this process can be waited for"
+        await live.done.wait()
+        return live.describe()
+
+    async def cancel(self, execution: str, by: str, reason: str) -> str:
+        """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
+        return await self._cancellation.cancel(execution, by, reason)
+
+    def shut_down(self) -> None:
+        """Stop everything that lives here without writing an end: the rows say who goes on with it."""
+        for execution in self.tree:
+            if execution.parent is None:
+                execution.cancel(Cause("shutdown", "outrider", "the service stopped"))
+
+    async def mind_other_processes(self) -> None:
+        """Act on what other processes wrote: wishes to cancel, messages. Runs until it is cancelled."""
+        database = self.services.database
+        async for _ in changes(database.path):
+            for wish in await database.reads.cancel_wishes(database.owner):
+                self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
+            for delivery in await database.reads.waiting_deliveries(database.owner):
+                live = self.tree.get(delivery["execution_id"])
+                if live is not None:
+                    live.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+
+
+@asynccontextmanager
+async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
+    """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
+    await services.recorder.record(facts.Configured(services.settings.hash, services.settings.snapshot))
+    async with anyio.create_task_group() as group:
+        dispatcher = Dispatcher(services, group)
+        group.start_soon(dispatcher.mind_other_processes, name="mind other processes")
+        try:
+            yield dispatcher
+        finally:
+            dispatcher.shut_down()
+            group.cancel_scope.cancel("the service stopped")

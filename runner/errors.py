@@ -1,0 +1,50 @@
+"""What can go wrong in the runner.
+
+RunnerError            anything below; has a `hint`
+├── Refusal            a spawn the guard did not admit; typed, with what is allowed
+├── NoModel            an agent whose model has neither a key nor a rehearsal
+└── Fenced             another process has taken the execution over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+RefusalKind = Literal[
+    "unknown_agent", "not_in_catalogue", "cycle", "max_depth_exceeded", "limit", "wrapping_up", "stopping", "invalid"
+]
+
+
+class RunnerError(Exception):
+    """A problem in the runner, told for people: what happened, then what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Refusal(RunnerError):
+    """A dispatch that was not admitted. Nothing was started and no row was written."""
+
+    def __init__(self, kind: RefusalKind, message: str, hint: str, context: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, hint)
+        self.kind: RefusalKind = kind
+        self.context = context or {}
+
+
+class NoModel(RunnerError):
+    """A model that nobody can ask."""
+
+    def __init__(self, model: str, variable: str) -> None:
+        super().__init__(
+            f"the model `{model}` has no API key and no rehearsal",
+            f"set `{variable}`, or give the model a `rehearsal:` in the configuration; `outrider demo` needs neither",
+        )
+
+
+class Fenced(RunnerError):
+    """The execution belongs to another process now; this one must not write any more."""
+
+    def __init__(self, execution: str) -> None:
+        super().__init__(f"execution `{execution}` was taken over by another process", "look at it there: `outrider show`")

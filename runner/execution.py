@@ -1,0 +1,376 @@
+"""One execution: slot → deadline → task group for its children → strategy → its end, recorded. The body never raises.
+
+Owns the life of an execution. It knows no SQL, no provider and no tool; what happened is told to the recorder. Its one
+invariant: when `run` returns, the row is terminal (or was left to somebody else on purpose), the parent's inbox has the
+end, and nothing below is alive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.endings import Ending
+from db.ids import new_execution_id, new_id, result_delivery
+from db.status import ExecutionStatus
+from db.writes import MessageDraft, NewExecution, Place, Start
+from registry import AgentSpec, ChainSpec, ToolFilter
+from runner import facts
+from runner.allowance import Allowance
+from runner.cause import Cause, Verdict, verdict
+from runner.errors import Fenced
+from runner.handle import Child
+from runner.inbox import Inbox, Item
+from runner.result import Result
+from runner.services import Services
+from runner.slots import Slots
+from runner.transcript import Delivered, clean
+from runner.tree import Tree
+from runner.work import SpawnRequest, Strategy, Work
+
+log = logging.getLogger("outrider.execution")
+
+LAST_WRITE_SECONDS = 5.0
+"""The last write of an execution is shielded from its own cancellation, for at most this long."""
+
+End = Result | Cause | Exception
+Begin = Callable[["Execution"], tuple[Work, Strategy]]
+"""Makes the work and the strategy of an execution that has just started."""
+
+
+class Execution:
+    """One agent at work on one task."""
+
+    def __init__(
+        self, services: Services, tree: Tree, request: SpawnRequest, parent: Execution | None, begin: Begin
+    ) -> None:
+        self.services, self.tree, self.request, self.parent, self._begin = services, tree, request, parent, begin
+        self.id = new_execution_id()
+        self.name = request.name or request.agent.name
+        self.limits = request.limits
+        self.path: tuple[str, ...] = (*(parent.path if parent is not None else ()), request.agent.name)
+        self.depth: int = 0 if parent is None else parent.depth + int(isinstance(parent.request.agent, AgentSpec))
+        self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
+        root: str = parent.place.root_execution_id if parent is not None else self.id
+        self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
+        self.position = 1
+        self.allowance: Allowance = Allowance(
+            self.limits, parent.allowance if parent is not None else None, self._timeout()
+        )
+        self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
+        self.slots = Slots(self.limits.max_concurrent_agents)
+        """For its children."""
+        self.slot = (parent.slots if parent is not None else tree.root_slots).reserve()
+        self.scope = anyio.CancelScope()
+        self.cause: Cause | None = None
+        self.status = ExecutionStatus(request.status)
+        self.result: Result | None = None
+        self.error: str | None = None
+        self.done = anyio.Event()
+        self.attempt = 1
+        self.born_at = anyio.current_time()
+        self.ended_at: float | None = None
+        self.alive: dict[str, Execution] = {}
+        """Its children that have a task."""
+        self.ended: dict[str, Child] = {}
+        """Its children that are over."""
+        self.group: TaskGroup | None = None
+        self.work: Work | None = None
+        self._strategy: Strategy | None = None
+        self._written = False
+
+    def _timeout(self) -> float:
+        if self.request.timeout is not None:
+            return self.request.timeout
+        if self.parent is not None and self.request.role == "sub_agent":
+            return min(self.parent.limits.agent_timeout, self.limits.timeout)
+        return self.limits.timeout
+
+    @property
+    def denied(self) -> tuple[ToolFilter, ...]:
+        """The tool filters of its ancestors and its own: what one of them denies is denied to everything below."""
+        above = self.parent.denied if self.parent is not None else ()
+        return (*above, self.request.agent.tools) if isinstance(self.request.agent, AgentSpec) else above
+
+    @property
+    def found(self) -> str:
+        """What there is to show so far."""
+        return self._strategy.found if self._strategy is not None else ""
+
+    @property
+    def prompt(self) -> str:
+        """Its first user message."""
+        return clean(self.request.prompt if self.request.prompt is not None else self.request.task)
+
+    # -- birth ---------------------------------------------------------------------------------------------------------
+
+    def row(self) -> NewExecution:
+        """The row it is born with."""
+        request, agent, settings = self.request, self.request.agent, self.services.settings
+        waits = self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0
+        return NewExecution(
+            id=self.id,
+            parent_execution_id=self.place.parent_execution_id,
+            root_execution_id=self.place.root_execution_id,
+            owner=self.services.database.owner,
+            agent=self.name,
+            role=request.role,
+            strategy="chain" if isinstance(agent, ChainSpec) else agent.strategy,
+            position=self.position,
+            depth=self.depth,
+            path="/".join(self.path),
+            created_at=stamp(),
+            status=self.status.value,
+            stage=self.stage,
+            tool_call_id=request.call.row if request.call is not None else None,
+            task=clean(request.task),
+            input=to_json(request.input).decode() if request.input is not None and self.parent is None else None,
+            timeout_seconds=self.allowance.timeout,
+            model=None if isinstance(agent, ChainSpec) else settings.model(agent.model).model,
+            budget_usd=self.limits.max_cost_usd,
+            budget_tokens=self.limits.max_tokens,
+            config_hash=settings.hash,
+            waiting_for="slot" if waits else None,
+            reason=request.reason,
+        )
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Live, and write the end. Only a cancellation from outside passes, once the end is written."""
+        end: End | None = None
+        try:
+            with self.scope:
+                await self.slot.wait()
+                end = await self._live()
+        finally:
+            # Shielded and bounded: whoever cancels waits for this row, but not for ever.
+            with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
+                await self._close(end)
+            self._leave()
+
+    async def _live(self) -> End | None:
+        """From the start to an answer; None when somebody else wrote the end."""
+        try:
+            if not await self._start():
+                return None
+            with anyio.CancelScope(deadline=self.allowance.deadline):
+                return await self._work_until_accepted()
+            return Cause("deadline")
+        except Exception as error:
+            log.exception("execution %s (%s) failed", self.id, self.name)
+            return error
+
+    async def _start(self) -> bool:
+        """pending → running; False when it was cancelled before."""
+        self.allowance.start()
+        deadline = stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.timeout))
+        text = to_json([{"type": "text", "text": self.prompt}]).decode()
+        first = MessageDraft(new_id(), self.id, 0, "user", "task", text)
+        begun = Start(stamp(), deadline, self.row().model)
+        ticket = await self.services.recorder.record(facts.Started(self.place, self.name, begun, first))
+        if ticket.held:
+            self.status = ExecutionStatus.RUNNING
+            self.work, self._strategy = self._begin(self)
+        return ticket.held
+
+    async def _work_until_accepted(self) -> End | None:
+        """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
+        while True:
+            async with anyio.create_task_group() as self.group:
+                end = await self._strategy_end()
+                if not isinstance(end, Result):
+                    self.group.cancel_scope.cancel("the parent failed")
+            judged = verdict(end, self.found)
+            if judged.status is not ExecutionStatus.COMPLETED:
+                return end
+            with anyio.CancelScope(shield=True):  # bounded by the writer: an answer that was accepted stays accepted
+                if await self._write_end(judged):
+                    return end
+                refused = await self._why_refused()
+            if refused is not None:
+                return refused
+
+    async def _strategy_end(self) -> Result | Exception:
+        assert self._strategy is not None
+        try:
+            return await self._strategy.run()
+        except Exception as error:
+            log.info("execution %s (%s) ends with %r", self.id, self.name, error)
+            return error
+
+    async def _why_refused(self) -> End | None:
+        """Success was refused: somebody asked to stop, somebody else wrote the end, or something is still unread (None)."""
+        row = await self.services.database.reads.execution(self.id)
+        assert row is not None
+        if ExecutionStatus(row["status"]).is_terminal:
+            return Fenced(self.id)
+        if row["cancel_requested_at"] is not None:
+            return Cause("user", row["cancelled_by"] or "", row["cancel_reason"] or "")
+        for delivery in await self.services.database.reads.unread(self.id):
+            if delivery["kind"] != "result":
+                self.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+        return None
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    def cancel(self, cause: Cause) -> None:
+        """Stop it: its model call, its tools, its children. The first cause counts."""
+        if self.cause is None:
+            self.cause = cause
+        self.scope.cancel(cause.reason or cause.kind)
+
+    def ask_to_wrap_up(self) -> None:
+        """Let it answer with what it has: it concludes at its next step."""
+        self.allowance.ask_to_wrap_up()
+        self.inbox.nudge()
+
+    def _why_stopped(self) -> Cause:
+        """Its own cause, or what stopped the nearest ancestor; silence above is silence here."""
+        holder: Execution | None = self
+        while holder is not None:
+            if holder.cause is not None:
+                own = holder is self
+                return holder.cause if own or holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
+            holder = holder.parent
+        return Cause("parent", "parent", "its parent ended")
+
+    async def _close(self, end: End | None) -> None:
+        if self._written:
+            return
+        final = end if end is not None else self._why_stopped()
+        if isinstance(final, Fenced) or (isinstance(final, Cause) and final.silent):
+            await self._adopt_end()
+            return
+        judged = verdict(final, self.found)
+        if not await self._write_end(judged) and not await self._adopt_end():
+            self.status, self.result, self.error = judged.status, judged.result, judged.error
+
+    async def _write_end(self, judged: Verdict) -> bool:
+        self.ended_at = anyio.current_time()
+        result = self._stamped(judged.result)
+        ending = Ending(
+            place=self.place,
+            attempt=self.attempt,
+            status=judged.status,
+            outcome=result.outcome.value,
+            reason=result.reason,
+            result=clean(result.to_json()),
+            error_type=judged.error_type,
+            error=clean(judged.error) if judged.error is not None else None,
+            had_children=bool(self.ended or self.alive),
+        )
+        parent = self.parent.place if self.parent is not None else None
+        fact = facts.Ended(ending, self.name, self.elapsed, parent, self.usage)
+        if not (await self.services.recorder.record(fact)).held:
+            return False
+        self._written = True
+        self.status, self.result, self.error = judged.status, result, judged.error
+        if judged.error_type is not None and judged.status is ExecutionStatus.FAILED:
+            problem = {"agent": self.name, "task": self.request.task[:200]}
+            self.services.recorder.post(
+                facts.Failed(self.place, self.name, judged.error_type, judged.error or "", context=problem)
+            )
+        return True
+
+    async def _adopt_end(self) -> bool:
+        """Somebody else wrote the end (a cancel of what had not started, the supervisor): take it over."""
+        row = await self.services.database.reads.execution(self.id)
+        if row is None or not ExecutionStatus(row["status"]).is_terminal:
+            return False
+        self._written = True
+        self.status, self.error = ExecutionStatus(row["status"]), row["error"]
+        self.result = Result.of_json(row["result"]) if row["result"] else verdict(self._why_stopped(), "").result
+        return True
+
+    def _stamped(self, result: Result) -> Result:
+        metadata: dict[str, Any] = {"execution_id": self.id, "agent": self.name, **self.usage}
+        if self.work is not None and self.work.rehearsed:
+            metadata["rehearsed"] = True
+        if self.ended:
+            metadata["dispatched"] = [_brief(child) for child in self.ended.values()]
+        return result.stamped(**metadata)
+
+    def _leave(self) -> None:
+        """Tell the parent, free the slot, be forgotten."""
+        if self.done.is_set():
+            return
+        self.tree.remove(self)
+        if self.parent is not None:
+            self.parent.alive.pop(self.id, None)
+            self.parent.ended[self.id] = self.describe()
+            self.parent.inbox.put(self._item())
+        self.slot.release()
+        self.done.set()
+
+    async def abandon(self) -> None:
+        """It did not stop within the grace: write its end for it, and let its parent go on."""
+        judged = verdict(self._why_stopped(), self.found)
+        note = "it did not stop in time and was given up"
+        if await self._write_end(Verdict(judged.status, judged.result, "stubborn", note)):
+            fact = facts.Failed(self.place, self.name, "stubborn", note, "high", {"activity": self.activity})
+            await self.services.recorder.record(fact)
+            self._leave()
+
+    def _item(self) -> Item:
+        delivered = Delivered(
+            execution_id=self.id,
+            agent=self.name,
+            status=self.status.value,
+            outcome=self.result.outcome.value if self.result is not None else None,
+            text=self.result.text if self.result is not None else "",
+            tool_calls=self.allowance.own.tool_calls,
+        )
+        return Item(result_delivery(self.id), "result", result=delivered, answer=self.result)
+
+    # -- how it looks from outside -------------------------------------------------------------------------------------
+
+    @property
+    def activity(self) -> str:
+        """What it does at the moment, in words."""
+        if self.status is ExecutionStatus.PENDING:
+            return (
+                f"waiting for a slot (place {self.slot.queue_position})" if self.slot.queue_position else "about to start"
+            )
+        return self.work.activity if self.work is not None else "starting"
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was born."""
+        return (self.ended_at if self.ended_at is not None else anyio.current_time()) - self.born_at
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """What it used itself, without its children."""
+        spent = asdict(self.allowance.own)
+        return {**spent, "cost_usd": round(spent["cost_usd"], 6)}
+
+    def describe(self) -> Child:
+        """This execution as its caller sees it."""
+        return Child(
+            id=self.id,
+            agent=self.name,
+            task=self.request.task,
+            status=self.status.value,
+            queue_position=self.slot.queue_position,
+            result=self.result,
+            error=self.error,
+            activity=self.activity,
+            elapsed=self.elapsed,
+            remaining=self.allowance.seconds_left if self.status is ExecutionStatus.RUNNING else None,
+            usage=self.usage,
+        )
+
+
+def _brief(child: Child) -> dict[str, Any]:
+    below = child.result.metadata.get("dispatched") if child.result is not None else None
+    brief = {"execution_id": child.id, "agent": child.agent, "status": child.status, "task": child.task}
+    return {**brief, "dispatched": below} if below else brief

@@ -1,0 +1,155 @@
+"""Facts: everything that can happen to an execution and is worth a row. Frozen; `runner/recorder.py` alone acts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from db.endings import CancelWish, Ending
+from db.writes import MessageDraft, ModelCall, NewExecution, Place, Start, ToolOutcome, ToolStart
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """An execution was admitted. A dispatch settles its tool call in the same transaction."""
+
+    new: NewExecution
+    parent: Place | None = None
+    settled: ToolOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """It has its slot and begins."""
+
+    place: Place
+    agent: str
+    start: Start
+    first: MessageDraft | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A model answered."""
+
+    place: Place
+    agent: str
+    attempt: int
+    call: ModelCall
+    message: MessageDraft
+    text: str
+    tools: Sequence[ToolStart]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSettled:
+    """A tool call has its result."""
+
+    place: Place
+    agent: str
+    tool: str
+    seconds: float
+    outcome: ToolOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of ours entered the transcript, perhaps showing deliveries."""
+
+    place: Place
+    message: MessageDraft
+    consumed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It waits for something, or no longer does."""
+
+    place: Place
+    what: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It is over."""
+
+    ending: Ending
+    agent: str
+    seconds: float
+    parent: Place | None = None
+    totals: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelWished:
+    """Somebody wants a subtree to stop."""
+
+    wish: CancelWish
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Something was put into a running execution's inbox."""
+
+    place: Place
+    kind: str
+    payload: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A dispatch was not admitted."""
+
+    place: Place
+    agent: str
+    wanted: str
+    kind: str
+    message: str
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something went wrong that somebody should look at."""
+
+    place: Place
+    agent: str
+    kind: str
+    message: str
+    severity: str = "high"
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something worth knowing: an upstream that is down, a prompt that was cut."""
+
+    place: Place
+    type: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """The configuration executions run with."""
+
+    hash: str
+    body: str
+
+
+Fact = (
+    Spawned
+    | Started
+    | Replied
+    | ToolSettled
+    | Said
+    | Waiting
+    | Ended
+    | CancelWished
+    | Posted
+    | Refused
+    | Failed
+    | Noticed
+    | Configured
+)

@@ -1,0 +1,218 @@
+"""The family of an execution: how it starts children, looks at them, waits for them and stops them.
+
+Owns spawn, in its one order: guard → row (guarded by the parent being alive) → task in the parent's group. Between the
+commit of the row and the start of the task there is no await, so no cancel can leave a row without a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from db.status import ExecutionStatus
+from db.writes import ToolOutcome
+from registry import AgentSpec, CatalogueEntry
+from runner import facts
+from runner.cancellation import Cancellation
+from runner.errors import Refusal
+from runner.execution import Execution
+from runner.guard import Caller, admit
+from runner.handle import Child, DispatchOrder
+from runner.result import Result
+from runner.strategies import STRATEGIES
+from runner.toolbox import Needs, build_toolbox
+from runner.tools.dispatch import dispatch_answer
+from runner.tools.finish import finish_tool
+from runner.tools.own import OwnTool
+from runner.tools.read_result import read_result_tool
+from runner.work import SpawnRequest, Strategy, Work
+
+NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
+
+
+class ExecutionFamily:
+    """A `Family` around one execution of this process."""
+
+    def __init__(self, execution: Execution, cancellation: Cancellation) -> None:
+        self._self = execution
+        self._cancellation = cancellation
+
+    @property
+    def catalogue(self) -> Sequence[CatalogueEntry]:
+        """The agents it may dispatch."""
+        return self._self.request.catalogue
+
+    # -- spawn ---------------------------------------------------------------------------------------------------------
+
+    async def spawn(self, request: SpawnRequest) -> Child:
+        """Start a child whose admission is settled; raises Refusal when its parent is stopping."""
+        parent = self._self
+        assert parent.group is not None
+        child = Execution(parent.services, parent.tree, request, parent, self.begin)
+        child.position = len(parent.alive) + len(parent.ended) + 1
+        parent.alive[child.id] = child
+        settled = None
+        if request.call is not None:
+            parent.allowance.settle_dispatch()
+            text = dispatch_answer(child.describe())
+            settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
+        with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
+            ticket = await parent.services.recorder.record(facts.Spawned(child.row(), parent.place, settled))
+        if not ticket.held:
+            del parent.alive[child.id]
+            child.slot.release()
+            raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
+        if child.status is ExecutionStatus.PENDING:
+            parent.tree.add(child)
+            parent.inbox.expect(child.id)
+            parent.group.start_soon(child.run, name=f"{child.name} {child.id}")
+        else:
+            child.slot.release()
+            parent.ended[child.id] = parent.alive.pop(child.id).describe()
+        return child.describe()
+
+    async def dispatch(self, order: DispatchOrder) -> Child:
+        """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal."""
+        me, settings = self._self, self._self.services.settings
+        try:
+            entry = admit(self._caller(), order.name, settings.agents)
+            agent = settings.agent(entry.name).overridden(entry.overrides)
+            request = SpawnRequest(
+                agent=agent,
+                task=order.task,
+                limits=settings.limits_for(agent),
+                catalogue=settings.catalogue(agent),
+                timeout=order.timeout,
+                call=order.call,
+            )
+            return await self.spawn(request)
+        except Refusal as refusal:
+            fact = facts.Refused(me.place, me.name, order.name, refusal.kind, str(refusal), refusal.context)
+            await me.services.recorder.record(fact)
+            raise
+
+    def _caller(self) -> Caller:
+        me = self._self
+        return Caller(
+            agent=me.name,
+            path=me.path,
+            depth=me.depth,
+            catalogue=self.catalogue,
+            limits=me.limits,
+            dispatches_left=me.allowance.dispatches_left,
+            wrap_up=me.allowance.wrap_up,
+            running=[child.id for child in me.alive.values() if not child.slot.queue_position],
+            slots_full=me.slots.full,
+        )
+
+    # -- look, wait, stop ----------------------------------------------------------------------------------------------
+
+    async def look(self, child: str) -> Child | None:
+        """One of its children, also an ended one; None for anything else."""
+        alive = self._self.alive.get(child)
+        return alive.describe() if alive is not None else self._self.ended.get(child)
+
+    async def children(self) -> Sequence[Child]:
+        """All its children, in the order they were started."""
+        known = [*self._self.ended.values(), *(child.describe() for child in self._self.alive.values())]
+        return sorted(known, key=lambda child: child.id)
+
+    async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
+        """Stop a child: `requested` or `already_finished`."""
+        alive = self._self.alive.get(child)
+        if alive is None:
+            return "already_finished"
+        if wrap_up and alive.status is ExecutionStatus.RUNNING:
+            alive.ask_to_wrap_up()
+            return "requested"
+        return await self._cancellation.cancel(child, by=self._self.name, reason=reason)
+
+    async def until_one_ends(self, children: Sequence[str]) -> None:
+        """Return when one of those that are open has ended; at once when none is."""
+        await self._self.inbox.until_one_of(children)
+
+    def claim(self, child: str) -> str | None:
+        """The delivery of a child's end, if it has not been handed over; asking again gives None."""
+        return self._self.inbox.claim(child)
+
+    def unread(self, child: str) -> bool:
+        """Whether a child's end is waiting to be handed over."""
+        return self._self.inbox.find(child) is not None
+
+    async def settle_children(self, *, cancel: bool) -> None:
+        """No more children. Those that wait are cancelled; those that run wrap up or are cancelled; all are waited for."""
+        me = self._self
+        for child in tuple(me.alive.values()):
+            if cancel or child.status is ExecutionStatus.PENDING:
+                await self._cancellation.cancel(child.id, by=me.name, reason="its caller concludes")
+            else:
+                child.ask_to_wrap_up()
+        with anyio.CancelScope(deadline=(me.allowance.wrap_up_at + me.allowance.deadline) / 2):
+            await me.inbox.until_all_ended()
+        for child in tuple(me.alive.values()):
+            await self._cancellation.cancel(child.id, by=me.name, reason="its caller has to conclude")
+        await me.inbox.until_all_ended()
+
+    # -- begin ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, execution: Execution) -> tuple[Work, Strategy]:
+        """The work and the strategy of an execution that has just started: one path for every kind of execution."""
+        return begin(execution, self._cancellation)
+
+
+def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
+    """Resolve the model, the tools and the strategy of an execution."""
+    family = ExecutionFamily(execution, cancellation)
+    services, request, subject = execution.services, execution.request, execution.request.agent
+    agent = subject if isinstance(subject, AgentSpec) else None
+
+    async def server_instructions() -> Mapping[str, str]:
+        return await services.upstreams.instructions(agent.mcp_servers, execution.id) if agent is not None else {}
+
+    work = Work(
+        place=execution.place,
+        name=execution.name,
+        subject=subject,
+        task=request.task,
+        prompt=execution.prompt,
+        input=request.input,
+        dispatched=request.role == "sub_agent",
+        attempt=execution.attempt,
+        limits=execution.limits,
+        allowance=execution.allowance,
+        inbox=execution.inbox,
+        catalogue=request.catalogue,
+        settings=services.settings,
+        recorder=services.recorder,
+        toolbox=None,
+        model=services.models.choose(services.settings.model(agent.model)) if agent is not None else None,
+        spawn=family.spawn,
+        settle_children=family.settle_children,
+        server_instructions=server_instructions,
+    )
+    if agent is not None and agent.strategy == "loop":
+        needs = Needs(agent, execution.limits, execution.id, execution.denied)
+        work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
+    return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
+    def accept(result: Result) -> str | None:
+        if work.inbox.pending and execution.limits.on_finish == "wait":
+            return NOT_YET.format(count=len(work.inbox.pending))
+        work.final = result
+        return None
+
+    async def full_text(identifier: str) -> str | None:
+        child = execution.ended.get(identifier)
+        if child is not None:
+            return child.result.text if child.result is not None else None
+        row = await execution.services.database.reads.tool_call(execution.id, identifier)
+        return (row["full_result"] or row["result"]) if row is not None else None
+
+    own: list[OwnTool[Any]] = [finish_tool(accept)]
+    if work.catalogue or (isinstance(work.subject, AgentSpec) and work.subject.mcp_servers):
+        own.append(read_result_tool(full_text))
+    return own

@@ -1,0 +1,97 @@
+"""The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
+
+The order of the questions is fixed: known → in the catalogue → not in the path → depth → what is left. A refusal never
+crashes the caller and leaves no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from registry import CatalogueEntry, Limits, fold, nearest
+from runner.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What the guard knows of whoever asks."""
+
+    agent: str
+    path: Sequence[str]
+    depth: int
+    catalogue: Sequence[CatalogueEntry]
+    limits: Limits
+    dispatches_left: int
+    wrap_up: str | None = None
+    running: Sequence[str] = ()
+    """Ids of children that hold a slot."""
+    slots_full: bool = False
+
+
+def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
+    """The catalogue entry of the agent that may be started; raises Refusal."""
+    entry = _in_catalogue(caller, wanted, known)
+    _not_in_path(caller, entry)
+    _not_too_deep(caller)
+    _something_left(caller)
+    return entry
+
+
+def _in_catalogue(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
+    for entry in caller.catalogue:
+        if fold(entry.name) == fold(wanted):
+            return entry
+    allowed = [entry.name for entry in caller.catalogue]
+    listed = ", ".join(f"`{name}`" for name in allowed) or "none"
+    if fold(wanted) in {fold(name) for name in known}:
+        raise Refusal(
+            "not_in_catalogue", f"`{wanted}` is not among the agents you may dispatch", f"dispatch one of: {listed}"
+        )
+    close = nearest(wanted, allowed)
+    hint = (f"did you mean `{close}`? " if close else "") + f"the agents you may dispatch: {listed}"
+    raise Refusal("unknown_agent", f"there is no agent `{wanted}`", hint)
+
+
+def _not_in_path(caller: Caller, entry: CatalogueEntry) -> None:
+    if caller.limits.cycle_check and fold(entry.name) in {fold(name) for name in caller.path}:
+        path = " → ".join(caller.path)
+        raise Refusal(
+            "cycle",
+            f"`{entry.name}` is already at work above you: {path} → {entry.name}",
+            "do that part yourself, or give it to an agent that is not in this path",
+            {"path": list(caller.path), "target": entry.name},
+        )
+
+
+def _not_too_deep(caller: Caller) -> None:
+    if caller.depth >= caller.limits.max_depth:
+        raise Refusal(
+            "max_depth_exceeded",
+            f"agents are nested {caller.limits.max_depth} deep at most, and you are at depth {caller.depth}",
+            "do the work yourself, or report what remains so that your caller can split it",
+            {"depth": caller.depth, "max_depth": caller.limits.max_depth, "path": list(caller.path)},
+        )
+
+
+def _something_left(caller: Caller) -> None:
+    if caller.wrap_up is not None:
+        raise Refusal(
+            "wrapping_up", f"no new agents: it is time to conclude ({caller.wrap_up})", "answer with what you have"
+        )
+    if caller.dispatches_left < 1:
+        most = caller.limits.max_dispatches
+        raise Refusal(
+            "limit",
+            f"all {most} dispatches of this run are used up (`max_dispatches`)",
+            "work with the results you have",
+            {"limit": "max_dispatches"},
+        )
+    if caller.slots_full and caller.limits.on_limit == "error":
+        most, busy = caller.limits.max_concurrent_agents, ", ".join(caller.running)
+        raise Refusal(
+            "limit",
+            f"{most} agents are at work already (`max_concurrent_agents`): {busy}",
+            "wait for one of them to end, or cancel one, then dispatch again",
+            {"limit": "max_concurrent_agents", "running": list(caller.running)},
+        )

@@ -1,0 +1,85 @@
+"""What the dispatch tools may do to the tree: start an agent, look at one, wait for one, stop one.
+
+A seam that turns a dependency round: tools lie below executions and need not know them. Whoever calls is the `Family` whose
+children are meant; an id outside it does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from registry import CatalogueEntry
+from runner.result import Result
+from runner.transcript import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """An execution as its caller sees it."""
+
+    id: str
+    agent: str
+    task: str
+    status: str
+    queue_position: int = 0
+    result: Result | None = None
+    error: str | None = None
+    activity: str = ""
+    """The current or last action, in words."""
+    elapsed: float = 0.0
+    remaining: float | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self.status not in ("pending", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchOrder:
+    """A wish to start an agent, made by a tool call."""
+
+    call: ToolCall
+    name: str
+    task: str
+    timeout: float | None = None
+
+
+class Family(Protocol):
+    """What a caller may see and do below itself."""
+
+    @property
+    def catalogue(self) -> Sequence[CatalogueEntry]:
+        """The agents it may dispatch."""
+        ...
+
+    async def dispatch(self, order: DispatchOrder) -> Child:
+        """Start an agent, and settle the call with `dispatch_answer` in the same transaction; raises Refusal."""
+        ...
+
+    async def look(self, child: str) -> Child | None:
+        """One of its children, also an ended one; None for anything else."""
+        ...
+
+    async def children(self) -> Sequence[Child]:
+        """All its children, in order."""
+        ...
+
+    async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
+        """Stop a child: `requested`, `done` or `already_finished`."""
+        ...
+
+    async def until_one_ends(self, children: Sequence[str]) -> None:
+        """Return when one of those that are open has ended; at once when none is."""
+        ...
+
+    def claim(self, child: str) -> str | None:
+        """The delivery of a child's end, if it has not been handed over; asking again gives None."""
+        ...
+
+    def unread(self, child: str) -> bool:
+        """Whether a child's end is waiting to be handed over."""
+        ...

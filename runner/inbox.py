@@ -1,0 +1,123 @@
+"""The inbox of an execution: ends of children, messages and requests, each handed over exactly once.
+
+Rows are the truth (`deliveries`); this is their image in memory and the place to wait. An item leaves only when the
+transaction that shows it in the transcript has been committed, so a crash or a cancel in between loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import anyio
+
+from runner.result import Result
+from runner.transcript import Delivered
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that waits to be shown."""
+
+    id: str
+    """The id of its delivery row."""
+    kind: str
+    """`result`, `message` or `wrap_up`."""
+    text: str = ""
+    result: Delivered | None = None
+    answer: Result | None = None
+    """The whole result of a child, for strategies that work with more than its text."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a parent that waits for all its children should look at it at once."""
+        return self.kind != "result" or (self.result is not None and self.result.status in ("failed", "timed_out"))
+
+
+class Inbox:
+    """What has arrived and how many children are still out."""
+
+    def __init__(self, wake_on_any: bool) -> None:
+        self._wake_on_any = wake_on_any
+        self._items: dict[str, Item] = {}
+        self._taken: set[str] = set()
+        self._open: set[str] = set()
+        self._changed = anyio.Event()
+        self._nudged = False
+
+    # -- filled by children, other executions and other processes -----------------------------------------------------
+
+    def expect(self, child: str) -> None:
+        """A child was started: its end will come here."""
+        self._open.add(child)
+
+    def put(self, item: Item) -> None:
+        """Something arrived. Putting the same item twice, or one that was already shown, changes nothing."""
+        if item.result is not None:
+            self._open.discard(item.result.execution_id)
+        if item.id not in self._taken:
+            self._items.setdefault(item.id, item)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def nudge(self) -> None:
+        """Something else changed that a waiting parent should look at."""
+        self._nudged = True
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    # -- read by the strategy ------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> list[Item]:
+        """What has arrived and not been shown, in order of arrival."""
+        return list(self._items.values())
+
+    @property
+    def pending(self) -> frozenset[str]:
+        """The children that have not ended."""
+        return frozenset(self._open)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a parent with nothing else to do should go on: 500 children must not cost 500 turns."""
+        if not self._items:
+            return not self._open
+        if not self._open or self._wake_on_any:
+            return True
+        return any(item.urgent for item in self._items.values())
+
+    def find(self, child: str) -> Item | None:
+        """The unread end of a child."""
+        return next((item for item in self._items.values() if item.result and item.result.execution_id == child), None)
+
+    def claim(self, child: str) -> str | None:
+        """The delivery of a child's end, for somebody who will hand it over now; asking again gives None."""
+        item = self.find(child)
+        if item is None:
+            return None
+        self.took(item.id)
+        return item.id
+
+    def took(self, *ids: str) -> None:
+        """These were shown, and the transaction that says so is committed."""
+        for identifier in ids:
+            self._taken.add(identifier)
+            self._items.pop(identifier, None)
+
+    async def until_ready(self) -> None:
+        """Wait until `ready`."""
+        while not self.ready and not self._nudged:
+            await self._changed.wait()
+        self._nudged = False
+
+    async def until_all_ended(self) -> None:
+        """Wait until no child is open."""
+        while self._open:
+            await self._changed.wait()
+
+    async def until_one_of(self, children: Iterable[str]) -> None:
+        """Wait until one of these, if any is open, has ended."""
+        asked = self._open.intersection(children)
+        while asked and asked <= self._open:
+            await self._changed.wait()

@@ -1,0 +1,62 @@
+"""Which model answers: the real one with a key, its rehearsal without, and nobody in secret.
+
+Owns the choice and the adapters it made. Nothing else ever spends money or pretends to have asked a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from registry import ModelSpec
+from runner.errors import NoModel
+from runner.llm.protocol import Model
+
+
+class Models:
+    """The models of one configuration. `rehearse` keeps every one of them to its rehearsal."""
+
+    def __init__(
+        self, specs: Mapping[str, ModelSpec], environ: Mapping[str, str], *, rehearse: bool = False, pace: float = 0.0
+    ) -> None:
+        self._specs = specs
+        self._environ = environ
+        self._rehearse = rehearse
+        self._pace = pace
+        self._anthropic: Model | None = None
+        self._rehearsed: dict[Path, Model] = {}
+
+    def choose(self, spec: ModelSpec) -> Model:
+        """Who answers for `spec`; raises NoModel."""
+        if self._environ.get(spec.api_key_env) and not self._rehearse:
+            return self._real()
+        if spec.rehearsal is not None:
+            return self._rehearsal(spec.rehearsal)
+        raise NoModel(spec.name, spec.api_key_env)
+
+    def check(self, specs: Sequence[ModelSpec]) -> None:
+        """Refuse before anything is written; raises NoModel, or ModelError for a broken rehearsal."""
+        for spec in specs:
+            self.choose(spec)
+
+    def _real(self) -> Model:
+        if self._anthropic is None:
+            from runner.llm.anthropic import AnthropicModel
+
+            self._anthropic = AnthropicModel(self._specs, environ=self._environ)
+        return self._anthropic
+
+    def _rehearsal(self, script: Path) -> Model:
+        if script not in self._rehearsed:
+            from runner.llm.rehearsal import RehearsedModel
+            from runner.llm.rehearsal_script import load_rehearsal
+
+            rehearsal = load_rehearsal(script)
+            self._rehearsed[script] = RehearsedModel(rehearsal, pace=self._pace)
+        return self._rehearsed[script]
+
+    async def close(self) -> None:
+        """Release connections."""
+        for model in (self._anthropic, *self._rehearsed.values()):
+            if model is not None:
+                await model.close()

@@ -1,0 +1,99 @@
+"""What a model is to Outrider: a request goes in, one reply comes out, text is streamed on the way.
+
+Owns the vocabulary of the seam (Request, Reply, Usage, ModelError); knows no provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from registry import ModelSpec
+from runner.transcript import Block, Message, Tool
+
+OnAttempt = Callable[[str, int], None]
+"""Receives the name of the model about to be asked and the number of the attempt, from 1; must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, as the provider counts them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything one model call needs. `agent` and `execution_id` address rehearsals; no prompt is parsed for them."""
+
+    agent: str
+    execution_id: str
+    spec: ModelSpec
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[Tool] = ()
+    input: Any = None
+    """The structured input of the execution (an alert, for example), for rehearsal templates only."""
+    on_attempt: OnAttempt | None = None
+    """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back: content blocks exactly as received (thinking included), and what they cost."""
+
+    content: Sequence[Block]
+    stop_reason: str
+    usage: Usage
+    model: str
+    request_id: str | None = None
+    rehearsed: bool = False
+    attempts: int = 1
+    """How often models were asked until this came back, fallbacks included."""
+
+
+class ModelError(Exception):
+    """A model call that failed for good. `kind` is from a closed set; the text is ours, never the provider's body."""
+
+    KINDS = (
+        "authentication",
+        "permission",
+        "invalid_request",
+        "not_found",
+        "too_large",
+        "rate_limited",
+        "overloaded",
+        "timeout",
+        "connection",
+        "broken_stream",
+        "server",
+        "rehearsal",
+        "unknown",
+    )
+
+    def __init__(self, kind: str, message: str, hint: str = "", *, recoverable: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+        self.recoverable = recoverable
+        """Whether another model, or the same one later, may well answer."""
+
+
+OnText = Callable[[str], None]
+"""Receives each piece of text as it is streamed; must not block."""
+
+
+class Model(Protocol):
+    """One way to ask a model: the anthropic API or a rehearsal."""
+
+    async def complete(self, request: Request, on_text: OnText) -> Reply:
+        """Answer `request`. Raises ModelError; cancelling closes the connection at once."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections; harmless when called twice."""
+        ...

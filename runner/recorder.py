@@ -1,0 +1,157 @@
+"""record(fact): the one place where a fact becomes rows, an event, a log line and a notification. Durable before visible.
+
+Owns the mapping and nothing else. Whoever awaits `record` goes on only after the commit; watchers hear of it after the
+commit too, because the writer publishes what it has committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from db import endings, writes
+from db.endings import status_event
+from db.ids import new_id
+from db.writer import Ticket, Write, Writer
+from db.writes import Place, event
+from runner import facts
+from runner.bus import Bus
+from runner.result import SUMMARY_LIMIT
+
+log = logging.getLogger("outrider.events")
+
+SHOWN = 200
+"""Characters of a text that an event repeats; the whole text is in its row."""
+
+
+def _cut(text: str, length: int = SHOWN) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+class Recorder:
+    """Turns facts into writes; publishes what is committed."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._writer: Writer | None = None
+
+    def attach(self, writer: Writer) -> None:
+        """Write through `writer` from now on."""
+        self._writer = writer
+
+    async def record(self, fact: facts.Fact) -> Ticket:
+        """Commit what `fact` means; `held` on the answer tells whether its guards held."""
+        assert self._writer is not None
+        return await self._writer.apply(self._write_of(fact))
+
+    def post(self, fact: facts.Fact) -> None:
+        """As `record`, without waiting: for facts nothing depends on. Order is kept."""
+        assert self._writer is not None
+        self._writer.post(self._write_of(fact))
+
+    def publish(self, events: Sequence[Mapping[str, Any]]) -> None:
+        """Committed events reach the log and the watchers. Called by the writer, in the event loop."""
+        if log.isEnabledFor(logging.INFO):
+            for each in events:
+                log.info("%s", to_json(each).decode())
+        self._bus.publish(events)
+
+    def whisper(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
+        """Tell watchers something that is not stored: a piece of streamed text, the current action."""
+        if self._bus.watched:
+            self._bus.publish([{**event(place, kind, payload), "seq": None}])
+
+    def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
+        match fact:
+            case facts.Spawned(new, parent, settled):
+                return writes.create(new, _birth(new, parent, settled), settled)
+            case facts.Started(place, agent, start, first):
+                happened = status_event(place, "running", agent, deadline_at=start.deadline)
+                return writes.start(place.id, start, first, [happened])
+            case facts.Replied():
+                return writes.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
+            case facts.ToolSettled(place, agent, tool, seconds, outcome):
+                return writes.settle(outcome, [_settled(place, outcome, tool, seconds)])
+            case facts.Said(place, message, consumed):
+                shown = [event(place, "delivery.consumed", {"deliveries": list(consumed)})] if consumed else []
+                return writes.say(message, consumed, shown)
+            case facts.Waiting(place, what):
+                return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
+            case facts.Ended():
+                return endings.end(fact.ending, _end(fact))
+            case facts.CancelWished(wish):
+                return endings.cancel(wish)
+            case facts.Posted(place, kind, payload):
+                return writes.deliver(place.id, kind, payload, [event(place, "delivery.created", {"kind": kind})])
+            case facts.Refused():
+                return _refused(fact)
+            case facts.Failed(place, agent, kind, message, severity, context):
+                return writes.error_record(place.id, kind, severity, message, {"agent": agent, **context})
+            case facts.Noticed(place, kind, payload):
+                return writes.note([event(place, kind, payload)])
+            case facts.Configured(config_hash, body):
+                return writes.snapshot(config_hash, body)
+
+
+def _birth(new: writes.NewExecution, parent: Place | None, settled: writes.ToolOutcome | None) -> list[dict[str, Any]]:
+    place = Place(new.id, new.parent_execution_id, new.root_execution_id)
+    more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
+    born = [status_event(place, new.status, new.agent, **more)]
+    if settled is not None and parent is not None:
+        payload = {"kind": "dispatch", "id": settled.id, "execution_id": new.id, "agent": new.agent}
+        born.append(event(parent, "timeline_event.completed", payload))
+    return born
+
+
+def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
+    call = fact.call
+    payload = {
+        "kind": "model",
+        "id": call.id,
+        "turn": call.turn,
+        "text": _cut(fact.text),
+        "stop_reason": call.stop_reason,
+        "tokens": call.input_tokens + call.output_tokens + call.cache_read_tokens + call.cache_write_tokens,
+        "cost_usd": call.cost_usd,
+    }
+    happened = [event(fact.place, "timeline_event.completed", payload)]
+    for tool in fact.tools:
+        begun = {"kind": "tool", "id": tool.id, "tool": tool.tool, "arguments": _cut(tool.arguments)}
+        happened.append(event(fact.place, "timeline_event.created", begun))
+    return happened
+
+
+def _settled(place: Place, outcome: writes.ToolOutcome, tool: str, seconds: float) -> dict[str, Any]:
+    payload = {
+        "kind": "tool",
+        "id": outcome.id,
+        "tool": tool,
+        "status": outcome.status,
+        "is_error": outcome.is_error,
+        "error_type": outcome.error_type,
+        "seconds": round(seconds, 3),
+    }
+    return event(place, "timeline_event.completed", payload)
+
+
+def _end(fact: facts.Ended) -> list[dict[str, Any]]:
+    ending = fact.ending
+    more = {"outcome": ending.outcome, "reason": ending.reason, "seconds": round(fact.seconds, 3), **fact.totals}
+    if ending.error is not None:
+        more["error"] = _cut(ending.error, SUMMARY_LIMIT)
+    happened = [status_event(ending.place, ending.status, fact.agent, **more)]
+    if fact.parent is not None:
+        payload = {"kind": "result", "execution_id": ending.place.id, "agent": fact.agent}
+        happened.append(event(fact.parent, "delivery.created", payload))
+    return happened
+
+
+def _refused(fact: facts.Refused) -> Write:
+    identifier = new_id()
+    payload = {"kind": "dispatch", "id": identifier, "agent": fact.wanted, "refused": fact.kind, "reason": fact.message}
+    context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
+    recorded = writes.error_record(fact.place.id, f"refused.{fact.kind}", "medium", fact.message, context)
+    return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])

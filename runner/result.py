@@ -1,0 +1,103 @@
+"""Result: what every execution returns, whatever its strategy and however it ended.
+
+Owns the shape, its JSON and the summary rule. Metadata is stamped by the runtime and never asked of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+SUMMARY_LIMIT = 500
+"""Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
+
+
+class Outcome(StrEnum):
+    """What an execution has to show, apart from how it ended."""
+
+    COMPLETED = "completed"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error inside a result, for people and for the agent above."""
+
+    type: str
+    message: str
+    code: str | None = None
+    severity: str = "medium"
+    recoverable: bool = False
+    recommendation: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer of an execution."""
+
+    outcome: Outcome
+    summary: str
+    output: Any = None
+    """Any JSON or text: the full answer."""
+    reason: str | None = None
+    """Why it is not whole, when it is not: `time_budget`, `max_iterations`, `cancelled` …"""
+    artifacts: Sequence[Mapping[str, Any]] = ()
+    errors: Sequence[Problem] = ()
+    next_steps: Sequence[str] = ()
+    signals: Mapping[str, bool] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The answer as text; structured output as JSON."""
+        if self.output is None:
+            return self.summary
+        return self.output if isinstance(self.output, str) else to_json(self.output, indent=2).decode()
+
+    def stamped(self, **metadata: Any) -> Result:
+        """This result with more metadata."""
+        return replace(self, metadata={**self.metadata, **metadata})
+
+    def to_json(self) -> str:
+        """The stored form."""
+        return to_json(asdict(self)).decode()
+
+    @classmethod
+    def of_json(cls, stored: str) -> Result:
+        """Read a stored result."""
+        values = from_json(stored)
+        values["outcome"] = Outcome(values["outcome"])
+        values["errors"] = [Problem(**problem) for problem in values["errors"]]
+        return cls(**values)
+
+
+def summarise(text: str) -> str:
+    """A summary made by the runtime: the first paragraph, cut at a word."""
+    first = text.strip().split("\n\n", 1)[0].strip()
+    if len(first) <= SUMMARY_LIMIT:
+        return first
+    return first[: SUMMARY_LIMIT - 1].rsplit(" ", 1)[0][: SUMMARY_LIMIT - 1] + "…"
+
+
+def completed(text: str) -> Result:
+    """A whole answer in plain text."""
+    return Result(Outcome.COMPLETED, summarise(text), text)
+
+
+def partial(text: str, reason: str, errors: Sequence[Problem] = ()) -> Result:
+    """What there is when the rest is missing; `failed` when there is nothing at all."""
+    if not text.strip():
+        return Result(Outcome.FAILED, f"nothing was found ({reason})", None, reason, errors=errors)
+    return Result(Outcome.PARTIAL, summarise(text), text, reason, errors=errors)
+
+
+def failed(problem: Problem, found: str = "") -> Result:
+    """A failure, with what was found before it."""
+    return Result(Outcome.FAILED, summarise(problem.message), found or None, problem.type, errors=(problem,))

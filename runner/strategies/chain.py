@@ -1,0 +1,182 @@
+"""chain: stages one after another, the agents of a stage at the same time, their results merged where there are several.
+
+One agent is not a special case. Agents that a stage's agents dispatch are theirs: they count neither for the success of
+the stage nor for its synthesis, but whoever reads the results sees them below their parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+from pydantic_core import to_json
+
+from db.ids import new_id
+from db.writes import MessageDraft
+from registry import ChainSpec, Place, StageAgent, StageSpec
+from runner import facts
+from runner.context import first_message
+from runner.delivery import delivery_message
+from runner.errors import Fenced, Refusal
+from runner.inbox import Item
+from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.work import SpawnRequest, Work
+
+SYNTHESIS_TASK = "Merge these reports about one task into a single answer.\n\nThe task was:\n{task}"
+
+
+class Chain:
+    """A chain at work. `_outputs` has one entry for every stage that is done."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, ChainSpec)
+        self._work = work
+        self._chain = work.subject
+        self._outputs: list[tuple[str, Result]] = []
+        self._failure: Result | None = None
+        self._positions = 1
+
+    @property
+    def found(self) -> str:
+        """The outputs of the stages that are done."""
+        return "\n\n".join(f"## {name}\n\n{result.text}" for name, result in self._outputs)
+
+    async def run(self) -> Result:
+        """Run the stages that are not done yet."""
+        while self._failure is None and len(self._outputs) < len(self._chain.stages):
+            stage = self._chain.stages[len(self._outputs)]
+            self._work.now(f"stage {stage.name}")
+            await self._run_stage(stage)
+        if self._work.inbox.waiting:
+            await self._read(self._work.inbox.waiting)
+        return self._failure or self._outputs[-1][1]
+
+    async def _run_stage(self, stage: StageSpec) -> None:
+        names = await self._start_agents(stage)
+        ended = await self._collect()
+        good = [
+            item
+            for item in ended
+            if item.answer is not None and item.result is not None and item.result.status == "completed"
+        ]
+        enough = len(good) == names if stage.success_policy == "all" else bool(good)
+        if not enough:
+            await self._stop_at(stage, ended)
+            return
+        answers = [item.answer for item in good if item.answer is not None]
+        if len(good) > 1:
+            merged = await self._synthesise(stage, good)
+            if merged is None:
+                return
+            answers = [merged]
+        self._outputs.append((stage.name, answers[0]))
+
+    async def _start_agents(self, stage: StageSpec) -> int:
+        number = 0
+        for stage_agent in stage.agents:
+            for replica in range(1, stage_agent.replicas + 1):
+                await self._start(stage, stage_agent, replica)
+                number += 1
+        return number
+
+    def _request(self, stage: StageSpec, stage_agent: StageAgent, replica: int) -> SpawnRequest:
+        work, place = self._work, Place(self._chain, stage, stage_agent)
+        agent = work.settings.stage_agent(place)
+        earlier = [(name, result.text) for name, result in self._outputs]
+        return SpawnRequest(
+            agent=agent,
+            task=work.task,
+            limits=work.settings.limits_for(work.settings.agent(stage_agent.name), place),
+            role="stage",
+            catalogue=work.settings.catalogue(agent, place),
+            input=work.input,
+            stage=stage.name,
+            name=f"{agent.name}-{replica}" if stage_agent.replicas > 1 else None,
+            prompt=first_message(work.task, work.input, earlier),
+        )
+
+    async def _start(self, stage: StageSpec, stage_agent: StageAgent, replica: int) -> None:
+        await self._work.spawn(self._request(stage, stage_agent, replica))
+
+    async def _collect(self) -> list[Item]:
+        """Wait until every agent of the stage has ended, and read what they returned."""
+        self._work.recorder.post(facts.Waiting(self._work.place, "children"))
+        await self._work.inbox.until_all_ended()
+        self._work.recorder.post(facts.Waiting(self._work.place, None))
+        ended = self._work.inbox.waiting
+        await self._read(ended)
+        return [item for item in ended if item.result is not None]
+
+    async def _read(self, items: Sequence[Item]) -> None:
+        message = delivery_message(items, 0)
+        draft = MessageDraft(
+            id=new_id(),
+            execution_id=self._work.place.id,
+            position=self._positions,
+            role=message.role,
+            kind=message.kind,
+            content=to_json(message.content).decode(),
+        )
+        self._positions += 1
+        consumed = [item.id for item in items]
+        with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
+            ticket = await self._work.recorder.record(facts.Said(self._work.place, draft, consumed))
+        if not ticket.held:
+            raise Fenced(self._work.place.id)
+        self._work.inbox.took(*consumed)
+
+    async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result | None:
+        work = self._work
+        agent = work.settings.agent(stage.synthesis)
+        reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
+        request = SpawnRequest(
+            agent=agent,
+            task=SYNTHESIS_TASK.format(task=work.task),
+            limits=work.settings.limits_for(agent),
+            role="synthesis",
+            stage=stage.name,
+            input=work.input,
+            prompt=first_message(SYNTHESIS_TASK.format(task=work.task), None, reports),
+        )
+        work.now(f"merging {len(reports)} results")
+        await work.spawn(request)
+        ended = await self._collect()
+        item = next((item for item in ended if item.result is not None and item.result.status == "completed"), None)
+        if item is None:
+            # The findings are there, only nobody merged them: hand them on side by side.
+            text = "\n\n".join(f"## {name}\n\n{report}" for name, report in reports)
+            return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")
+        return item.answer
+
+    async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
+        failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
+        problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
+        found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
+        self._failure = failed(problem, found)
+        position = self._chain.stages.index(stage)
+        for later in self._chain.stages[position + 1 :]:
+            for stage_agent in later.agents:
+                await self._skip(later, stage_agent, f"stage `{stage.name}` failed")
+
+    async def _skip(self, stage: StageSpec, stage_agent: StageAgent, reason: str) -> None:
+        try:
+            await self._work.spawn(replace(self._request(stage, stage_agent, 1), status="skipped", reason=reason))
+        except Refusal:
+            return
+
+
+def report_with_children(answer: Result) -> str:
+    """A result with the agents it rests on below it, each with its task, at any depth."""
+    lines = [answer.text]
+    lines += _children(answer.metadata.get("dispatched", ()), 0)
+    return "\n".join(lines)
+
+
+def _children(children: Sequence[dict[str, object]], level: int) -> list[str]:
+    lines = []
+    for child in children:
+        lines.append(f"{'  ' * level}- {child['agent']} ({child['status']}): {child['task']}")
+        below = child.get("dispatched", ())
+        lines += _children(below if isinstance(below, list) else [], level + 1)
+    return lines

@@ -1,0 +1,95 @@
+"""loop: the model and its tools, turn by turn, until there is an answer. With agents to dispatch it orchestrates, without
+knowing it: dispatching is one more tool, and results come through the inbox.
+"""
+
+from __future__ import annotations
+
+from runner import facts
+from runner.context import SAY_SOMETHING
+from runner.conversation import Conversation
+from runner.result import Result, completed, partial
+from runner.step import (
+    AskAgain,
+    AskModel,
+    Conclude,
+    Drain,
+    Finish,
+    Mail,
+    RunTools,
+    SettleChildren,
+    Wait,
+    step,
+)
+from runner.work import Work
+
+
+class Loop:
+    """One agent at its work."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._talk = Conversation(work)
+        self._opened = False
+        self._reason: str | None = None
+
+    @property
+    def found(self) -> str:
+        """The newest text of the model."""
+        return self._talk.transcript.last_text
+
+    async def run(self) -> Result:
+        """Take one step after the other. Ordinary work ends where the time for a conclusion begins."""
+        work, talk = self._work, self._talk
+        if not self._opened:
+            with work.allowance.before_wrap_up():
+                await talk.open()
+            self._opened = True
+        while True:
+            talk.transcript.final = work.final
+            inbox = work.inbox
+            mail = Mail(len(inbox.waiting), len(inbox.pending), inbox.ready)
+            cancel_on_finish = work.limits.on_finish == "cancel"
+            action = step(talk.transcript, mail, work.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
+            if isinstance(action, Finish):
+                return self._result()
+            await self._carry_out(action)
+
+    async def _carry_out(self, action: object) -> None:
+        work, talk = self._work, self._talk
+        match action:
+            case AskModel():
+                with work.allowance.before_wrap_up():
+                    await talk.ask()
+            case RunTools():
+                with work.allowance.before_wrap_up():
+                    await talk.run_tools()
+            case Drain():
+                await talk.drain()
+            case Wait():
+                await self._wait()
+            case AskAgain():
+                await talk.remark(SAY_SOMETHING)
+                with work.allowance.before_wrap_up():
+                    await talk.ask()
+            case SettleChildren(cancel):
+                work.now("settling its agents")
+                await work.settle_children(cancel=cancel)
+            case Conclude(reason):
+                self._reason = reason
+                await talk.ask_to_conclude(reason)
+                await talk.ask(with_tools=False)
+
+    async def _wait(self) -> None:
+        work = self._work
+        work.now(f"waiting for {len(work.inbox.pending)} agents" if len(work.inbox.pending) > 1 else "waiting for an agent")
+        work.recorder.post(facts.Waiting(work.place, "children"))
+        with work.allowance.before_wrap_up():
+            await work.inbox.until_ready()
+        work.recorder.post(facts.Waiting(work.place, None))
+
+    def _result(self) -> Result:
+        if self._work.final is not None:
+            return self._work.final
+        if self._reason is not None:
+            return partial(self._talk.transcript.last_text, self._reason)
+        return completed(self._talk.transcript.last_text)

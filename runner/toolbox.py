@@ -1,0 +1,63 @@
+"""The toolbox of an execution: the one place where its sources of tools are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry import AgentSpec, Limits, ToolFilter
+from runner.handle import Family
+from runner.services import Services
+from runner.tools.composite import CompositeTools
+from runner.tools.dispatch import dispatch_tools
+from runner.tools.own import SERVER, OwnTool, OwnTools
+from runner.tools.protocol import ToolExecutor
+from runner.tools.upstreams import UpstreamTools
+from runner.transcript import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools of one execution, and what is known of the servers behind them."""
+
+    tools: CompositeTools
+    upstream: UpstreamTools | None
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Servers that could not be reached, and why."""
+        return self.upstream.unavailable if self.upstream is not None else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a toolbox is made for."""
+
+    agent: AgentSpec
+    limits: Limits
+    scope_id: str
+    denied_above: Sequence[ToolFilter]
+    """Filters of the ancestors: what they deny is denied here too."""
+
+
+def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
+    """Dispatch tools if there is anybody to dispatch, then our other tools, then the servers'."""
+    layers: list[ToolExecutor] = []
+    if family.catalogue:
+        layers.append(dispatch_tools(family))
+    layers.append(OwnTools(own))
+    layers.extend(factory(needs.agent) for factory in services.extra_tools)
+    upstream = None
+    if needs.agent.mcp_servers:
+        upstream = services.upstreams.tools(needs.agent.mcp_servers, needs.scope_id, needs.limits.tool_timeout)
+        layers.append(upstream)
+
+    def permits(tool: Tool) -> bool:
+        server = None if tool.server == SERVER else tool.server
+        name = tool.label.removeprefix(f"{tool.server}.") if server is not None else tool.label
+        if any(above.denies(name, server) for above in needs.denied_above):
+            return False
+        return needs.agent.tools.permits(name, server) if server is not None else not needs.agent.tools.denies(name)
+
+    return Toolbox(CompositeTools(layers, permits), upstream)

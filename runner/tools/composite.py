@@ -1,0 +1,77 @@
+"""The composite: several sources of tools as one. A strategy sees one list and makes calls; where they go is decided here.
+
+Owns routing by name, the filter of the execution, and the promise that a call always has a result: whatever a layer raises
+becomes an error the model can read; only cancellation passes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from runner.tools.naming import nearest, normalise
+from runner.tools.protocol import ToolExecutor, ToolResult
+from runner.transcript import Tool, ToolCall
+
+log = logging.getLogger("outrider.tools")
+
+
+class CompositeTools:
+    """A `ToolExecutor` over other ones; their order is the order of the tools."""
+
+    def __init__(self, layers: Sequence[ToolExecutor], permits: Callable[[Tool], bool] = lambda _tool: True) -> None:
+        self._layers = layers
+        self._permits = permits
+        self._routes: dict[str, tuple[Tool, ToolExecutor]] | None = None
+        self._closed = False
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """The permitted tools of all layers; on a clash the earlier layer keeps the name."""
+        routes: dict[str, tuple[Tool, ToolExecutor]] = {}
+        for layer in self._layers:
+            for tool in await layer.list_tools():
+                if self._permits(tool):
+                    routes.setdefault(tool.name, (tool, layer))
+        self._routes = routes
+        return [tool for tool, _ in routes.values()]
+
+    def tool(self, name: str) -> Tool | None:
+        """The tool a call of that name would reach, as far as listed."""
+        route = (self._routes or {}).get(self._exact(name))
+        return route[0] if route is not None else None
+
+    def _exact(self, name: str) -> str:
+        return normalise(name, (self._routes or {}).keys()) or name
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Carry out one call; never raises but cancellation."""
+        try:
+            if self._routes is None:
+                await self.list_tools()
+            name = self._exact(call.name)
+            route = (self._routes or {}).get(name)
+            if route is None:
+                return self._unknown(call.name)
+            return await route[1].call(replace(call, name=name))
+        except Exception:
+            log.exception("tool %s failed inside", call.name)
+            message = f"`{call.name}` failed inside Outrider; its outcome is unknown"
+            return ToolResult(f"error: {message}\nhint: go on without it", is_error=True, error_type="internal")
+
+    async def close(self) -> None:
+        """Close the layers, the first one first, each even if one before it failed; harmless when repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        for layer in self._layers:
+            try:
+                await layer.close()
+            except Exception:
+                log.exception("closing %s failed", type(layer).__name__)
+
+    def _unknown(self, name: str) -> ToolResult:
+        shown = name[:200]
+        close = ", ".join(f"`{each}`" for each in nearest(shown, (self._routes or {}).keys()))
+        hint = f"the nearest are {close}" if close else "you have no tools; answer with what you know"
+        return ToolResult(f"error: there is no tool `{shown}`\nhint: {hint}", is_error=True, error_type="unknown_tool")

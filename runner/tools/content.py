@@ -1,0 +1,103 @@
+"""What an upstream answered, as a tool result: text for a model, structure for rows, and nothing dropped in silence.
+
+Owns: the mapping of content blocks to text, the cut at the cap, and its marker. Must not know: connections or servers.
+Invariant: the text is within the cap and clean; whatever was cut off is in `full_text`, up to the cap on that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from runner.tools.protocol import ToolResult
+from runner.transcript import clean
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+
+STORED_CAP = 10_000_000
+"""Most of one result that is kept at all, in bytes."""
+
+
+def tool_result(answer: CallToolResult, call_id: str, cap: int) -> ToolResult:
+    """Return an answer as the result of a call, cut to the cap."""
+    structured = cleaned(answer.structured_content)
+    text = "\n".join(part for part in map(_in_words, answer.content) if part)
+    if not text and structured is not None:
+        text = to_json(structured).decode()
+    return cut(
+        ToolResult(
+            text=clean(text),
+            is_error=bool(answer.is_error),
+            structured=structured,
+            error_type="tool_error" if answer.is_error else None,
+        ),
+        call_id,
+        cap,
+    )
+
+
+def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
+    """Return the result with its text within the cap, and how to read the rest at its end."""
+    encoded = result.text.encode()
+    if len(encoded) <= cap:
+        return result
+    stored = encoded[:STORED_CAP].decode("utf-8", "ignore")
+    lost = f", of which {size(STORED_CAP)} are kept" if len(encoded) > STORED_CAP else ""
+    # The marker names the place it stands at, so it is measured with the longest number that can be there.
+    room = cap - len(_marker(len(encoded), len(encoded), lost, call_id).encode())
+    head = encoded[: max(0, room)].decode("utf-8", "ignore")
+    marker = _marker(len(head), len(encoded), lost, call_id)
+    return ToolResult(
+        text=head + marker,
+        is_error=result.is_error,
+        structured=result.structured,
+        error_type=result.error_type,
+        full_text=stored,
+    )
+
+
+def _marker(shown: int, total: int, lost: str, call_id: str) -> str:
+    return (
+        f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. "
+        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}]'
+    )
+
+
+def _in_words(block: ContentBlock) -> str:
+    """One block as text: text as it is, anything else by its name and size."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{block.type} {block.mime_type}, {size(len(block.data) * 3 // 4)}]"
+        case "resource_link":
+            return f"[link to {block.name}: {block.uri}]"
+        case "resource":
+            resource = block.resource
+            text = getattr(resource, "text", None)
+            if isinstance(text, str):
+                return f"[resource {resource.uri}]\n{text}"
+            blob = getattr(resource, "blob", "")
+            return f"[resource {resource.uri} {resource.mime_type or 'of unknown type'}, {size(len(blob) * 3 // 4)}]"
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value whose every text any store and any API accepts."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(str(key)): cleaned(item) for key, item in value.items()}
+    return value
+
+
+def size(count: int) -> str:
+    """A number of bytes as people write it."""
+    if count < 1000:
+        return f"{count} bytes"
+    if count < 1_000_000:
+        return f"{count / 1000:.0f} kB"
+    return f"{count / 1_000_000:.1f} MB"

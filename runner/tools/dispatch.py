@@ -1,0 +1,247 @@
+"""The dispatch tools: `dispatch_agent`, `get_result`, `wait_for`, `cancel_agent`, `list_agents`.
+
+Owns their names, schemas, answers and error texts, one and the same for the loop and for MCP clients. An error is a result a
+model can act on. What happens to the tree is the caller's `Family`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import anyio
+from pydantic import Field, field_validator
+from pydantic_core import to_json
+
+from runner.delivery import cut
+from runner.errors import Refusal
+from runner.handle import Child, DispatchOrder, Family
+from runner.tools.own import Arguments, OwnTool, OwnTools, answer, refuse
+from runner.tools.protocol import ToolResult
+from runner.transcript import ToolCall
+
+DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST = "dispatch_agent", "get_result", "wait_for", "cancel_agent", "list_agents"
+NAMES = (DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST)
+
+DEFAULT_WAIT, LONGEST_WAIT = 25, 50
+"""Seconds: clients have been seen to give up a call after 60."""
+SHORT_WAIT = 1.0
+"""Seconds `cancel_agent` waits, so that it can usually say `done`."""
+
+WILL_COME = (
+    "It works in the background. Its result will be given to you by itself; you do not have the result yet. "
+    "Do not guess it, and do not finish before it is there."
+)
+
+
+class DispatchArguments(Arguments):
+    """Whom to send, and what for."""
+
+    name: str = Field(min_length=1, description="The agent, from the list of available agents.")
+    task: str = Field(min_length=1, description="What it shall do, in plain words, with every fact it needs.")
+    context: str | None = Field(default=None, description="Further facts for the agent, apart from the task.")
+    timeout_seconds: float | None = Field(default=None, gt=0, description="Its time; never more than you have left.")
+
+    @field_validator("name", "task")
+    @classmethod
+    def _not_blank(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("must not be blank")
+        return value
+
+
+class GetResultArguments(Arguments):
+    """Which execution, and how long to wait for it."""
+
+    execution_id: str = Field(description="As returned by dispatch_agent.")
+    wait_seconds: float = Field(
+        default=DEFAULT_WAIT,
+        ge=0,
+        le=LONGEST_WAIT,
+        description="How long to wait for its end: 0 to 50, default 25. A wait that runs out is a normal answer.",
+    )
+
+
+class WaitForArguments(Arguments):
+    """Which executions, and what to wait for."""
+
+    execution_ids: list[str] = Field(min_length=1, max_length=100, description="As returned by dispatch_agent.")
+    mode: Literal["any", "all"] = Field(default="all", description="Answer when one has ended, or when all have.")
+    wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="0 to 50, default 25.")
+
+
+class CancelArguments(Arguments):
+    """Which execution to stop, and how."""
+
+    execution_id: str = Field(description="As returned by dispatch_agent.")
+    reason: str = Field(default="", max_length=500, description="Why; stored with the execution.")
+    mode: Literal["abort", "wrap_up"] = Field(
+        default="abort", description="`abort` stops it at once; `wrap_up` lets it answer with what it has."
+    )
+
+
+class ListArguments(Arguments):
+    """Nothing to say."""
+
+
+def dispatch_tools(family: Family) -> OwnTools:
+    """The tools of one caller."""
+    tools = _DispatchTools(family)
+    return OwnTools(
+        [
+            OwnTool(
+                DISPATCH,
+                "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
+                DispatchArguments,
+                tools.dispatch,
+                effect="at_most_once",
+            ),
+            OwnTool(
+                GET_RESULT,
+                "Status and result of an agent you dispatched. Waits a while for its end; still running is a normal answer.",
+                GetResultArguments,
+                tools.get_result,
+            ),
+            OwnTool(
+                WAIT_FOR,
+                "Wait until one (`any`) or all (`all`) of several dispatched agents have ended. Lists the status of each.",
+                WaitForArguments,
+                tools.wait_for,
+            ),
+            OwnTool(
+                CANCEL,
+                "Stop an agent you dispatched, with everything it has started. What it found so far is kept.",
+                CancelArguments,
+                tools.cancel,
+                effect="idempotent",
+            ),
+            OwnTool(
+                LIST,
+                "The agents you may dispatch, and those you have dispatched with their status.",
+                ListArguments,
+                tools.list_agents,
+            ),
+        ]
+    )
+
+
+def dispatch_answer(child: Child) -> str:
+    """The answer to a dispatch: an id, never a result. It says so, because models invent what they wait for."""
+    shown: dict[str, Any] = {"execution_id": child.id, "agent": child.agent, "status": "running"}
+    if child.queue_position:
+        shown |= {"status": "pending", "queue_position": child.queue_position}
+    return to_json(shown | {"note": WILL_COME}).decode()
+
+
+def describe(child: Child) -> dict[str, Any]:
+    """One execution, as every tool answers about it."""
+    result = child.result
+    shown: dict[str, Any] = {
+        "execution_id": child.id,
+        "agent": child.agent,
+        "status": child.status,
+        "outcome": result.outcome if result is not None else None,
+        "reason": result.reason if result is not None else None,
+        "result": cut(result.text, child.id) if result is not None else None,
+        "error": child.error,
+        "usage": dict(child.usage),
+    }
+    if not child.ended:
+        progress = {"activity": child.activity, "elapsed_seconds": round(child.elapsed, 1)}
+        if child.remaining is not None:
+            progress["remaining_seconds"] = round(child.remaining, 1)
+        if child.queue_position:
+            progress["queue_position"] = child.queue_position
+        shown["progress"] = progress
+        shown["retry_after_seconds"] = 5
+        shown["hint"] = "it has not ended yet; go on with something else, or wait for it"
+    return shown
+
+
+def _missing(identifier: str) -> ToolResult:
+    shown = identifier[:60]
+    return refuse("not_found", f"you have not dispatched an execution `{shown}`", "`list_agents` lists those you have")
+
+
+class _DispatchTools:
+    """What happens when a tool is called."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
+        task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
+        try:
+            child = await self._family.dispatch(DispatchOrder(call, arguments.name, task, arguments.timeout_seconds))
+        except Refusal as refusal:
+            return refuse(refusal.kind, str(refusal), refusal.hint)
+        return ToolResult(dispatch_answer(child), recorded=True)
+
+    async def get_result(self, _call: ToolCall, arguments: GetResultArguments) -> ToolResult:
+        found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)
+        if found is None:
+            return _missing(arguments.execution_id)
+        shown = describe(found[0])
+        others = [child.id for child in await self._family.children() if child.id != found[0].id and self._unread(child)]
+        if others:
+            shown["also_ended"] = others
+        return answer(shown, consumed=self._consumed(found))
+
+    async def wait_for(self, _call: ToolCall, arguments: WaitForArguments) -> ToolResult:
+        found = await self._wait(arguments.execution_ids, arguments.mode, arguments.wait_seconds)
+        if found is None:
+            known = {child.id for child in await self._family.children()}
+            return _missing(next(each for each in arguments.execution_ids if each not in known))
+        ended = sum(child.ended for child in found)
+        shown = {"ended": ended, "open": len(found) - ended, "executions": [describe(child) for child in found]}
+        return answer(shown, consumed=self._consumed(found))
+
+    async def cancel(self, _call: ToolCall, arguments: CancelArguments) -> ToolResult:
+        before = await self._family.look(arguments.execution_id)
+        if before is None:
+            return _missing(arguments.execution_id)
+        done = await self._family.stop(before.id, arguments.reason, wrap_up=arguments.mode == "wrap_up")
+        if done == "requested" and arguments.mode == "abort":
+            with anyio.move_on_after(SHORT_WAIT):
+                await self._family.until_one_ends([before.id])
+        after = await self._family.look(before.id) or before
+        if done == "requested" and after.ended:
+            done = "done"
+        return answer({"execution_id": after.id, "status": after.status, "cancel": done})
+
+    async def list_agents(self, _call: ToolCall, _arguments: ListArguments) -> ToolResult:
+        agents = [
+            {"name": entry.name, "description": entry.description, "servers": list(entry.mcp_servers)}
+            for entry in self._family.catalogue
+        ]
+        executions = [
+            {
+                "execution_id": child.id,
+                "agent": child.agent,
+                "status": child.status,
+                "task": cut(child.task, child.id, 200),
+                "elapsed_seconds": round(child.elapsed, 1),
+            }
+            for child in await self._family.children()
+        ]
+        return answer({"agents": agents, "executions": executions})
+
+    async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | None:
+        """Look until the condition holds or the time is over; None when one of the ids is not the caller's."""
+        enough = any if mode == "any" else all
+        with anyio.move_on_after(seconds):
+            children = [await self._family.look(each) for each in ids]
+            while not enough(child is None or child.ended for child in children):
+                await self._family.until_one_ends([child.id for child in children if child is not None and not child.ended])
+                children = [await self._family.look(each) for each in ids]
+        with anyio.CancelScope(shield=True):  # bounded: reads only; a wait that ran out still gets a truthful answer
+            looked = [await self._family.look(each) for each in ids]
+        known = [child for child in looked if child is not None]
+        return known if len(known) == len(ids) else None
+
+    def _unread(self, child: Child) -> bool:
+        return child.ended and self._family.unread(child.id)
+
+    def _consumed(self, children: Sequence[Child]) -> tuple[str, ...]:
+        claims = (self._family.claim(child.id) for child in children if child.ended)
+        return tuple(claim for claim in claims if claim is not None)

@@ -1,0 +1,97 @@
+"""Outrider's own tools: a name, a description for models, a checked set of arguments, and what happens.
+
+Owns the checking: unknown, missing and wrong arguments are refused by us, naming the field and never echoing its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import to_json
+
+from runner.tools.protocol import ToolResult
+from runner.transcript import Tool, ToolCall
+
+SERVER = "orchestrator"
+"""Under this reserved name calls of our own tools are recorded."""
+
+
+class Arguments(BaseModel):
+    """The arguments of one of our tools: strict, and nothing beyond what is declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTool(Generic[A]):
+    """One of our tools."""
+
+    name: str
+    description: str
+    arguments: type[A]
+    run: Callable[[ToolCall, A], Awaitable[ToolResult]]
+    effect: str = "read_only"
+
+    def definition(self) -> Tool:
+        """As a model sees it."""
+        schema = self.arguments.model_json_schema()
+        schema.pop("title", None)
+        schema.pop("description", None)
+        for field in schema.get("properties", {}).values():
+            field.pop("title", None)
+        return Tool(self.name, self.description, schema, label=self.name, server=SERVER, effect=self.effect)
+
+
+def answer(value: Any, **more: Any) -> ToolResult:
+    """A structured answer, shown as JSON."""
+    return ToolResult(to_json(value).decode(), structured=value, **more)
+
+
+def refuse(kind: str, message: str, hint: str) -> ToolResult:
+    """An error written for a model: what was wrong, what to do next."""
+    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, error_type=kind)
+
+
+class OwnTools:
+    """A `ToolExecutor` over some of our tools."""
+
+    def __init__(self, tools: Sequence[OwnTool[Any]]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._definitions = [tool.definition() for tool in tools]
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """Always the same, in the same order."""
+        return self._definitions
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Check the arguments, then do it."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return refuse("unknown_tool", f"there is no tool `{call.name[:200]}`", "use one of the tools you were given")
+        if call.malformed is not None:
+            return refuse("invalid_arguments", f"the arguments of `{call.name}` are not a JSON object", "send one object")
+        try:
+            arguments = tool.arguments.model_validate(dict(call.arguments))
+        except ValidationError as error:
+            return _invalid(tool, error)
+        return await tool.run(call, arguments)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _invalid(tool: OwnTool[Any], error: ValidationError) -> ToolResult:
+    problems = []
+    for found in error.errors(include_url=False, include_context=False, include_input=False):
+        field = ".".join(str(part) for part in found["loc"]) or "arguments"
+        what = {"extra_forbidden": "is not an argument of this tool", "missing": "is required"}
+        problems.append(f"`{field}` {what.get(found['type'], 'is wrong: ' + found['msg'])}")
+    known = ", ".join(f"`{name}`" for name in tool.arguments.model_fields) or "none"
+    message = f"the arguments of `{tool.name}` were refused: {'; '.join(problems)}"
+    return refuse("invalid_arguments", message, f"its arguments are: {known}")

@@ -1,0 +1,223 @@
+"""One upstream server as its callers see it: connected at first use, connected again after its death.
+
+Owns: the current connection, the back-off, timeouts, filters and effects, and the words for everything that fails. Must
+not know: which agents call or under which names.
+Invariant: every call ends within its timeout in a result; only cancellation is raised, and it ends the request
+upstream, never the connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from runner.tools.back_off import BackOff
+from runner.tools.connection import Connection, InputRequired, Unavailable
+from runner.tools.content import cut, tool_result
+from runner.tools.listing import Listing
+from runner.tools.own import refuse
+from runner.tools.protocol import ToolResult
+from runner.transcript import clean
+
+if TYPE_CHECKING:
+    from mcp import MCPError
+
+    from registry.upstreams import UpstreamSpec
+
+PROBE_SECONDS = 5.0
+"""How long a server that let a call time out may take to show a sign of life before it is started anew."""
+
+INSTRUCTIONS_CAP = 4000
+
+logger = logging.getLogger("outrider.upstream")
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamNotice:
+    """Something to tell about a server: `unavailable`, `lost`, `duplicate_tool`, `list_cut` or `tool_left_out`."""
+
+    server: str
+    kind: str
+    message: str
+    scope_id: str | None = None
+    """The execution it concerns; None for a shared connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCall:
+    """One call, under the server's own name for the tool."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    timeout: float
+
+
+Notify = Callable[[UpstreamNotice], None]
+
+
+class Upstream:
+    """A server and the one connection to it; its owner task runs in the given task group."""
+
+    def __init__(self, spec: UpstreamSpec, tasks: TaskGroup, notify: Notify, scope_id: str | None = None) -> None:
+        self.spec = spec
+        self._tasks = tasks
+        self._notify = notify
+        self._scope_id = scope_id
+        self._connection: Connection | None = None
+        self._back_off = BackOff()
+        self._probing = False
+        self._closed = False
+
+    async def listing(self, seconds: float) -> Listing:
+        """Return what the server offers; raise Unavailable when it cannot be asked."""
+        connection = await self._connected()
+        try:
+            with anyio.fail_after(seconds):
+                return await connection.listing()
+        except TimeoutError:
+            self._suspect(connection)
+            raise Unavailable(f"did not list its tools within {seconds:g} s") from None
+        except Unavailable:
+            raise
+        except Exception as error:
+            raise Unavailable(connection.failure or f"could not list its tools: {error}") from error
+
+    async def instructions(self) -> str:
+        """Return how to use the server: as configured, else in its own words; empty when it has none or is away."""
+        if self.spec.instructions:
+            return self.spec.instructions
+        try:
+            connection = await self._connected()
+            return clean(connection.client.instructions or "").strip()[:INSTRUCTIONS_CAP]
+        except Unavailable:
+            return ""
+
+    async def call(self, call: UpstreamCall) -> ToolResult:
+        """Carry out one call."""
+        label = f"{self.spec.name}.{call.tool}"
+        if not self.spec.tools.permits(call.tool):
+            return failure("refused", f"`{label}` is not permitted by the configuration", "use one of the listed tools")
+        try:
+            connection = await self._connected()
+        except Unavailable as error:
+            hint = "go on without it, or try again later"
+            return failure("unavailable", f"`{label}` was not called: upstream `{self.spec.name}` {error}", hint)
+        result = await self._bounded(connection, call, label)
+        return cut(result, call.id, self.spec.max_result_bytes)
+
+    def close(self) -> None:
+        """End the connection; `gone` tells when it has ended. Later calls are refused."""
+        self._closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    async def gone(self) -> None:
+        """Wait until the connection has ended, its process included."""
+        if self._connection is not None:
+            await self._connection.ended.wait()
+
+    async def _connected(self) -> Connection:
+        """The connection, made if there is none; callers at the same time share one attempt."""
+        connection = self._connection
+        if self._closed:
+            raise Unavailable("is closed")
+        if connection is None or not connection.usable:
+            wait = self._back_off.remaining(anyio.current_time())
+            if wait > 0:
+                reason = connection.failure if connection is not None else None
+                raise Unavailable(f"{reason or 'failed'} (tried again in {wait:.0f} s at the earliest)")
+            connection = self._connection = Connection(self.spec, self._on_failure)
+            self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
+        await connection.settled.wait()
+        if connection.failure is not None:
+            raise Unavailable(connection.failure)
+        return connection
+
+    async def _bounded(self, connection: Connection, call: UpstreamCall, label: str) -> ToolResult:
+        try:
+            with anyio.fail_after(call.timeout):
+                return await self._send(connection, call, label)
+        except TimeoutError:
+            self._suspect(connection)
+            message = f"`{label}` did not answer within {call.timeout:g} s; whether it took effect is unknown"
+            return failure("timeout", message, "check what it did before you call it again, or ask for less")
+        except InputRequired:
+            message = f"`{label}` asked for input from a person, which it cannot have here"
+            return failure("tool_error", message, "give all it needs in the arguments")
+        except Unavailable as error:
+            return self._lost(label, str(error))
+        except Exception as error:
+            return self._explain(connection, label, error)
+
+    async def _send(self, connection: Connection, call: UpstreamCall, label: str) -> ToolResult:
+        # Listed first on every connection: the protocol takes headers of a call from the tool's listed schema.
+        listing = await connection.listing()
+        if call.tool not in listing.offers:
+            return failure("unknown_tool", f"upstream `{self.spec.name}` has no tool `{call.tool}`", "use a listed one")
+        answer = await connection.call(call.tool, dict(call.arguments))
+        self._back_off.worked()
+        return tool_result(answer, call.id, self.spec.max_result_bytes)
+
+    def _explain(self, connection: Connection, label: str, error: Exception) -> ToolResult:
+        """The result for whatever the SDK raised."""
+        from mcp import MCPError
+        from mcp.types import INVALID_PARAMS
+
+        if connection.failure is not None:
+            return self._lost(label, connection.failure)
+        if isinstance(error, MCPError):
+            kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
+            return failure(kind, f"`{label}` failed: {_said(error)}", "correct the arguments, or go on without it")
+        logger.warning("%s gave an answer that cannot be used", label, exc_info=error)
+        message = f"`{label}` gave an answer that cannot be used ({type(error).__name__})"
+        return failure("tool_error", message, "whether it took effect is unknown; go on without it")
+
+    def _lost(self, label: str, reason: str) -> ToolResult:
+        message = f"`{label}` was cut off: upstream `{self.spec.name}` {reason}; whether it took effect is unknown"
+        return failure("unavailable", message, "check what it did before you call it again; the next call reconnects")
+
+    def _on_failure(self, connection: Connection) -> None:
+        now = anyio.current_time()
+        if connection.started:
+            self._back_off.died(now)
+        else:
+            self._back_off.refused(now)
+        kind = "lost" if connection.started else "unavailable"
+        logger.warning("upstream %s %s", self.spec.name, connection.failure)
+        message = f"upstream `{self.spec.name}` {connection.failure}"
+        if not connection.started:
+            message += f"\nhint: check `mcp_servers.{self.spec.name}`"
+        self._notify(UpstreamNotice(self.spec.name, kind, message, self._scope_id))
+
+    def _suspect(self, connection: Connection) -> None:
+        """After a timeout, find out in the background whether the tool is slow or the server is stuck."""
+        if not self._probing and connection.usable:
+            self._probing = True
+            self._tasks.start_soon(self._probe, connection, name=f"probe of {self.spec.name}")
+
+    async def _probe(self, connection: Connection) -> None:
+        alive = False
+        try:
+            with anyio.move_on_after(PROBE_SECONDS):
+                alive = await connection.answers()
+        except Exception as error:
+            logger.debug("probe of %s failed", self.spec.name, exc_info=error)
+        finally:
+            self._probing = False
+        if not alive:
+            connection.fail("stopped answering")
+
+
+def failure(kind: str, message: str, hint: str) -> ToolResult:
+    """An error for a model; the words may be a server's, so they are cleaned."""
+    return refuse(kind, clean(message), hint)
+
+
+def _said(error: MCPError) -> str:
+    return error.message.strip() or f"error {error.code}"

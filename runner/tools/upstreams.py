@@ -1,0 +1,208 @@
+"""All upstream servers of the service, and the executor that gives an execution the tools of some of them.
+
+Owns: the task group of the owner tasks, which connections are shared and which belong to one execution, sent names.
+Must not know: executions, strategies, rows; an execution is a `scope_id` here.
+Invariant: an executor never ends a shared connection, and a server that fails takes no other server's tools away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from runner.tools.connection import Unavailable
+from runner.tools.listing import Listing, Offer
+from runner.tools.naming import NameTable, Target, nearest, normalise
+from runner.tools.protocol import ToolResult
+from runner.tools.upstream import Notify, Upstream, UpstreamCall, UpstreamNotice, failure
+from runner.transcript import Tool, ToolCall
+
+if TYPE_CHECKING:
+    from registry.upstreams import UpstreamSpec
+
+CLOSE_GRACE = 8.0
+"""Seconds for all servers to stop, in parallel; more than the stop order of one process takes."""
+
+SCOPE_CLOSE_GRACE = 0.5
+"""Seconds an execution waits for its own servers; the service sees to the rest."""
+
+logger = logging.getLogger("outrider.upstream")
+
+
+class Upstreams:
+    """The servers of the configuration. Enter it in the service's lifespan, and leave it in the same task."""
+
+    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, notify: Notify) -> None:
+        self._specs = specs
+        self._default_timeout = default_timeout
+        self._notify = notify
+        self._shared: dict[str, Upstream] = {}
+        self._scoped: dict[tuple[str, str], Upstream] = {}
+        self._group: TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._group is not None
+        with anyio.move_on_after(CLOSE_GRACE, shield=True):
+            await _close([*self._shared.values(), *self._scoped.values()])
+        self._group.cancel_scope.cancel()
+        if isinstance(error, Exception):
+            # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group.
+            return await self._group.__aexit__(None, None, None)
+        return await self._group.__aexit__(kind, error, trace)
+
+    def tools(self, servers: Sequence[str], scope_id: str, timeout: float | None = None) -> UpstreamTools:
+        """Return the tools of these servers for one execution; `timeout` is its own default for a call."""
+        upstreams = [self._upstream(server, scope_id) for server in dict.fromkeys(servers)]
+        return UpstreamTools(self, upstreams, scope_id, timeout or self._default_timeout)
+
+    async def instructions(self, servers: Sequence[str], scope_id: str) -> Mapping[str, str]:
+        """Return how to use each of these servers, for those that say so, in the order given."""
+        texts = dict.fromkeys(servers, "")
+
+        async def ask(server: str) -> None:
+            texts[server] = await self._upstream(server, scope_id).instructions()
+
+        async with anyio.create_task_group() as tasks:
+            for server in texts:
+                tasks.start_soon(ask, server)
+        return {server: text for server, text in texts.items() if text}
+
+    def notify(self, notice: UpstreamNotice) -> None:
+        """Pass a notice on; whoever listens cannot harm a call."""
+        try:
+            self._notify(notice)
+        except Exception:
+            logger.exception("a notice about upstream %s was not taken", notice.server)
+
+    async def release(self, scope_id: str) -> None:
+        """End the connections that belong to one execution; their clean-up is waited for a moment only."""
+        mine = [key for key in self._scoped if key[1] == scope_id]
+        closing = [self._scoped.pop(key) for key in mine]
+        with anyio.move_on_after(SCOPE_CLOSE_GRACE):
+            await _close(closing)
+
+    def _upstream(self, server: str, scope_id: str) -> Upstream:
+        if self._group is None:
+            raise RuntimeError("`Upstreams` must be entered before it gives out tools")
+        spec = self._specs[server]
+        if spec.isolation == "per_execution":
+            key = (server, scope_id)
+            if key not in self._scoped:
+                self._scoped[key] = Upstream(spec, self._group, self.notify, scope_id)
+            return self._scoped[key]
+        if server not in self._shared:
+            self._shared[server] = Upstream(spec, self._group, self.notify)
+        return self._shared[server]
+
+
+class UpstreamTools:
+    """The tools of some servers, for one execution: a `ToolExecutor`."""
+
+    def __init__(self, owner: Upstreams, upstreams: Sequence[Upstream], scope_id: str, timeout: float) -> None:
+        self._owner = owner
+        self._upstreams = {upstream.spec.name: upstream for upstream in upstreams}
+        self._scope_id = scope_id
+        self._timeout = timeout
+        self._names = NameTable()
+        self._unavailable: dict[str, str] = {}
+        self._remarked: set[tuple[str, str]] = set()
+        self._listed = False
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """The servers that could not be listed last time, and why."""
+        return MappingProxyType(self._unavailable)
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """The tools in the order of the servers as configured, then in each server's own."""
+        listings: dict[str, Listing] = {}
+        missing: dict[str, str] = {}
+
+        async def ask(upstream: Upstream) -> None:
+            try:
+                listings[upstream.spec.name] = await upstream.listing(upstream.spec.timeout or self._timeout)
+            except Unavailable as error:
+                missing[upstream.spec.name] = str(error)
+
+        async with anyio.create_task_group() as tasks:
+            for upstream in self._upstreams.values():
+                tasks.start_soon(ask, upstream)
+        self._note(listings, missing)
+        offers = [
+            (upstream.spec, offer)
+            for server, upstream in self._upstreams.items()
+            if server in listings
+            for offer in listings[server].offers.values()
+        ]
+        self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
+        return [self._tool(spec, offer) for spec, offer in offers]
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Call a tool by its sent name."""
+        if not self._listed:
+            # A resumed execution calls before it lists; the names it knows are made from the listing.
+            await self.list_tools()
+        target = self._names.target(normalise(call.name, self._names.names) or call.name)
+        if target is None:
+            return self._unknown(call.name)
+        if call.malformed is not None:
+            message = f"the arguments of `{target.label}` are not a JSON object"
+            return failure("invalid_arguments", message, "send them as one object that fits the tool's schema")
+        upstream = self._upstreams[target.server]
+        timeout = upstream.spec.timeout or self._timeout
+        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout))
+
+    async def close(self) -> None:
+        """End the connections of this execution; shared ones stay."""
+        await self._owner.release(self._scope_id)
+
+    def _tool(self, spec: UpstreamSpec, offer: Offer) -> Tool:
+        target = Target(spec.name, offer.tool)
+        return Tool(
+            name=self._names.sent(target),
+            description=offer.description,
+            input_schema=offer.input_schema,
+            label=target.label,
+            server=spec.name,
+            # Annotations are the server's own word; only the operator's counts.
+            effect=spec.effect_of(offer.tool) or "at_most_once",
+        )
+
+    def _note(self, listings: Mapping[str, Listing], missing: Mapping[str, str]) -> None:
+        """Tell once what is missing and what was left out."""
+        self._listed = True
+        self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}
+        told = [(server, "unavailable", reason) for server, reason in self._unavailable.items()]
+        told += [(server, kind, text) for server in listings for kind, text in listings[server].remarks]
+        for server, kind, message in told:
+            if (kind, message) not in self._remarked:
+                self._remarked.add((kind, message))
+                self._owner.notify(UpstreamNotice(server, kind, message, self._scope_id))
+
+    def _unknown(self, name: str) -> ToolResult:
+        shown = name[:200]
+        for server, reason in self._unavailable.items():
+            if name.startswith((f"{server}__", f"{server}.")):
+                message = f"`{shown}` was not called: upstream `{server}` {reason}"
+                return failure("unavailable", message, "go on without it, or try again later")
+        near = ", ".join(f"`{known}`" for known in nearest(shown, self._names.names))
+        return failure("unknown_tool", f"there is no tool `{shown}`", f"the nearest are {near}" if near else "use none")
+
+
+async def _close(upstreams: Sequence[Upstream]) -> None:
+    for upstream in upstreams:
+        upstream.close()
+    for upstream in upstreams:
+        await upstream.gone()

@@ -1,0 +1,180 @@
+"""The words exchanged with a model: messages, tool definitions and tool calls, in the shape the Messages API uses.
+
+Owns the encoding of a message (once, kept as bytes, so that a request costs the same at turn 200 as at turn 20) and the
+cleaning of text before it is stored or sent. Knows nothing of executions, databases or providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+Block = dict[str, Any]
+"""One content block as the Messages API writes it: `{"type": "text", "text": …}`, `tool_use`, `tool_result` …"""
+
+Role = Literal["user", "assistant"]
+
+
+def clean(text: str) -> str:
+    """Text that every store and every API accepts: no NUL, no lone surrogate."""
+    return text.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How a child ended, as its parent is told."""
+
+    agent: str
+    execution_id: str
+    status: str
+    outcome: str | None
+    text: str
+    tool_calls: int = 0
+
+
+class Message:
+    """One message of a transcript; immutable by convention, encoded at most once."""
+
+    __slots__ = ("_encoded", "content", "delivered", "kind", "model", "role")
+
+    def __init__(
+        self,
+        role: Role,
+        content: Sequence[Block],
+        kind: str = "",
+        delivered: Sequence[Delivered] = (),
+        model: str | None = None,
+    ) -> None:
+        self.role = role
+        self.content = content
+        self.kind = kind or ("reply" if role == "assistant" else "task")
+        """`task`, `reply`, `results`, `delivery`, `conclude` …: what it is in the conversation, never sent."""
+        self.delivered = delivered
+        """The ends of children that a `delivery` shows, as data."""
+        self.model = model
+        """Which model said it, if that is known: its thinking must not be sent to another."""
+        self._encoded: bytes | None = None
+
+    @classmethod
+    def of_text(cls, role: Role, text: str, kind: str = "") -> Message:
+        """A message of one text block."""
+        return cls(role, [{"type": "text", "text": text}], kind)
+
+    @property
+    def encoded(self) -> bytes:
+        """The JSON of this message, as it goes over the wire."""
+        if self._encoded is None:
+            content = [_sendable(block) for block in self.content if block["type"] != "text" or block["text"].strip()]
+            self._encoded = to_json({"role": self.role, "content": content})
+        return self._encoded
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined; thinking and tool blocks are not text."""
+        return "\n".join(block["text"] for block in self.content if block["type"] == "text").strip()
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls of an assistant message, in order."""
+        return [ToolCall.of_block(block) for block in self.content if block["type"] == "tool_use"]
+
+
+def _sendable(block: Block) -> Block:
+    """A block as the API accepts it: arguments that were no object are wrapped in one, so that they can be sent again."""
+    if block["type"] == "tool_use" and not isinstance(block.get("input"), dict):
+        return {**block, "input": {"malformed": str(block.get("input"))}}
+    return block
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to call a tool. `malformed` holds the raw text when its arguments were not a JSON object."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    malformed: str | None = None
+    row: str = ""
+    """The id of its row, once it has one."""
+
+    @classmethod
+    def of_block(cls, block: Block) -> ToolCall:
+        """Read a `tool_use` block; arguments that are no object are kept as `malformed`, never guessed at."""
+        arguments = block.get("input")
+        if isinstance(arguments, dict):
+            return cls(block["id"], block["name"], arguments)
+        return cls(block["id"], block["name"], {}, malformed=str(arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as a model sees it. `name` is what is sent; `label` is how config, rows and events call it (`server.tool`)."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Any]
+    label: str
+    server: str
+    """Name of the upstream server, or `orchestrator` for Outrider's own tools."""
+    effect: str = "at_most_once"
+    """What a crash may do with a call that had started: read_only, idempotent, at_most_once or ask."""
+    encoded: bytes = field(default=b"", compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Encode the definition once; a tool list is sent with every request."""
+        wire = {"name": self.name, "description": self.description, "input_schema": dict(self.input_schema)}
+        object.__setattr__(self, "encoded", to_json(wire))
+
+
+def tool_results(answers: Iterable[tuple[ToolCall, str, bool]]) -> Message:
+    """The user message that answers tool calls, in their order: (call, text, is_error)."""
+    blocks: list[Block] = []
+    for call, text, is_error in answers:
+        block: Block = {"type": "tool_result", "tool_use_id": call.id, "content": text}
+        if is_error:
+            block["is_error"] = True
+        blocks.append(block)
+    return Message("user", blocks, "results")
+
+
+class Transcript:
+    """The conversation so far. Everything the loop knows is here or derived from it, so it can be rebuilt from rows."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.unanswered: list[ToolCall] = []
+        """Tool calls of the last reply that have no result yet."""
+        self.empty_answers = 0
+        """Replies in a row that said and asked nothing; they are stored but never sent back."""
+        self.final: Any = None
+        """What `finish` reported, once it was accepted."""
+        self.last_text = ""
+        """The newest text of the model: what there is to show if everything else is lost."""
+
+    def append(self, message: Message) -> None:
+        """Add a message; an empty reply only counts."""
+        if message.kind == "reply":
+            text, self.unanswered = message.text, message.tool_calls
+            self.last_text = text or self.last_text
+            if not text and not self.unanswered:
+                self.empty_answers += 1
+                return
+            self.empty_answers = 0
+        elif message.kind == "results":
+            self.unanswered = []
+        self.messages.append(message)
+
+    @property
+    def resting(self) -> bool:
+        """Whether the model's last word asks for nothing more."""
+        return (
+            self.final is not None or self.empty_answers > 0 or (bool(self.messages) and self.messages[-1].kind == "reply")
+        )
+
+    @property
+    def concluding(self) -> bool:
+        """Whether the last question, for a conclusion, has been put."""
+        return any(message.kind == "conclude" for message in self.messages[-2:])

@@ -1,0 +1,94 @@
+"""Work: what a strategy is given. Everything it may use, and nothing it could break the tree with."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from db.writes import Place
+from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
+from runner.allowance import Allowance
+from runner.handle import Child
+from runner.inbox import Inbox
+from runner.llm.protocol import Model
+from runner.recorder import Recorder
+from runner.result import Result
+from runner.toolbox import Toolbox
+from runner.transcript import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """A child to start: who, on what, and as what."""
+
+    agent: AgentSpec | ChainSpec
+    task: str
+    limits: Limits
+    role: str = "sub_agent"
+    """`root`, `stage`, `synthesis` or `sub_agent`."""
+    catalogue: Sequence[CatalogueEntry] = ()
+    timeout: float | None = None
+    input: Any = None
+    stage: str | None = None
+    name: str | None = None
+    """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
+    prompt: str | None = None
+    """The first user message, where it is more than the task."""
+    call: ToolCall | None = None
+    """The tool call that asks for it; settled in the same transaction."""
+    status: str = "pending"
+    """`skipped` makes a row for what will not run."""
+    reason: str | None = None
+
+
+Spawn = Callable[[SpawnRequest], Awaitable[Child]]
+"""Starts a child; raises Refusal."""
+
+
+@dataclass(slots=True)
+class Work:
+    """One execution as its strategy sees it."""
+
+    place: Place
+    name: str
+    subject: AgentSpec | ChainSpec
+    task: str
+    prompt: str
+    input: Any
+    dispatched: bool
+    attempt: int
+    limits: Limits
+    allowance: Allowance
+    inbox: Inbox
+    catalogue: Sequence[CatalogueEntry]
+    settings: Settings
+    recorder: Recorder
+    toolbox: Toolbox | None
+    model: Model | None
+    spawn: Spawn
+    settle_children: Callable[..., Awaitable[None]]
+    """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""
+    server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
+    activity: str = "starting"
+    rehearsed: bool = False
+    final: Result | None = None
+    """What `finish` reported."""
+
+    def now(self, activity: str) -> None:
+        """Say what the execution does at the moment, in words."""
+        self.activity = activity
+        self.recorder.whisper(self.place, "execution.progress", {"action": activity})
+
+
+class Strategy(Protocol):
+    """How an agent behaves. Re-entrant: `run` is called again when something arrived after its answer."""
+
+    async def run(self) -> Result:
+        """Work until there is an answer."""
+        ...
+
+    @property
+    def found(self) -> str:
+        """What there is to show so far."""
+        ...

@@ -1,0 +1,1 @@
+"""The faces of Outrider: command line and, around one composition root, whatever else speaks to people and programs."""

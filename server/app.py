@@ -1,0 +1,78 @@
+"""The composition root: the only place where the parts are put together, and the order in which they start and stop.
+
+The database opens first and closes last, so that the last write of the last execution still has somewhere to go.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from db.database import open_database
+from registry import AgentSpec, Settings
+from runner import facts
+from runner.bus import Bus
+from runner.dispatcher import Dispatcher, open_dispatcher
+from runner.llm.models import Models
+from runner.recorder import Recorder
+from runner.services import ChoosesModels, Services
+from runner.tools.protocol import ToolExecutor
+from runner.tools.upstreams import UpstreamNotice, Upstreams
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What a service is built from."""
+
+    settings: Settings
+    database: Path
+    rehearse: bool = False
+    """Keep every model to its rehearsal, key or no key."""
+    pace: float = 0.0
+    """Seconds a rehearsed reply takes, so that people can watch."""
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    models: ChoosesModels | None = None
+    """Instead of the models of the configuration."""
+    extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
+    """Tools of a program that embeds Outrider."""
+
+
+@asynccontextmanager
+async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
+    """A running service. Leaving it stops its executions, then its upstreams, then the database."""
+    bus = Bus()
+    recorder = Recorder(bus)
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
+        recorder.attach(database.writer)
+        settings = blueprint.settings
+        models = blueprint.models
+        if models is None:
+            own = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
+            stack.push_async_callback(own.close)
+            models = own
+        notices = _Notices(recorder)
+        timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
+        upstreams = Upstreams(settings.upstreams, default_timeout=timeout, notify=notices.notice)
+        await stack.enter_async_context(upstreams)
+        services = Services(settings, database, recorder, bus, models, upstreams, blueprint.extra_tools)
+        dispatcher = await stack.enter_async_context(open_dispatcher(services))
+        notices.dispatcher = dispatcher
+        yield dispatcher
+
+
+class _Notices:
+    """Tells the execution that asked what its upstream had to say."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.dispatcher: Dispatcher | None = None
+
+    def notice(self, notice: UpstreamNotice) -> None:
+        execution = self.dispatcher.tree.get(notice.scope_id or "") if self.dispatcher is not None else None
+        if execution is not None:
+            payload = {"server": notice.server, "message": notice.message}
+            self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))

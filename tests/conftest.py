@@ -1,0 +1,13 @@
+"""Fixtures every test may ask for.
+
+Owns: the choice of the event loop. Must not know: any part of Outrider.
+Invariant: an `async def` test runs on anyio's asyncio backend, the only one Outrider supports.
+"""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Run asynchronous tests on asyncio."""
+    return "asyncio"

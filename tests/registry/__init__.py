@@ -1,0 +1,1 @@
+"""Tests of `registry`: configurations as people write them, loaded from real files."""

@@ -1,0 +1,1 @@
+"""The requirements of Outrider, one sentence each, and what ties them to the tests."""

@@ -1,0 +1,256 @@
+"""A model call that fails, against a real HTTP server: how often it is tried, who is asked next, and what is said."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import anthropic
+import anyio
+import pytest
+
+from runner.llm.failures import failure_of
+from runner.llm.protocol import ModelError
+from runner.llm.retrying import Retrying
+from runner.transcript import Message
+from tests.runner.llm.adapter import KEY, QUICK, at, complete, failing, model
+from tests.runner.llm.asking import SPEC, asked, assistant, user
+from tests.support.messages_api import (
+    Answer,
+    Received,
+    break_off,
+    cut,
+    drop,
+    garbage,
+    messages_api,
+    mute,
+    refuse,
+    reply,
+    text,
+    thinking,
+)
+from tests.support.requirement import requirement
+
+
+async def test_cancelling_during_the_wait_before_another_attempt_starts_none() -> None:
+    async with messages_api(refuse(529)) as api, model(retrying=Retrying(first_wait=1000, longest_wait=1000)) as adapter:
+        with anyio.move_on_after(0.2) as scope:
+            await adapter.complete(at(api), lambda _: None)
+        assert scope.cancelled_caught
+        assert len(api.requests) == 1
+
+
+@requirement("S2-LE-17")
+@pytest.mark.parametrize("attempts", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refuse(500),
+        refuse(529, "overloaded_error"),
+        refuse(408),
+        drop(),
+        break_off("overloaded_error"),
+        garbage(b"SSH-2.0-OpenSSH_9.9\r\n\r\n"),
+        garbage(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nno chunk at all\r\n"),
+        garbage(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 9\r\n\r\n<html>..."),
+    ],
+)
+async def test_the_attempts_counted_at_the_socket_are_the_setting(fault: Answer, attempts: int) -> None:
+    async with messages_api(fault) as api:
+        error = await failing(api, retrying=replace(QUICK, attempts=attempts))
+        assert len(api.requests) == attempts
+        assert error.recoverable
+
+
+async def test_three_attempts_are_made_by_default() -> None:
+    assert Retrying().attempts == 3
+
+
+async def test_a_second_attempt_may_succeed_and_is_announced() -> None:
+    numbers: list[tuple[str, int]] = []
+    async with messages_api(refuse(529), cut(reply(text("one two three")), 4), reply(text("done"))) as api:
+        request = replace(at(api), on_attempt=lambda name, number: numbers.append((name, number)))
+        answer = await complete(api, request)
+    assert list(answer.content) == [text("done")]
+    assert answer.attempts == 3
+    assert numbers == [("sonnet", 1), ("sonnet", 2), ("sonnet", 3)]
+
+
+async def test_a_bug_of_the_listener_is_neither_retried_nor_renamed() -> None:
+    def listen(_: str) -> None:
+        raise ZeroDivisionError
+
+    async with messages_api(reply(text("one two three"))) as api, model() as adapter:
+        with pytest.raises(ZeroDivisionError):
+            await adapter.complete(at(api), listen)
+        assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("after", range(8))
+async def test_a_stream_cut_anywhere_is_asked_for_again(after: int) -> None:
+    whole = reply(text("one two three"))
+    async with messages_api(cut(whole, after), whole) as api:
+        assert list((await complete(api)).content) == [text("one two three")]
+        assert len(api.requests) == 2
+
+
+async def test_a_rate_limit_is_obeyed_when_it_says_how_long() -> None:
+    async with messages_api(refuse(429, "rate_limit_error", retry_after_ms="150"), reply(text("now"))) as api:
+        began = time.monotonic()
+        await complete(api)
+        assert time.monotonic() - began >= 0.15
+        assert len(api.requests) == 2
+
+
+@pytest.mark.parametrize("headers", [{}, {"retry_after": "3600"}, {"retry_after": "Wed, 21 Oct 2099 07:28:00 GMT"}])
+async def test_a_limit_that_waiting_cannot_help_is_not_asked_again(headers: dict[str, str]) -> None:
+    async with messages_api(refuse(429, "rate_limit_error", **headers)) as api:
+        error = await failing(api)
+        assert len(api.requests) == 1
+    assert (error.kind, error.recoverable) == ("rate_limited", True)
+
+
+@pytest.mark.parametrize(("answer", "attempts"), [("true", 3), ("false", 1)])
+async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, attempts: int) -> None:
+    for fault in (refuse(400, x_should_retry=answer), refuse(500, x_should_retry=answer)):
+        async with messages_api(fault) as api:
+            await failing(api)
+            assert len(api.requests) == attempts
+
+
+@pytest.mark.parametrize(
+    ("status", "type_", "kind", "recoverable"),
+    [
+        (400, "invalid_request_error", "invalid_request", False),
+        (401, "authentication_error", "authentication", False),
+        (402, "billing_error", "permission", False),
+        (403, "permission_error", "permission", False),
+        (404, "not_found_error", "not_found", False),
+        (413, "request_too_large", "too_large", False),
+        (418, "made_up", "unknown", False),
+        (422, "invalid_request_error", "invalid_request", False),
+        (429, "rate_limit_error", "rate_limited", True),
+        (500, "api_error", "server", True),
+        (502, "api_error", "server", True),
+        (503, "api_error", "overloaded", True),
+        (504, "timeout_error", "timeout", True),
+        (529, "overloaded_error", "overloaded", True),
+    ],
+)
+async def test_every_status_has_a_kind_our_words_and_a_hint(status: int, type_: str, kind: str, recoverable: bool) -> None:
+    async with messages_api(refuse(status, type_, "canary")) as api:
+        error = await failing(api, retrying=replace(QUICK, attempts=1))
+    assert (error.kind, error.recoverable) == (kind, recoverable)
+    assert error.kind in ModelError.KINDS
+    assert f"status {status}" in str(error)
+    assert error.hint
+    assert "canary" not in f"{error} {error.hint}"
+    assert "made_up" not in str(error)
+
+
+async def test_a_prompt_that_is_too_long_is_told_apart() -> None:
+    fault = refuse(400, "invalid_request_error", "prompt is too long: 1200000 tokens > 1000000 maximum")
+    async with messages_api(fault) as api:
+        error = await failing(api)
+    assert error.kind == "too_large"
+
+
+@requirement("S2-LE-16")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refuse(500, "canary", "canary"),
+        refuse(529, "overloaded_error", "canary"),
+        refuse(429, "rate_limit_error", "canary", request_id="canary", retry_after="canary"),
+        Answer(500, body=b"<html>canary</html>"),
+        break_off("overloaded_error", "canary"),
+        break_off("canary", "canary"),
+    ],
+)
+async def test_what_a_provider_writes_reaches_neither_the_error_nor_the_next_request(fault: Answer) -> None:
+    def answer(received: Received) -> Answer:
+        return fault if received.body["model"] == "claude-sonnet-5-5" else reply(text("instead"))
+
+    async with messages_api(answer) as api:
+        other = replace(SPEC, name="haiku", model="claude-haiku-5-5", base_url=api.url)
+        async with model(other) as adapter:
+            await adapter.complete(at(api, fallback=("haiku",)), lambda _: None)
+        assert "canary" not in api.requests[-1].raw.decode()
+        error = await failing(api)
+    assert "canary" not in f"{error} {error.hint}"
+
+
+async def test_a_fallback_answers_when_the_model_cannot_and_gets_no_foreign_thoughts() -> None:
+    def answer(received: Received) -> Answer:
+        return reply(text("instead")) if received.body["model"] == "claude-haiku-5-5" else refuse(529)
+
+    history = [user("go"), assistant(thinking("mine"), text("first")), user("on"), assistant(thinking("only")), user("?")]
+    history += [assistant(text("second")), user("!")]
+    async with messages_api(answer) as api:
+        other = replace(SPEC, name="haiku", model="claude-haiku-5-5", base_url=api.url)
+        async with model(other) as adapter:
+            reached = await adapter.complete(at(api, *history, fallback=("haiku",)), lambda _: None)
+        assert [received.body["model"] for received in api.requests] == ["claude-sonnet-5-5"] * 3 + ["claude-haiku-5-5"]
+        first, last = api.requests[0].body["messages"], api.requests[-1].body["messages"]
+    assert (reached.model, reached.attempts) == ("claude-haiku-5-5", 4)
+    assert first[1]["content"] == [thinking("mine"), text("first")]
+    assert [message["content"][0]["text"] for message in last] == ["go", "first", "on", "?", "second", "!"]
+
+
+async def test_thoughts_of_a_fallback_are_not_sent_to_the_model_that_comes_back() -> None:
+    history = [user("go"), Message("assistant", [thinking("other"), text("said")], model="claude-haiku-5-5"), user("on")]
+    async with messages_api(reply(text("ok"))) as api:
+        await complete(api, at(api, *history))
+        assert api.requests[0].body["messages"][1]["content"] == [text("said")]
+
+
+async def test_when_every_fallback_fails_the_error_is_the_first_and_names_them() -> None:
+    async with messages_api(refuse(529)) as api:
+        others = [replace(SPEC, name=name, model=name, base_url=api.url) for name in ("haiku", "opus")]
+        async with model(*others) as adapter:
+            with pytest.raises(
+                ModelError, match=r"`sonnet` answered with status 529 .*; `haiku`, `opus` failed, too"
+            ) as caught:
+                await adapter.complete(at(api, fallback=("haiku", "opus")), lambda _: None)
+        assert len(api.requests) == 9
+    assert caught.value.kind == "overloaded"
+
+
+async def test_an_error_that_another_model_would_repeat_asks_no_fallback() -> None:
+    async with messages_api(refuse(401, "authentication_error")) as api:
+        async with model(replace(SPEC, name="haiku", base_url=api.url)) as adapter:
+            with pytest.raises(ModelError):
+                await adapter.complete(at(api, fallback=("haiku",)), lambda _: None)
+        assert len(api.requests) == 1
+
+
+def test_an_error_of_the_sdk_that_we_do_not_know_is_told_without_its_words() -> None:
+    failure = failure_of(anthropic.AnthropicError("canary"), SPEC)
+    assert failure is not None
+    assert (failure.error.kind, failure.retryable) == ("unknown", False)
+    assert "canary" not in str(failure.error)
+
+
+async def test_no_error_shows_the_key() -> None:
+    for fault in (refuse(401, "authentication_error", KEY), drop(), break_off("api_error", KEY)):
+        async with messages_api(fault) as api:
+            error = await failing(api)
+        assert KEY not in f"{error} {error.hint} {error!r}"
+
+
+async def test_an_endpoint_that_is_not_there_is_a_connection_error() -> None:
+    async with messages_api(mute()) as api:
+        url = api.url
+    async with model() as adapter:
+        with pytest.raises(ModelError) as caught:
+            await adapter.complete(asked(spec=replace(SPEC, base_url=url)), lambda _: None)
+    assert (caught.value.kind, caught.value.recoverable) == ("connection", True)
+
+
+async def test_a_model_that_says_nothing_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.llm.anthropic.SILENCE_SECONDS", 0.1)
+    for begun in (-1, 0, 5):
+        async with messages_api(reply(text("one two three"), gate=anyio.Event(), gate_after=begun)) as api:
+            error = await failing(api, retrying=replace(QUICK, attempts=2))
+            assert len(api.requests) == 2
+        assert (error.kind, error.recoverable) == ("timeout", True)

@@ -1,0 +1,90 @@
+"""A real service for tests: real SQLite file, real runner; only the model's answers are scripted.
+
+Owns: writing a configuration to a file, starting a service on it, small questions to the rows.
+Must not know: what a test is about.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import textwrap
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from registry import AgentSpec, ModelSpec, Settings, load
+from runner.dispatcher import Dispatcher, Order
+from runner.handle import Child
+from runner.llm.protocol import Model
+from runner.tools.protocol import ToolExecutor
+from server.app import Blueprint, open_service
+from tests.support.models import ScriptedModel
+
+
+@dataclass(frozen=True)
+class OneModel:
+    """Chooses the same model for everybody."""
+
+    model: Model
+
+    def choose(self, spec: ModelSpec) -> Model:
+        """The model, whatever the configuration says."""
+        return self.model
+
+
+def settings_of(folder: Path, text: str, environ: Mapping[str, str] | None = None) -> Settings:
+    """Load a configuration given as text."""
+    file = folder / "config.yaml"
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+    return load(file, environ or {})
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A service and its rows."""
+
+    dispatcher: Dispatcher
+    model: ScriptedModel
+    database: Path
+
+    async def run(self, name: str, task: str = "do it", **more: Any) -> Child:
+        """Start an agent or chain and wait for its end."""
+        started = await self.dispatcher.start(Order(name, task, **more))
+        with anyio.fail_after(20):
+            return await self.dispatcher.wait(started.id)
+
+    def sql(self, query: str, *parameters: object) -> list[dict[str, Any]]:
+        """Rows, over a connection of its own."""
+        connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query, parameters)]
+        finally:
+            connection.close()
+
+    def statuses(self) -> dict[str, list[str]]:
+        """The statuses of the executions of each agent, in order of birth."""
+        found: dict[str, list[str]] = {}
+        for row in self.sql("select agent, status from executions order by created_at, position"):
+            found.setdefault(row["agent"], []).append(row["status"])
+        return found
+
+
+@asynccontextmanager
+async def bench(
+    folder: Path,
+    config: str,
+    scripts: Mapping[str, Any],
+    extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = (),
+) -> AsyncIterator[Bench]:
+    """A service with scripted models, on a fresh database."""
+    model = ScriptedModel(scripts)
+    blueprint = Blueprint(
+        settings_of(folder, config), folder / "outrider.db", models=OneModel(model), extra_tools=extra_tools
+    )
+    async with open_service(blueprint) as dispatcher:
+        yield Bench(dispatcher, model, blueprint.database)

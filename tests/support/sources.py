@@ -1,0 +1,141 @@
+"""The repository read as text and syntax, for the tests of its architecture.
+
+Owns: which files belong to the repository, and the graph of imports between its modules.
+Must not know: any rule; `tests/test_architecture.py` states them.
+Invariant: nothing is imported or run; what is ignored by git is not part of the repository.
+"""
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("db", "registry", "runner", "server")
+
+Graph = dict[str, set[str]]
+
+
+@cache
+def repository_files() -> tuple[Path, ...]:
+    """Every file git tracks or would track; without git (an unpacked archive) whatever is not hidden."""
+    git = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+    )
+    if git.returncode == 0:
+        candidates = [ROOT / name for name in git.stdout.split("\0") if name]
+    else:
+        candidates = [file for file in ROOT.rglob("*") if not any(part.startswith(".") for part in _parts(file))]
+
+    return tuple(sorted(file for file in candidates if file.is_file() and "__pycache__" not in file.parts))
+
+
+def python_files(*folders: str) -> list[Path]:
+    """The Python files below these folders of the repository, or all of them."""
+    return [file for file in repository_files() if file.suffix == ".py" and (not folders or _parts(file)[0] in folders)]
+
+
+def relative(file: Path) -> str:
+    """A file's name as people write it, from the root of the repository."""
+    return file.relative_to(ROOT).as_posix()
+
+
+@cache
+def text_of(file: Path) -> str | None:
+    """The text of a file, or nothing when it is not text."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@cache
+def syntax_of(file: Path) -> ast.Module:
+    """The syntax tree of a Python file."""
+    return ast.parse(file.read_text(encoding="utf-8"), filename=relative(file))
+
+
+def module_name(file: Path) -> str:
+    """The dotted name under which a file is imported."""
+    parts = list(_parts(file.with_suffix("")))
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def import_graph(*, inside_functions: bool) -> Graph:
+    """Which module of the four packages imports which other.
+
+    Imports for type checkers alone are never counted, as they do not happen; those inside functions happen late and are
+    counted on request.
+    """
+    files = python_files(*PACKAGES)
+    names = {module_name(file) for file in files}
+    return {module_name(file): _imported(file, names, inside_functions=inside_functions) for file in files}
+
+
+def package_graph(graph: Graph) -> Graph:
+    """The same graph between the top-level packages."""
+    packages: Graph = {}
+    for name, targets in graph.items():
+        packages.setdefault(name.partition(".")[0], set()).update(target.partition(".")[0] for target in targets)
+
+    return {name: targets - {name} for name, targets in packages.items()}
+
+
+def find_cycle(graph: Graph) -> list[str] | None:
+    """One way round the graph, its first node repeated at the end, or nothing when there is none."""
+    finished: set[str] = set()
+
+    def walk(name: str, path: list[str]) -> list[str] | None:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in finished:
+            return None
+
+        for target in sorted(graph.get(name, ())):
+            cycle = walk(target, [*path, name])
+            if cycle:
+                return cycle
+
+        finished.add(name)
+        return None
+
+    return next((cycle for name in sorted(graph) if (cycle := walk(name, []))), None)
+
+
+def _parts(file: Path) -> tuple[str, ...]:
+    return file.relative_to(ROOT).parts
+
+
+def _imported(file: Path, names: set[str], *, inside_functions: bool) -> set[str]:
+    found: set[str] = set()
+    for statement in _imports(syntax_of(file), inside_functions=inside_functions):
+        if isinstance(statement, ast.Import):
+            found.update(alias.name for alias in statement.names)
+        else:
+            source = statement.module or ""
+            submodules = {f"{source}.{alias.name}" for alias in statement.names}
+            found.update(submodules & names)
+            if submodules - names:
+                found.add(source)
+
+    return (found & names) - {module_name(file)}
+
+
+def _imports(node: ast.AST, *, inside_functions: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not _happens_never_or_late(child, inside_functions=inside_functions):
+            yield from _imports(child, inside_functions=inside_functions)
+
+
+def _happens_never_or_late(node: ast.AST, *, inside_functions: bool) -> bool:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return not inside_functions
+
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
