@@ -50,6 +50,8 @@ class Entrant:
 
     run: Callable[[], Awaitable[str]]
     cancel: Callable[[], Awaitable[None]] | None = None
+    warm: Callable[[], None] | None = None
+    """Imports what is otherwise left to the first request: the clock of the work starts after it."""
 
 
 Contest = Callable[[Options], AbstractAsyncContextManager[Entrant]]

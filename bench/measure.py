@@ -85,6 +85,8 @@ async def measure(contest: Contest, options: Options, cancel: bool) -> Report:
     async with contest(options) as entrant, anyio.create_task_group() as tasks:
         report["ready_at"] = time.time()
         work = Work(entrant)
+        if entrant.warm is not None:
+            entrant.warm()
         before = len(anyio.get_running_tasks())
         if cancel:
             await tasks.start(work.cancel_on_signal)

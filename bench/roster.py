@@ -41,6 +41,7 @@ CONTESTANTS = (
     Contestant("floor-sdk-aiohttp", "bench.floor", "plain", ("inproc", "mcp")),
     Contestant("floor-sdk-aiohttp-sqlite", "bench.floor", "sqlite"),
     Contestant(REFERENCE, "bench.floor", "durable", ("inproc", "mcp")),
+    Contestant("outrider", "bench.contestant", "default", ("inproc", "mcp")),
 )
 
 

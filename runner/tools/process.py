@@ -2,7 +2,8 @@
 
 Owns: the child's environment, its process group, the stop order, and the last words it wrote to its standard error. Must
 not know: MCP, messages or tools.
-Invariant: when `stop` returns every process of the group has ended or been killed, and the child saw no variable that was not meant for it.
+Invariant: when `stop` returns every process of the group has ended or been killed, and the child saw no variable that
+was not meant for it.
 """
 
 from __future__ import annotations

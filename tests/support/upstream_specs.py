@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import psutil
 
 from registry.upstreams import UpstreamSpec
@@ -68,11 +69,24 @@ async def call(tools: UpstreamTools, name: str, **arguments: Any) -> ToolResult:
 
 def servers_running() -> list[psutil.Process]:
     """The server processes of this test process, whatever became of their parents."""
-    mine = psutil.Process().children(recursive=True)
-    return [process for process in mine if process.status() != psutil.STATUS_ZOMBIE]
+    return psutil.Process().children(recursive=True)
 
 
 async def none_running(seconds: float = 6.0) -> bool:
     """Wait until no server process is left, and say whether that came to be."""
-    _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(servers_running(), timeout=seconds))
-    return not alive
+    return await ended(servers_running(), seconds)
+
+
+async def ended(processes: list[psutil.Process], seconds: float = 6.0) -> bool:
+    """Wait until these processes have ended, reaped or not, and say whether they did."""
+    with anyio.move_on_after(seconds):
+        while any(map(_lives, processes)):
+            await anyio.lowlevel.checkpoint()
+    return not any(map(_lives, processes))
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

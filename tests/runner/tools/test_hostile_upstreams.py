@@ -111,6 +111,14 @@ async def test_a_server_that_stopped_answering_is_replaced() -> None:
         assert {process.pid for process in psutil.Process().children()} - stuck
 
 
+async def test_a_server_that_never_stops_writing_is_stopped() -> None:
+    async with opened(raw("endless_line"), default_timeout=0.5) as here:
+        with anyio.fail_after(20):
+            while "lost" not in here.kinds():
+                await call(here.tools(), "endless_line__poke")
+        assert "that nobody asked for" in here.notices[-1].message
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

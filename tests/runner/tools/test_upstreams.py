@@ -14,7 +14,7 @@ from runner.tools.protocol import ToolExecutor, ToolResult
 from runner.tools.upstreams import UpstreamTools
 from runner.transcript import ToolCall
 from tests.support.requirement import requirement
-from tests.support.upstream_specs import ROOT, call, none_running, opened, raw, sdk
+from tests.support.upstream_specs import ROOT, call, ended, none_running, opened, raw, sdk
 
 
 def test_importing_the_seam_does_not_import_the_sdk() -> None:
@@ -229,9 +229,9 @@ async def test_leaving_stops_every_server_and_what_it_started() -> None:
         tools = here.tools()
         await tools.list_tools()
         grandchild = int((await call(tools, "plain__breed")).text)
-        assert psutil.pid_exists(grandchild)
+        process = psutil.Process(grandchild)
     assert await none_running(0)
-    assert not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == psutil.STATUS_ZOMBIE
+    assert await ended([process])
 
 
 async def test_an_error_of_the_service_leaves_as_it_is() -> None:
@@ -261,6 +261,4 @@ anyio.run(main)
     assert done.returncode == -9, done.stderr
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 1
-    left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
-    _, alive = await anyio.to_thread.run_sync(lambda: psutil.wait_procs(left, timeout=3))
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert await ended([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)])

@@ -1,0 +1,116 @@
+"""Outrider as a contestant: a service as any program embeds it, with persistence on, and nothing switched off.
+
+Owns: the configuration of the work and how it is started and cancelled. Must not know: Outrider's insides; it uses the
+service, its dispatcher and the seam for tools. Invariant: the service that is measured is the one that `serve` runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from bench import lookup
+from bench.contest import CANCELLED, MODEL, SUPERVISOR_PROMPT, WORKER_PROMPT, Entrant, Options
+from bench.measure import main
+from registry import AgentSpec, load
+from runner.dispatcher import Dispatcher, Order
+from runner.tools.protocol import ToolResult
+from runner.transcript import Tool, ToolCall
+from server.app import Blueprint, open_service
+
+ROOT = Path(__file__).resolve().parents[1]
+DELEGATE = 'tool=dispatch_agent arg=task extra={"name": "worker"}'
+"""How the fake model is told to dispatch with Outrider's own tool."""
+ENVIRONMENT = {"ANTHROPIC_API_KEY": "fake"}
+
+
+class Lookup:
+    """A `ToolExecutor` with the upstream tool in this process; the supervisor has none."""
+
+    def __init__(self, agent: AgentSpec) -> None:
+        label = "bench.lookup"
+        tool = Tool("lookup", lookup.DESCRIPTION, lookup.SCHEMA, label=label, server="bench", effect="read_only")
+        self._tools = [tool] if agent.name == "worker" else []
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """The one tool, if any."""
+        return self._tools
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Look it up."""
+        return ToolResult(lookup.value_of(call.arguments["key"]))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def configuration(options: Options) -> dict[str, Any]:
+    """A supervisor that may dispatch a worker as often as the work asks for, all at once."""
+    limits = {"max_concurrent_agents": options.fanout, "max_dispatches": options.fanout}
+    worker: dict[str, Any] = {"description": "Looks up keys", "custom_instructions": WORKER_PROMPT}
+    config: dict[str, Any] = {
+        "models": {"fake": {"model": MODEL, "base_url": options.base_url, "max_tokens": 1024}},
+        "agents": {
+            "supervisor": {"custom_instructions": SUPERVISOR_PROMPT, "sub_agents": ["worker"], "limits": limits},
+            "worker": worker,
+        },
+    }
+    if options.tool == "mcp":
+        command = list(lookup.SERVER_COMMAND)
+        config["mcp_servers"] = {"upstream": {"command": command, "cwd": str(ROOT), "effects": {"lookup": "read_only"}}}
+        worker["mcp_servers"] = ["upstream"]
+    return config
+
+
+@dataclass
+class Supervision:
+    """The one top-level execution of a run."""
+
+    dispatcher: Dispatcher
+    task: str
+    execution: str = ""
+    started: anyio.Event = field(default_factory=anyio.Event)
+
+    async def run(self) -> str:
+        """Start it, wait for it, and return its answer."""
+        child = await self.dispatcher.start(Order("supervisor", self.task))
+        self.execution = child.id
+        self.started.set()
+        ended = await self.dispatcher.wait(child.id)
+        if ended.status == "cancelled":
+            return CANCELLED
+        answer = ended.result.text if ended.result is not None else ""
+        return answer if ended.status == "completed" else f"FAILED {ended.status}: {ended.error or answer}"
+
+    async def cancel(self) -> None:
+        """Cancel it as a client does."""
+        await self.started.wait()
+        await self.dispatcher.cancel(self.execution, "bench", "the benchmark cancels")
+
+
+@asynccontextmanager
+async def contest(options: Options) -> AsyncIterator[Entrant]:
+    """A service with its own configuration file and its own database."""
+    file = anyio.Path(options.database.with_name("config.yaml"))
+    await file.write_text(json.dumps(configuration(options)), encoding="utf-8")  # JSON is YAML
+    settings = load(Path(file))
+    tools = [Lookup] if options.tool == "inproc" else []
+    async with open_service(Blueprint(settings, options.database, environ=ENVIRONMENT, extra_tools=tools)) as dispatcher:
+        supervision = Supervision(dispatcher, f"{options.directive} {DELEGATE}")
+        yield Entrant(supervision.run, supervision.cancel, warm)
+
+
+def warm() -> None:
+    """Import the SDK, which the service leaves to its first call; the floors import it before they are built."""
+    importlib.import_module("anthropic")
+
+
+if __name__ == "__main__":
+    main(contest)
