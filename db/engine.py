@@ -59,6 +59,9 @@ def open_writer(path: Path) -> Engine:
             "foreign_keys=ON",
         ),
     )
+    # The driver's own idea of when a transaction begins does not cover savepoints: it is told to have none.
+    event.listen(engine, "connect", lambda connection, _record: setattr(connection, "isolation_level", None))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 

@@ -51,7 +51,6 @@ def migrate(connection: Connection, location: str) -> None:
 
 def _apply(connection: Connection, migration: Migration) -> None:
     columns = "version INTEGER PRIMARY KEY, name TEXT NOT NULL, at TEXT NOT NULL"
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
     try:
         connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS schema_migrations ({columns})")
         for statement in _statements(migration.sql):

@@ -226,8 +226,8 @@ class Writer:
         except OSError:
             return
         if size > pages * 4096:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-            connection.rollback()
+            # On the driver's connection: SQLAlchemy would open a transaction first, and none may be open.
+            connection.connection.driver_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # type: ignore[union-attr]
 
     def _finish(self, connection: Connection) -> None:
         """Fold the WAL back, so that what is left on disk is one file; harmless when another process still reads."""

@@ -346,10 +346,10 @@ def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
     return Write([Statement(_WAITING, {"execution": execution, "what": what})], events)
 
 
-def deliver(execution: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
+def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
     """Put something into a running execution's inbox; refused when it has ended or is asked to stop."""
     row = {
-        "id": new_id(),
+        "id": identifier,
         "execution_id": execution,
         "child_execution_id": None,
         "kind": kind,

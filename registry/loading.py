@@ -43,9 +43,13 @@ def find_config(
     folder = Path.cwd() if cwd is None else cwd
     if chosen:
         return folder / Path(chosen).expanduser()
-    local, packaged = folder / "config.yaml", _PACKAGE / "default_config.yaml"
-    if local.is_file():
-        return local
+    local = folder / "config.yaml"
+    return local if local.is_file() else packaged_config()
+
+
+def packaged_config() -> Path:
+    """Return the configuration that comes with Outrider: the SRE example."""
+    packaged = _PACKAGE / "default_config.yaml"
     # An editable install has no packaged copy: there the file stands beside the packages.
     return packaged if packaged.is_file() else _PACKAGE.parent / "config.yaml"
 

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import anyio
 from anyio.abc import TaskGroup
 
+from db.database import Database
 from db.endings import CancelWish
 from db.owners import is_alive
 from runner import facts
 from runner.cause import Cause
 from runner.execution import Execution
+from runner.recorder import Recorder
 from runner.services import Services
 from runner.tree import Tree
 
@@ -31,13 +33,10 @@ class Cancellation:
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Ask a subtree to stop: `requested`, or `already_finished` when nothing in it is open."""
-        gone = await self._gone_owners(execution)
-        ticket = await self._services.recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))
-        if not ticket.held:
-            row = await self._services.database.reads.execution(execution)
-            return "requested" if row is not None and row["finished_at"] is None else "already_finished"
-        self.stop_here(execution, Cause("user", by, reason))
-        return "requested"
+        answer = await wish_to_cancel(self._services.database, self._services.recorder, execution, by, reason)
+        if answer == "requested":
+            self.stop_here(execution, Cause("user", by, reason))
+        return answer
 
     def stop_here(self, execution: str, cause: Cause) -> None:
         """The second fact: cancel the scope, if the execution lives in this process."""
@@ -57,7 +56,12 @@ class Cancellation:
                 log.warning("execution %s (%s) did not stop within %g s", execution.id, execution.name, grace)
                 await execution.abandon()
 
-    async def _gone_owners(self, execution: str) -> list[str]:
-        database = self._services.database
-        owners = await database.reads.open_owners(execution)
-        return [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
+
+async def wish_to_cancel(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:
+    """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
+    owners = await database.reads.open_owners(execution)
+    gone = [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
+    if (await recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))).held:
+        return "requested"
+    row = await database.reads.execution(execution)
+    return "requested" if row is not None and row["finished_at"] is None else "already_finished"

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from db.errors import UnknownExecution
 from db.watch import changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
 from runner import facts
@@ -25,6 +26,7 @@ from runner.execution import Execution
 from runner.family import begin
 from runner.handle import Child
 from runner.inbox import Item
+from runner.lookup import child_of_row
 from runner.services import Services
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
@@ -88,11 +90,15 @@ class Dispatcher:
         return begin(execution, self._cancellation)
 
     async def wait(self, execution: str) -> Child:
-        """Wait for the end of an execution started here."""
+        """Wait for the end of an execution of this process; one that is over, or elsewhere, is told from its row."""
         live = self.tree.get(execution)
-        assert live is not None, "only executions of this process can be waited for"
-        await live.done.wait()
-        return live.describe()
+        if live is not None:
+            await live.done.wait()
+            return live.describe()
+        row = await self.services.database.reads.execution(execution)
+        if row is None:
+            raise UnknownExecution(execution)
+        return child_of_row(row)
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""

@@ -157,6 +157,16 @@ class Execution:
                 await self._close(end)
             self._leave()
 
+    async def _close(self, end: End | None) -> None:
+        """Close its tools and write its end; a store that fails now must not take the siblings down."""
+        try:
+            if self.work is not None and self.work.toolbox is not None:
+                await self.work.toolbox.tools.close()
+            if not self._written:
+                await self._end_with(end if end is not None else self._why_stopped())
+        except Exception:
+            log.exception("the end of execution %s (%s) could not be written", self.id, self.name)
+
     async def _live(self) -> End | None:
         """From the start to an answer; None when somebody else wrote the end."""
         try:
@@ -228,10 +238,11 @@ class Execution:
             self.cause = cause
         self.scope.cancel(cause.reason or cause.kind)
 
-    def ask_to_wrap_up(self) -> None:
+    async def ask_to_wrap_up(self) -> None:
         """Let it answer with what it has: it concludes at its next step."""
-        self.allowance.ask_to_wrap_up()
-        self.inbox.nudge()
+        item = Item(new_id(), "wrap_up")
+        if (await self.services.recorder.record(facts.Posted(self.place, item.id, item.kind))).held:
+            self.inbox.put(item)
 
     def _why_stopped(self) -> Cause:
         """Its own cause, or what stopped the nearest ancestor; silence above is silence here."""
@@ -243,10 +254,7 @@ class Execution:
             holder = holder.parent
         return Cause("parent", "parent", "its parent ended")
 
-    async def _close(self, end: End | None) -> None:
-        if self._written:
-            return
-        final = end if end is not None else self._why_stopped()
+    async def _end_with(self, final: End) -> None:
         if isinstance(final, Fenced) or (isinstance(final, Cause) and final.silent):
             await self._adopt_end()
             return

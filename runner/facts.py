@@ -93,8 +93,9 @@ class Posted:
     """Something was put into a running execution's inbox."""
 
     place: Place
+    id: str
     kind: str
-    payload: str | None
+    payload: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class ExecutionFamily:
         if alive is None:
             return "already_finished"
         if wrap_up and alive.status is ExecutionStatus.RUNNING:
-            alive.ask_to_wrap_up()
+            await alive.ask_to_wrap_up()
             return "requested"
         return await self._cancellation.cancel(child, by=self._self.name, reason=reason)
 
@@ -148,7 +148,7 @@ class ExecutionFamily:
             if cancel or child.status is ExecutionStatus.PENDING:
                 await self._cancellation.cancel(child.id, by=me.name, reason="its caller concludes")
             else:
-                child.ask_to_wrap_up()
+                await child.ask_to_wrap_up()
         with anyio.CancelScope(deadline=(me.allowance.wrap_up_at + me.allowance.deadline) / 2):
             await me.inbox.until_all_ended()
         for child in tuple(me.alive.values()):

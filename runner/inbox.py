@@ -43,7 +43,6 @@ class Inbox:
         self._taken: set[str] = set()
         self._open: set[str] = set()
         self._changed = anyio.Event()
-        self._nudged = False
 
     # -- filled by children, other executions and other processes -----------------------------------------------------
 
@@ -57,12 +56,6 @@ class Inbox:
             self._open.discard(item.result.execution_id)
         if item.id not in self._taken:
             self._items.setdefault(item.id, item)
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    def nudge(self) -> None:
-        """Something else changed that a waiting parent should look at."""
-        self._nudged = True
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -107,9 +100,8 @@ class Inbox:
 
     async def until_ready(self) -> None:
         """Wait until `ready`."""
-        while not self.ready and not self._nudged:
+        while not self.ready:
             await self._changed.wait()
-        self._nudged = False
 
     async def until_all_ended(self) -> None:
         """Wait until no child is open."""

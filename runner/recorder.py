@@ -84,8 +84,9 @@ class Recorder:
                 return endings.end(fact.ending, _end(fact))
             case facts.CancelWished(wish):
                 return endings.cancel(wish)
-            case facts.Posted(place, kind, payload):
-                return writes.deliver(place.id, kind, payload, [event(place, "delivery.created", {"kind": kind})])
+            case facts.Posted(place, identifier, kind, payload):
+                told = event(place, "delivery.created", {"kind": kind, "id": identifier})
+                return writes.deliver(place.id, identifier, kind, payload, [told])
             case facts.Refused():
                 return _refused(fact)
             case facts.Failed(place, agent, kind, message, severity, context):
@@ -116,6 +117,7 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
         "stop_reason": call.stop_reason,
         "tokens": call.input_tokens + call.output_tokens + call.cache_read_tokens + call.cache_write_tokens,
         "cost_usd": call.cost_usd,
+        "pricing": call.pricing,
     }
     happened = [event(fact.place, "timeline_event.completed", payload)]
     for tool in fact.tools:

@@ -20,7 +20,8 @@ from runner.llm.models import Models
 from runner.recorder import Recorder
 from runner.services import ChoosesModels, Services
 from runner.tools.protocol import ToolExecutor
-from runner.tools.upstreams import UpstreamNotice, Upstreams
+from runner.tools.upstream import UpstreamNotice
+from runner.tools.upstreams import Upstreams
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 LISTING_SECONDS = 60.0
 """How long a list of tools is taken for current from a server that does not tell of changes."""
 
+Mode = Literal["auto", "legacy"]
+"""Whether to ask which protocol a server speaks, or to shake hands in the older one without asking."""
+
 logger = logging.getLogger("outrider.upstream")
 
 
@@ -43,13 +46,16 @@ class InputRequired(Exception):
 class Connection:
     """A client of one server: started once, ended once."""
 
-    def __init__(self, spec: UpstreamSpec, on_failure: Callable[[Connection], None]) -> None:
+    def __init__(self, spec: UpstreamSpec, mode: Mode, on_failure: Callable[[Connection], None]) -> None:
         self.spec = spec
+        self.mode = mode
+        self.was_mute = False
         self.settled = anyio.Event()
         self.ended = anyio.Event()
         self.failure: str | None = None
         self._on_failure = on_failure
         self._closing = anyio.Event()
+        self._starting: anyio.CancelScope | None = None
         self._client: Client | None = None
         self._last_words = LastWords()
         self._listing: Listing | None = None
@@ -79,6 +85,7 @@ class Connection:
             # Importing the SDK takes most of a second; in a thread the loop goes on meanwhile.
             await anyio.to_thread.run_sync(import_module, "mcp")
             async with anyio.create_task_group() as tasks:
+                self._starting = tasks.cancel_scope
                 tasks.start_soon(self._watch_start, tasks.cancel_scope)
                 await self._live()
         except Exception as error:
@@ -121,8 +128,10 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """Ask for the end; `ended` tells when it has come."""
+        """Ask for the end; `ended` tells when it has come. A start under way is given up."""
         self._closing.set()
+        if not self.started and self._starting is not None:
+            self._starting.cancel()
 
     def fail(self, reason: str) -> None:
         """Note why the connection is of no more use; the first reason stands, and a closed connection needs none."""
@@ -139,13 +148,14 @@ class Connection:
         with anyio.move_on_after(self.spec.start_timeout):
             await self.settled.wait()
         if not self.settled.is_set():
+            self.was_mute = True
             self.fail(f"did not answer within {self.spec.start_timeout:g} s of its start")
             scope.cancel()
 
     async def _live(self) -> None:
         from mcp import Client
 
-        async with Client(self._transport(), cache=None, message_handler=self._on_message) as client:
+        async with Client(self._transport(), mode=self.mode, cache=None, message_handler=self._on_message) as client:
             self._client = client
             self.settled.set()
             await self._closing.wait()

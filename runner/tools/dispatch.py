@@ -1,7 +1,7 @@
 """The dispatch tools: `dispatch_agent`, `get_result`, `wait_for`, `cancel_agent`, `list_agents`.
 
-Owns their names, schemas, answers and error texts, one and the same for the loop and for MCP clients. An error is a result a
-model can act on. What happens to the tree is the caller's `Family`.
+Owns their names, schemas, answers and error texts, one and the same for the loop and for MCP clients. An error is a result
+a model can act on. What happens to the tree is the caller's `Family`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def dispatch_tools(family: Family) -> OwnTools:
             ),
             OwnTool(
                 GET_RESULT,
-                "Status and result of an agent you dispatched. Waits a while for its end; still running is a normal answer.",
+                "Status and result of an agent you dispatched. Waits a while for its end; `running` is a normal answer.",
                 GetResultArguments,
                 tools.get_result,
             ),

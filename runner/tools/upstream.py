@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from runner.tools.back_off import BackOff
-from runner.tools.connection import Connection, InputRequired, Unavailable
+from runner.tools.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.content import cut, tool_result
 from runner.tools.listing import Listing
 from runner.tools.own import refuse
@@ -70,6 +70,7 @@ class Upstream:
         self._notify = notify
         self._scope_id = scope_id
         self._connection: Connection | None = None
+        self._mode: Mode = "auto"
         self._back_off = BackOff()
         self._probing = False
         self._closed = False
@@ -132,7 +133,7 @@ class Upstream:
             if wait > 0:
                 reason = connection.failure if connection is not None else None
                 raise Unavailable(f"{reason or 'failed'} (tried again in {wait:.0f} s at the earliest)")
-            connection = self._connection = Connection(self.spec, self._on_failure)
+            connection = self._connection = Connection(self.spec, self._mode, self._on_failure)
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
         await connection.settled.wait()
         if connection.failure is not None:
@@ -188,6 +189,9 @@ class Upstream:
             self._back_off.died(now)
         else:
             self._back_off.refused(now)
+        if connection.was_mute:
+            # Some older servers ignore a question they do not know; the next attempt does not ask it, or asks it again.
+            self._mode = "legacy" if connection.mode == "auto" else "auto"
         kind = "lost" if connection.started else "unavailable"
         logger.warning("upstream %s %s", self.spec.name, connection.failure)
         message = f"upstream `{self.spec.name}` {connection.failure}"

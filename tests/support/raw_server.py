@@ -162,7 +162,7 @@ def respond(mode: str, message: dict[str, Any]) -> None:
             answer(number, {"tools": listed(mode)})
         case "tools/call":
             POKES.get(mode, text)(number)
-        case _ if number is not None:
+        case _ if number is not None and mode != "ignores_unknown":
             error = {"code": -32601, "message": "no such method"}
             write(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
 

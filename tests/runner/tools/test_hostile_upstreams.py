@@ -3,6 +3,7 @@
 import time
 
 import anyio
+import anyio.lowlevel
 import psutil
 import pytest
 
@@ -56,6 +57,16 @@ async def test_what_can_be_understood_is(mode: str, text: str) -> None:
         for _ in range(2):
             assert (await call(here.tools(), "odd__poke")).text == text
     assert await none_running(0)
+
+
+async def test_an_older_server_that_ignores_what_it_does_not_know_is_reached_at_the_second_attempt() -> None:
+    async with opened(raw("ignores_unknown", start_timeout=0.5)) as here:
+        tools = here.tools()
+        assert await tools.list_tools() == []
+        with anyio.fail_after(10):
+            while not await tools.list_tools():
+                await anyio.lowlevel.checkpoint()
+        assert (await call(tools, "ignores_unknown__poke")).text == "ok"
 
 
 async def test_a_list_of_tools_is_cut_to_what_can_be_sent() -> None:
@@ -172,6 +183,15 @@ async def test_leaving_is_bounded_and_parallel_even_with_servers_that_ignore_eve
         assert len(await here.tools().list_tools()) == 4
         began = time.monotonic()
     assert time.monotonic() - began < 6
+    assert await none_running(0)
+
+
+async def test_leaving_gives_up_a_start_under_way() -> None:
+    async with opened(raw("never_answers", start_timeout=30)) as here:
+        with anyio.move_on_after(0.3):
+            await here.tools().list_tools()
+        began = time.monotonic()
+    assert time.monotonic() - began < 4
     assert await none_running(0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from registry.upstreams import UpstreamSpec

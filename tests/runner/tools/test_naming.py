@@ -67,7 +67,6 @@ def test_a_tool_that_is_named_like_another_ones_alias_takes_nothing_from_it() ->
     assert table.target(table.sent(imitation)) == imitation
 
 
-@requirement("S2-TN-6")
 @given(st.lists(targets, max_size=12))
 def test_no_upstream_tool_is_ever_sent_under_a_plain_name(some: list[Target]) -> None:
     assert all("__" in name for name in NameTable(some).names)
@@ -119,7 +118,6 @@ def test_normalising_gives_a_known_name_or_none_and_an_exact_one_always_wins(nam
     assert all(normalise(exact, known) == exact for exact in known)
 
 
-@requirement("S2-TN-9")
 def test_the_nearest_names_come_best_first() -> None:
     known = ("dispatch_agent", "get_result", "memory__load_contexts", "loki__query")
     assert nearest("load_context", known)[0] == "memory__load_contexts"

@@ -10,6 +10,8 @@ import psutil
 import pytest
 
 from registry.tools import ToolFilter
+from runner.tools.composite import CompositeTools
+from runner.tools.own import Arguments, OwnTool, OwnTools
 from runner.tools.protocol import ToolExecutor, ToolResult
 from runner.tools.upstreams import UpstreamTools
 from runner.transcript import ToolCall
@@ -31,7 +33,7 @@ async def test_the_upstream_tools_are_a_tool_executor() -> None:
         await executor.close()
 
 
-@requirement("S2-TN-3", "S2-TN-5", "S2-TN-6")
+@requirement("S2-TN-3", "S2-TN-5")
 async def test_every_oddly_named_tool_is_reached_under_its_own_name() -> None:
     async with opened(sdk("odd")) as here:
         tools = here.tools()
@@ -40,11 +42,27 @@ async def test_every_oddly_named_tool_is_reached_under_its_own_name() -> None:
         for tool in listed:
             answer = json.loads((await call(tools, tool.name)).text)
             assert f"odd.{answer['tool']}" == tool.label
-        again = here.tools(scope="another")
-        assert [tool.name for tool in await again.list_tools()] == [tool.name for tool in listed]
+    async with opened(sdk("odd")) as restarted:
+        assert [tool.name for tool in await restarted.tools().list_tools()] == [tool.name for tool in listed]
 
 
-@requirement("S2-TN-7")
+@requirement("S2-TN-6")
+async def test_an_upstream_tool_named_like_one_of_ours_is_listed_beside_it_and_each_is_reached() -> None:
+    async def run(_call: ToolCall, _arguments: Arguments) -> ToolResult:
+        return ToolResult("ours")
+
+    own = OwnTools([OwnTool("dispatch_agent", "Ours.", Arguments, run)])
+    async with opened(sdk("odd")) as here:
+        orders: list[list[ToolExecutor]] = [[own, here.tools()], [here.tools(), own]]
+        for layers in orders:
+            tools = CompositeTools(layers)
+            names = [tool.name for tool in await tools.list_tools()]
+            assert {"dispatch_agent", "odd__dispatch_agent"} <= set(names)
+            assert (await tools.call(ToolCall("1", "dispatch_agent", {}))).text == "ours"
+            theirs = await tools.call(ToolCall("2", "odd__dispatch_agent", {}))
+            assert json.loads(theirs.text)["tool"] == "dispatch_agent"
+
+
 async def test_a_tool_listed_twice_is_kept_once_and_told_of() -> None:
     async with opened(sdk("duplicates")) as here:
         listed = await here.tools().list_tools()
@@ -103,7 +121,6 @@ async def test_a_result_over_the_cap_is_cut_visibly_and_kept_whole() -> None:
         assert result.full_text == "é" * 30_000
 
 
-@requirement("S2-CX-10")
 async def test_a_filtered_tool_is_neither_listed_nor_called() -> None:
     filters = ToolFilter(allow=("echo", "p*", "big"), deny=("b*",))
     async with opened(sdk("plain", tools=filters)) as here:
@@ -123,7 +140,6 @@ async def test_only_the_configuration_says_what_may_run_again() -> None:
         assert effects["plain.pid"] == "at_most_once"
 
 
-@requirement("S2-CX-5", "S2-TN-9")
 async def test_an_unknown_tool_and_malformed_arguments_are_errors_with_a_way_on() -> None:
     async with opened(raw("pid")) as here:
         tools = here.tools()
@@ -135,7 +151,6 @@ async def test_an_unknown_tool_and_malformed_arguments_are_errors_with_a_way_on(
         assert (await call(tools, "pid.poke")).text.isdigit()
 
 
-@requirement("S2-CX-6")
 async def test_cancelling_a_call_cancels_the_request_upstream_and_keeps_the_connection() -> None:
     async with opened(sdk("plain"), default_timeout=30) as here:
         tools = here.tools()
@@ -171,7 +186,6 @@ async def processes(tools: list[UpstreamTools], name: str) -> set[str]:
     return found
 
 
-@requirement("S2-RN-5")
 async def test_executions_share_a_server_unless_it_is_set_to_one_each() -> None:
     async with opened(raw("pid", "one"), raw("pid", "each", isolation="per_execution")) as here:
         ten = [here.tools("one", scope=f"execution {number}") for number in range(10)]
@@ -187,7 +201,6 @@ async def test_executions_share_a_server_unless_it_is_set_to_one_each() -> None:
         assert closed.error_type == "unavailable"
 
 
-@requirement("S2-RN-5")
 async def test_an_execution_sees_the_tools_of_its_own_servers_only() -> None:
     async with opened(raw("pid", "a"), raw("pid", "b")) as here:
         assert [tool.label for tool in await here.tools("a").list_tools()] == ["a.poke"]

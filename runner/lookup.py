@@ -1,0 +1,37 @@
+"""An execution as its row tells it: for callers who come after the process, or the memory, that ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from db.clock import moment
+from runner.handle import Child
+from runner.result import Result
+
+
+def child_of_row(row: Mapping[str, Any]) -> Child:
+    """The same view that a live execution gives of itself."""
+    started = moment(row["started_at"] or row["created_at"])
+    ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
+    deadline = row["deadline_at"]
+    open_ = row["finished_at"] is None
+    tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return Child(
+        id=row["id"],
+        agent=row["agent"],
+        task=row["task"] or "",
+        status=row["status"],
+        result=Result.of_json(row["result"]) if row["result"] else None,
+        error=row["error"],
+        activity=f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
+        elapsed=(ended - started).total_seconds(),
+        remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
+        usage={
+            "turns": row["turns"],
+            "tokens": sum(row[name] for name in tokens),
+            "cost_usd": row["cost_usd"],
+            "tool_calls": row["tool_call_count"],
+        },
+    )
