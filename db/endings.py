@@ -187,7 +187,10 @@ class CancelWish:
 
 
 def cancel(wish: CancelWish) -> Write:
-    """Ask a subtree to stop; refused when nothing in it is open or all of it was asked before."""
+    """Ask a subtree to stop; refused when nothing in it is open or all of it was asked before.
+
+    With owners that are gone it is never refused: what they were asked to stop, and left, still has to be ended.
+    """
     at = stamp()
     ask = {"execution": wish.execution, "at": at, "by": wish.by, "why": wish.reason}
     stop = {"execution": wish.execution, "at": at, "gone": list(wish.gone_owners)}
@@ -200,7 +203,7 @@ def cancel(wish: CancelWish) -> Write:
 
     return Write(
         [
-            Statement(_ASK_BELOW, ask, guard=True, looks_around=True, then=asked),
+            Statement(_ASK_BELOW, ask, guard=not wish.gone_owners, looks_around=True, then=asked),
             Statement(_STOP_IDLE, stop, looks_around=True, then=_stopped),
         ]
     )

@@ -6,15 +6,18 @@ Returns plain rows (mappings); what they mean to a person or a model is decided 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Executable, Select, and_, column, func, or_, select, table
+from sqlalchemy import CTE, Executable, and_, column, func, or_, select, table
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db.engine import open_reader
-from db.errors import UnknownExecution
+from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import PATTERN
+from db.migrate import known_migrations, schema_version
 from db.status import OPEN
 from db.tables import deliveries, executions, messages, model_calls, tool_calls
 from db.tables import events as events_table
@@ -51,6 +54,7 @@ class Reads:
     """Queries over one database."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._engine: AsyncEngine = open_reader(path)
 
     async def close(self) -> None:
@@ -62,8 +66,22 @@ class Reads:
             result = await connection.execute(query, parameters or {})
             return [dict(row) for row in result.mappings()]
 
-    async def _page(self, query: Select[Any]) -> list[Record]:
-        return await self._all(query)
+    async def check(self) -> None:
+        """Make sure that this is a database these queries fit; raises SchemaTooNew or DatabaseUnavailable."""
+        try:
+            async with self._engine.connect() as connection:
+                found = await connection.run_sync(schema_version)
+        except DBAPIError as error:
+            hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
+            raise DatabaseUnavailable(f"cannot read the database `{self._path}`: {error.orig}", hint) from error
+        newest = known_migrations("sqlite")[-1].version
+        if found > newest:
+            raise SchemaTooNew(str(self._path), found, newest)
+        if found < newest:
+            raise DatabaseUnavailable(
+                f"the database `{self._path}` has schema version {found}, this Outrider reads {newest}",
+                "any `outrider run` with it brings it up to date",
+            )
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
@@ -83,6 +101,14 @@ class Reads:
             raise UnknownExecution(prefix, matches=len(found))
         return str(found[0]["id"])
 
+    async def short(self, identifier: str, least: int = 12) -> str:
+        """The shortest beginning of an id, of at least `least` characters, that no other execution shares."""
+        before = select(func.max(executions.c.id)).where(executions.c.id < identifier).scalar_subquery()
+        after = select(func.min(executions.c.id)).where(executions.c.id > identifier).scalar_subquery()
+        row = (await self._all(select(before.label("before"), after.label("after"))))[0]
+        shared = max(_common(identifier, row["before"] or ""), _common(identifier, row["after"] or ""))
+        return identifier[: max(least, shared + 1)]
+
     async def children(self, parent: str) -> list[Record]:
         """The children of an execution, in order."""
         query = select(executions).where(executions.c.parent_execution_id == parent)
@@ -90,15 +116,12 @@ class Reads:
 
     async def tree(self, top: str) -> list[Record]:
         """An execution and everything below it, parents before children, siblings in order, with subtree sums."""
-        below = select(executions.c.id).where(executions.c.id == top).cte("below", recursive=True)
-        child = executions.alias("child")
-        below = below.union_all(select(child.c.id).where(child.c.parent_execution_id == below.c.id))
         sums = [_tree_view.c[name] for name in ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens")]
         sums += [_tree_view.c[name] for name in ("subtree_cost_usd", "subtree_executions")]
         query = (
             select(executions, _tree_view.c.depth.label("level"), *sums)
             .join(_tree_view, _tree_view.c.id == executions.c.id)
-            .where(executions.c.id.in_(select(below.c.id)))
+            .where(executions.c.id.in_(select(_below(top).c.id)))
         )
         rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
         return _depth_first(rows, top)
@@ -140,6 +163,20 @@ class Reads:
         found = await self._all(select(tool_calls).where(tool_calls.c.execution_id == execution, named))
         return found[0] if found else None
 
+    async def evidence(self, call: str) -> Record | None:
+        """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
+        named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
+        query = select(tool_calls, executions.c.agent).join(executions, executions.c.id == tool_calls.c.execution_id)
+        found = await self._all(query.where(named).limit(2))
+        return found[0] if len(found) == 1 else None
+
+    async def pricing(self, top: str) -> Mapping[str, int]:
+        """How the model calls of an execution and everything below it were priced: `rehearsed`, `priced` … and how many."""
+        query = select(model_calls.c.pricing, func.count().label("calls")).where(
+            model_calls.c.execution_id.in_(select(_below(top).c.id))
+        )
+        return {row["pricing"]: row["calls"] for row in await self._all(query.group_by(model_calls.c.pricing))}
+
     async def model_calls(self, execution: str) -> list[Record]:
         """The model calls of an execution, in order."""
         query = select(model_calls).where(model_calls.c.execution_id == execution)
@@ -149,6 +186,25 @@ class Reads:
         """The events of a tree after a sequence number."""
         query = select(events_table).where(events_table.c.root_execution_id == root, events_table.c.seq > after)
         return await self._all(query.order_by(events_table.c.seq).limit(limit))
+
+    async def notices(self, top: str) -> list[Record]:
+        """What upstream servers did to an execution and everything below it."""
+        query = select(events_table).where(
+            events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
+            events_table.c.execution_id.in_(select(_below(top).c.id)),
+            events_table.c.type.startswith("upstream."),
+        )
+        return await self._all(query.order_by(events_table.c.seq))
+
+    async def last_event(self, root: str) -> Record | None:
+        """The newest event of a tree, with the agent it is about."""
+        query = (
+            select(events_table, executions.c.agent)
+            .join(executions, executions.c.id == events_table.c.execution_id)
+            .where(events_table.c.root_execution_id == root)
+        )
+        found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
+        return found[0] if found else None
 
     # -- what other processes left for this one ------------------------------------------------------------------------
 
@@ -186,6 +242,18 @@ class Reads:
         """How many executions are in each status."""
         rows = await self._all(select(executions.c.status, func.count().label("n")).group_by(executions.c.status))
         return {row["status"]: row["n"] for row in rows}
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two ids share at their beginning."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _below(top: str) -> CTE:
+    """The ids of an execution and everything below it."""
+    below = select(executions.c.id).where(executions.c.id == top).cte("below", recursive=True)
+    child = executions.alias("child")
+    return below.union_all(select(child.c.id).where(child.c.parent_execution_id == below.c.id))
 
 
 def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:

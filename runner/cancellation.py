@@ -61,7 +61,7 @@ async def wish_to_cancel(database: Database, recorder: Recorder, execution: str,
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
     owners = await database.reads.open_owners(execution)
     gone = [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
-    if (await recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))).held:
+    if (await recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))).touched:
         return "requested"
     row = await database.reads.execution(execution)
     return "requested" if row is not None and row["finished_at"] is None else "already_finished"

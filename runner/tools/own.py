@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -40,12 +41,18 @@ class OwnTool(Generic[A]):
 
     def definition(self) -> Tool:
         """As a model sees it."""
-        schema = self.arguments.model_json_schema()
-        schema.pop("title", None)
-        schema.pop("description", None)
-        for field in schema.get("properties", {}).values():
-            field.pop("title", None)
-        return Tool(self.name, self.description, schema, label=self.name, server=SERVER, effect=self.effect)
+        return _definition(self.name, self.description, self.arguments, self.effect)
+
+
+@cache
+def _definition(name: str, description: str, arguments: type[Arguments], effect: str) -> Tool:
+    # Made once for each kind of tool, not for each execution: a schema costs more than the rest of a small execution.
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for field in schema.get("properties", {}).values():
+        field.pop("title", None)
+    return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
 
 
 def answer(value: Any, **more: Any) -> ToolResult:
