@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from db.clock import stamp
 from db.ids import new_id
 from db.writes import MessageDraft, ModelCall, ToolOutcome, ToolStart
-from registry import AgentSpec, Tokens, cost_of
+from registry import AgentSpec, Price, Tokens, cost_of
 from runner import facts
 from runner.context import PromptParts, conclude_note, system_prompt
 from runner.delivery import delivery_message
@@ -91,7 +91,7 @@ class Conversation:
     async def _keep(self, reply: Reply, started: str, *, is_turn: bool) -> None:
         work, usage = self.work, reply.usage
         tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
-        cost = cost_of(tokens, None if reply.rehearsed else self._spec.price)
+        cost = cost_of(tokens, self._price_of(reply))
         message = Message("assistant", list(reply.content), "reply", model=reply.model)
         call = ModelCall(
             id=new_id(),
@@ -123,6 +123,13 @@ class Conversation:
         work.allowance.settle_call(spent, cost.usd, len(calls), is_turn=is_turn)
         self.transcript.append(message)
         self.transcript.unanswered = calls
+
+    def _price_of(self, reply: Reply) -> Price | None:
+        """What the model that answered costs: a fallback has its own price, a rehearsal none."""
+        if reply.rehearsed:
+            return None
+        answered = (spec for spec in self.work.settings.models.values() if spec.model == reply.model)
+        return next(answered, self._spec).price
 
     def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
         tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None

@@ -26,6 +26,7 @@ from registry import AgentSpec, ChainSpec, ToolFilter
 from runner import facts
 from runner.allowance import Allowance
 from runner.cause import Cause, Verdict, verdict
+from runner.delivery import cut
 from runner.errors import Fenced
 from runner.handle import Child
 from runner.inbox import Inbox, Item
@@ -40,6 +41,9 @@ log = logging.getLogger("outrider.execution")
 
 LAST_WRITE_SECONDS = 5.0
 """The last write of an execution is shielded from its own cancellation, for at most this long."""
+
+FOUND_CHARACTERS = 4_000
+"""Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
 
 End = Result | Cause | Exception
 Begin = Callable[["Execution"], tuple[Work, Strategy]]
@@ -102,8 +106,12 @@ class Execution:
 
     @property
     def found(self) -> str:
-        """What there is to show so far."""
-        return self._strategy.found if self._strategy is not None else ""
+        """What there is to show when it does not come to its own end: its last words, and what its children brought."""
+        parts = [self._strategy.found if self._strategy is not None else ""]
+        for child in self.ended.values():
+            if child.result is not None and child.result.text.strip():
+                parts.append(f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}")
+        return "\n\n".join(part for part in parts if part.strip())
 
     @property
     def prompt(self) -> str:

@@ -60,4 +60,7 @@ def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequenc
             return False
         return needs.agent.tools.permits(name, server) if server is not None else not needs.agent.tools.denies(name)
 
-    return Toolbox(CompositeTools(layers, permits), upstream)
+    def unavailable() -> Mapping[str, str]:
+        return upstream.unavailable if upstream is not None else {}
+
+    return Toolbox(CompositeTools(layers, permits, unavailable), upstream)

@@ -7,7 +7,7 @@ becomes an error the model can read; only cancellation passes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from runner.tools.naming import nearest, normalise
@@ -20,9 +20,16 @@ log = logging.getLogger("outrider.tools")
 class CompositeTools:
     """A `ToolExecutor` over other ones; their order is the order of the tools."""
 
-    def __init__(self, layers: Sequence[ToolExecutor], permits: Callable[[Tool], bool] = lambda _tool: True) -> None:
+    def __init__(
+        self,
+        layers: Sequence[ToolExecutor],
+        permits: Callable[[Tool], bool] = lambda _tool: True,
+        unavailable: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
         self._layers = layers
         self._permits = permits
+        self._unavailable = unavailable
+        """Servers whose tools are missing, and why: a call of one gets that reason instead of a guess."""
         self._routes: dict[str, tuple[Tool, ToolExecutor]] | None = None
         self._closed = False
 
@@ -72,6 +79,10 @@ class CompositeTools:
 
     def _unknown(self, name: str) -> ToolResult:
         shown = name[:200]
+        for server, reason in self._unavailable().items():
+            if name.startswith((f"{server}__", f"{server}.")):
+                message = f"error: `{shown}` was not called: upstream `{server}` {reason}"
+                return ToolResult(f"{message}\nhint: go on without it", is_error=True, error_type="unavailable")
         close = ", ".join(f"`{each}`" for each in nearest(shown, (self._routes or {}).keys()))
         hint = f"the nearest are {close}" if close else "you have no tools; answer with what you know"
         return ToolResult(f"error: there is no tool `{shown}`\nhint: {hint}", is_error=True, error_type="unknown_tool")

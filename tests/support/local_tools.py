@@ -1,0 +1,50 @@
+"""Tools that run inside the test: real layers of the composite, so that a test can gate, break and watch them.
+
+Owns: an executor over plain functions. Must not know: any test. Invariant: it counts how often it was closed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import anyio
+
+from registry import AgentSpec
+from runner.tools.protocol import ToolExecutor, ToolResult
+from runner.transcript import Tool, ToolCall
+
+Function = Callable[[Mapping[str, Any]], Awaitable[str]]
+
+
+class LocalTools:
+    """A `ToolExecutor` over functions; `for_agents` hands it to some agents and an empty one to all others."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self._functions = functions
+        self.calls: list[ToolCall] = []
+        self.closed = 0
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """One tool for each function."""
+        schema = {"type": "object"}
+        return [Tool(name, f"The tool {name}.", schema, label=f"local.{name}", server="local") for name in self._functions]
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Run the function; whatever it raises is raised."""
+        self.calls.append(call)
+        return ToolResult(await self._functions[call.name](call.arguments))
+
+    async def close(self) -> None:
+        """Count, and take a moment as a real connection does."""
+        self.closed += 1
+        await anyio.lowlevel.checkpoint()
+
+    def for_agents(self, *names: str) -> list[Callable[[AgentSpec], ToolExecutor]]:
+        """What a service is given so that these agents have the tools."""
+        return [lambda agent: self if agent.name in names else LocalTools({})]
+
+
+async def stubborn(until: anyio.Event) -> str:
+    """Ignore cancellation until the event is set."""
+    with anyio.CancelScope(shield=True):
+        await until.wait()
+    return "at last"
