@@ -1,7 +1,7 @@
 """Reports as people read them: one table a scenario, medians over the rounds that went well.
 
-Owns: columns, medians and ratios. Must not know: how a report came to be. Invariant: a contestant without one good round
-shows why instead of a figure.
+Owns: columns, medians, ranges and ratios. Must not know: how a report came to be. Invariant: a contestant without one good
+round shows why instead of a figure, and a time that differs from round to round is shown with its range.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Column:
     digits: int = 2
     ratio: bool = False
     """Whether the figure is divided by that of the reference floor."""
+    ranged: bool = False
+    """Whether the least and the greatest are shown beside the median: what lies within is no difference."""
 
 
 def _field(name: str) -> Callable[[Report], float | None]:
@@ -40,8 +42,8 @@ def _cpu_per_request(report: Report) -> float | None:
 
 COLUMNS: Mapping[Kind, Sequence[Column]] = {
     "work": (
-        Column("wall s", _field("wall_s")),
-        Column("CPU s", _field("cpu_s")),
+        Column("wall s", _field("wall_s"), ranged=True),
+        Column("CPU s", _field("cpu_s"), ranged=True),
         Column("CPU ÷ floor", _field("cpu_s"), ratio=True),
         Column("CPU ms per request", _cpu_per_request),
         Column("requests", _field("llm_requests"), 0),
@@ -52,7 +54,7 @@ COLUMNS: Mapping[Kind, Sequence[Column]] = {
     ),
     "start": (
         Column("s to ready", _field("ready_s")),
-        Column("s to first request", _field("first_request_s")),
+        Column("s to first request", _field("first_request_s"), ranged=True),
         Column("÷ floor", _field("first_request_s"), ratio=True),
         Column("CPU s in all", _field("cpu_total_s")),
         Column("max RSS MB", _field("max_rss_mb"), 0),
@@ -66,7 +68,7 @@ COLUMNS: Mapping[Kind, Sequence[Column]] = {
     ),
     "cancel": (
         Column("in flight", _field("held"), 0),
-        Column("s until ended", _field("cancel_s"), 3),
+        Column("s until ended", _field("cancel_s"), 3, ranged=True),
         Column("s until the model saw the last close", _field("model_saw_s"), 3),
         Column("aborted", _field("aborted"), 0),
         Column("still in flight", _field("in_flight_after"), 0),
@@ -97,7 +99,7 @@ def table(scenario: Scenario, results: Results) -> str:
     for name, reports in results.items():
         rounds = f"{len(_good(reports))}/{len(reports)}"
         if name in figures:
-            shown = [_shown(figures[name].get(column.heading), column.digits) for column in columns]
+            shown = [_shown(column, figures[name].get(column.heading), _good(reports)) for column in columns]
         else:
             reason = str(reports[-1].get("final", "")).replace("|", "/").replace("\n", " ")
             shown = [f"failed: {reason[:80]}", *[""] * (len(columns) - 1)]
@@ -120,12 +122,21 @@ def _value(column: Column, reports: Sequence[Report], reference: Sequence[Report
 
 
 def _median(column: Column, reports: Sequence[Report]) -> float | None:
-    figures = [figure for report in reports if (figure := column.figure(report)) is not None]
+    figures = _figures(column, reports)
     return statistics.median(figures) if figures else None
 
 
-def _shown(figure: float | None, digits: int) -> str:
-    return "-" if figure is None else f"{figure:.{digits}f}"
+def _figures(column: Column, reports: Sequence[Report]) -> list[float]:
+    return [figure for report in reports if (figure := column.figure(report)) is not None]
+
+
+def _shown(column: Column, figure: float | None, reports: Sequence[Report]) -> str:
+    if figure is None:
+        return "-"
+
+    digits, figures = column.digits, _figures(column, reports)
+    shown = f"{figure:.{digits}f}"
+    return f"{shown} ({min(figures):.{digits}f}–{max(figures):.{digits}f})" if column.ranged and len(figures) > 1 else shown
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +26,11 @@ class Database:
 @asynccontextmanager
 async def open_database(path: Path, publish: Callable[[Sequence[Event]], None]) -> AsyncIterator[Database]:
     """Open, migrate if needed, and hold a sign of life; `publish` gets every committed event of this process."""
-    async with Writer(path, publish) as writer:
+    async with AsyncExitStack() as stack:
+        last = stack.enter_context(ExitStack())  # the sign of life outlives the writer: its last commits are still ours
+        writer = await stack.enter_async_context(Writer(path, publish))
         ownership = Ownership(path)
+        last.callback(ownership.close)
         reads = Reads(path)
-        try:
-            yield Database(path, ownership.owner, writer, reads)
-        finally:
-            await reads.close()
-            ownership.close()
+        stack.push_async_callback(reads.close)
+        yield Database(path, ownership.owner, writer, reads)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import CTE, and_, bindparam, exists, or_, select, update
+from sqlalchemy import CTE, and_, bindparam, exists, func, or_, select, update
 
 from db.clock import stamp
 from db.ids import result_delivery
@@ -90,7 +90,12 @@ _STOPPED: dict[str, Any] = {"status": ExecutionStatus.CANCELLED.value, "waiting_
 _CLOSE_BELOW = (
     update(executions)
     .where(executions.c.id.in_(select(_below(include_top=False).c.id)), executions.c.status.in_(_OPEN))
-    .values(**_STOPPED, reason="parent_ended", cancelled_by="parent", cancel_reason="its parent ended")
+    .values(
+        **_STOPPED,
+        reason="parent_ended",
+        cancelled_by=func.coalesce(executions.c.cancelled_by, "parent"),
+        cancel_reason=func.coalesce(executions.c.cancel_reason, "its parent ended"),
+    )
     .returning(*_PLACE)
 )
 

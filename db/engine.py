@@ -2,7 +2,10 @@
 
 SQLite up to 3.51.2 can corrupt a WAL file when two connections write or checkpoint at the same instant. So every process
 writes through one connection, commits and checkpoints only under the commit lock, and its readers can do neither. Where
-a wheel exists the writer also uses a library in which the bug is mended.
+a wheel exists a library is used in which the bug is mended.
+
+All connections of a process use the same library. Its locks belong to the process: two copies of SQLite in one process do
+not see each other's, so a checkpoint of the one would empty the WAL under a reader of the other.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+import aiosqlite
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.dialects.sqlite.aiosqlite import AsyncAdapt_aiosqlite_dbapi
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import StaticPool
 
@@ -23,8 +28,8 @@ BUSY_MILLISECONDS = 5_000
 """How long SQLite itself waits for a writer that does not know our lock (a shell with the file open)."""
 
 
-def writer_library() -> ModuleType:
-    """The SQLite module the writer uses: the bundled, fixed one where a wheel exists, else Python's own."""
+def sqlite_library() -> ModuleType:
+    """The SQLite module of this process: the bundled, fixed one where a wheel exists, else Python's own."""
     try:
         import pysqlite3
     except ImportError:
@@ -43,11 +48,24 @@ def _pragmas(*statements: str) -> Any:
     return apply
 
 
+def _refuse_a_stranger(connection: Any, path: Path) -> None:
+    """Leave the database of another program as it is: look before the first change."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if tables and "schema_migrations" not in tables:
+        raise DatabaseUnavailable(
+            f"the file `{path}` is a database of another program", "name another one with `--db`; it was not touched"
+        )
+
+
 def open_writer(path: Path) -> Engine:
     """The engine behind a process's one writing connection. Call it under the commit lock: it may change the journal."""
     engine = create_engine(
-        f"sqlite:///{path}", module=writer_library(), poolclass=StaticPool, connect_args={"check_same_thread": False}
+        URL.create("sqlite", database=str(path)),
+        module=sqlite_library(),
+        poolclass=StaticPool,
+        connect_args={"check_same_thread": False},
     )
+    event.listen(engine, "connect", lambda connection, _record: _refuse_a_stranger(connection, path))
     event.listen(
         engine,
         "connect",
@@ -65,13 +83,55 @@ def open_writer(path: Path) -> Engine:
     return engine
 
 
+def checkpoint(connection: Connection) -> bool:
+    """Fold the WAL into the database and empty it; False when a reader was in the way. Call it under the commit lock.
+
+    It waits for nobody: a long read must not stop all writers. On the driver's connection, because SQLAlchemy would open a
+    transaction first, and none may be open.
+    """
+    driver: Any = connection.connection.driver_connection
+    driver.execute("PRAGMA busy_timeout=0").close()
+    try:
+        busy = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}").close()
+    return not busy
+
+
+def connect_read_only(path: Path) -> aiosqlite.Connection:
+    """A connection that can neither write nor checkpoint; await it to open it. Its thread never keeps the process alive."""
+
+    def connect() -> sqlite3.Connection:
+        connection: sqlite3.Connection = sqlite_library().connect(read_only_uri(path), uri=True)
+        return connection
+
+    connection = aiosqlite.Connection(connect, iter_chunk_size=64)
+    connection._thread.daemon = True
+    return connection
+
+
+def _async_driver() -> AsyncAdapt_aiosqlite_dbapi:
+    """SQLAlchemy's face of aiosqlite, told whose errors to expect."""
+    library = sqlite_library()
+    driver = AsyncAdapt_aiosqlite_dbapi(aiosqlite, library)
+    for name in ("Error", "DatabaseError", "IntegrityError", "NotSupportedError", "OperationalError", "ProgrammingError"):
+        setattr(driver, name, getattr(library, name))
+    return driver
+
+
 def open_reader(path: Path) -> AsyncEngine:
     """Async reads through aiosqlite; a few connections, none of which can write."""
     if not path.exists():
         raise DatabaseUnavailable(
             f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
         )
-    engine = create_async_engine(f"sqlite+aiosqlite:///{read_only_uri(path)}&uri=true", pool_size=4, max_overflow=4)
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=str(path)),
+        module=_async_driver(),
+        pool_size=4,
+        max_overflow=4,
+        connect_args={"async_creator_fn": lambda *_, **__: connect_read_only(path)},
+    )
     event.listen(
         engine.sync_engine,
         "connect",

@@ -5,6 +5,7 @@ StoreError                 anything below; has a `hint`
 ├── SchemaTooNew           written by a newer Outrider
 ├── UnknownExecution       no execution has this id, or several share the prefix
 ├── QueryRefused           a query that is not a plain, bounded read
+├── WriteRefused           a row that breaks a rule of the schema, such as a parent that does not exist
 └── WriterClosed           a write after the service has stopped
 """
 
@@ -45,6 +46,15 @@ class UnknownExecution(StoreError):
 
 class QueryRefused(StoreError):
     """A query that the read-only door does not let through."""
+
+
+class WriteRefused(StoreError):
+    """A row the database does not take. The other writes of its batch are not concerned."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(
+            f"the database refused a write: {cause}", "nothing of it was applied; the same write would be refused again"
+        )
 
 
 class WriterClosed(StoreError):

@@ -48,10 +48,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
 class FileLock:
     """An exclusive lock on a file beside the database. Used by one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
         except OSError as error:
             raise DatabaseUnavailable(
                 f"cannot write beside the database: `{path}`: {error.strerror}",

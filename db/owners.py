@@ -10,6 +10,7 @@ import os
 import secrets
 from pathlib import Path
 
+from db.errors import DatabaseUnavailable
 from db.ids import Owner
 from db.lock import FileLock
 
@@ -41,10 +42,10 @@ class Ownership:
 
 def is_alive(database: Path, owner: str) -> bool:
     """Whether the process `owner` still lives."""
-    path = _folder(database) / owner
-    if not path.exists():
+    try:
+        lock = FileLock(_folder(database) / owner, create=False)
+    except DatabaseUnavailable:
         return False
-    lock = FileLock(path)
     try:
         return not lock.try_acquire()
     finally:
@@ -54,6 +55,10 @@ def is_alive(database: Path, owner: str) -> bool:
 def sweep(database: Path) -> None:
     """Remove the files of processes that ended without tidying up."""
     for path in _folder(database).iterdir():
-        if not is_alive(database, path.name):
-            with contextlib.suppress(OSError):
-                path.unlink()
+        with contextlib.suppress(OSError, DatabaseUnavailable):
+            lock = FileLock(path, create=False)
+            try:
+                if lock.try_acquire():
+                    path.unlink()  # under the lock: whoever is about to take it finds the file gone and makes another
+            finally:
+                lock.close()

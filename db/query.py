@@ -1,13 +1,14 @@
 """Read-only SQL for people and models. The database itself refuses everything else: no text of a query is ever inspected.
 
-Three layers, each enough for most attacks: a connection that cannot write, an authoriser that lets only reads through, and
-limits on size, rows and time. A refused query changes nothing, on disk or in memory.
+A query runs in a process of its own (`db/confined.py`): whatever it does to memory, time or SQLite's locks, it does not do
+it here, and it can be ended from outside. This file owns the bounds, that process, and what a refusal says.
 """
 
 from __future__ import annotations
 
-import sqlite3
-import time
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,38 +18,37 @@ from db.location import read_only_uri
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
 """Bounds of one query: its time, its rows, and the size of what it returns."""
+GRACE = 2.0
+"""Seconds on top for the process to start and to answer, before it is ended from outside."""
 
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
-_FORBIDDEN_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
-_LENGTHS = (
-    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
-    (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 100_000),
-    (sqlite3.SQLITE_LIMIT_LENGTH, BYTES),
-    (sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200),
-    (sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, 100),
-    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 10_000),
-)
+_CONFINED = Path(__file__).with_name("confined.py")
+_ONE_SELECT = "write a single `select`; tables and views are listed by `outrider sql`"
+_SMALLER = "make it smaller, for example with `substr(column, 1, 200)` or fewer terms"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a query. `truncated` tells that there were more than are shown."""
+    """The rows of a query, as JSON values. `truncated` tells that there were more than are shown."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     truncated: bool = False
 
     def as_objects(self) -> list[dict[str, Any]]:
-        """One mapping per row."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        """One mapping per row; a column name that comes again gets a number: `n`, `n_2`."""
+        names = _distinct(self.columns)
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
 
 
-def _authorise(action: int, first: str | None, second: str | None, *_: object) -> int:
-    if action not in _ALLOWED:
-        return sqlite3.SQLITE_DENY
-    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK
+def _distinct(columns: tuple[str, ...]) -> list[str]:
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names or (number > 1 and name in columns):
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
 
 
 def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
@@ -57,46 +57,40 @@ def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -
         raise DatabaseUnavailable(
             f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
         )
-    connection = sqlite3.connect(read_only_uri(path), uri=True, isolation_level=None)
+    order = {"uri": read_only_uri(path), "sql": sql, "seconds": seconds, "rows": rows, "bytes": BYTES}
+    # `-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second.
+    command = [sys.executable, "-I", "-S", str(_CONFINED)]
     try:
-        connection.execute("PRAGMA query_only=1")
-        for limit, value in _LENGTHS:
-            connection.setlimit(limit, value)
-        give_up = time.monotonic() + seconds
-        connection.set_progress_handler(lambda: time.monotonic() > give_up, 10_000)
-        connection.set_authorizer(_authorise)
-        return _read(connection, sql, rows)
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        raise _refusal(error, seconds) from error
-    finally:
-        connection.close()
-
-
-def _read(connection: sqlite3.Connection, sql: str, most: int) -> Answer:
-    cursor = connection.execute(sql)
-    if cursor.description is None:
-        raise QueryRefused("the query returns nothing", "write a single `select`")
-    columns = tuple(column[0] for column in cursor.description)
-    rows: list[tuple[Any, ...]] = []
-    size = 0
-    for row in cursor:
-        size += sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
-        if len(rows) == most or size > BYTES:
-            return Answer(columns, rows, truncated=True)
-        rows.append(row)
-    return Answer(columns, rows)
-
-
-def _refusal(error: Exception, seconds: float) -> QueryRefused:
-    said = str(error)
-    if "interrupted" in said:
-        return QueryRefused(f"the query took longer than {seconds:g} s", "narrow it, for example by `root_execution_id`")
-    if "not authorized" in said or "prohibited" in said:
-        return QueryRefused(
-            f"only reads are allowed: {said}", "write a single `select`; tables and views are listed by `outrider sql`"
+        done = subprocess.run(
+            command, input=json.dumps(order).encode(), capture_output=True, timeout=seconds + GRACE, check=False
         )
-    if "one statement" in said:
-        return QueryRefused("only one statement is allowed", "write a single `select`")
-    if "no such table" in said or "no such column" in said:
+    except subprocess.TimeoutExpired as error:
+        raise _refusal("interrupted", path, seconds) from error
+    if done.returncode != 0:
+        raise _refusal("out of memory", path, seconds)
+    said = json.loads(done.stdout)
+    if (trouble := said.get("error")) is not None:
+        raise _refusal(trouble, path, seconds)
+    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"])
+
+
+def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:
+    def has(*words: str) -> bool:
+        return any(word in said for word in words)
+
+    if has("interrupted"):
+        return QueryRefused(f"the query took longer than {seconds:g} s", "narrow it, for example by `root_execution_id`")
+    if has("not authorized", "prohibited", "readonly"):
+        return QueryRefused(f"only reads are allowed: {said}", _ONE_SELECT)
+    if has("one statement"):
+        return QueryRefused("only one statement is allowed", _ONE_SELECT)
+    if has("no statement"):
+        return QueryRefused("the query is empty", _ONE_SELECT)
+    if has("no such table", "no such column"):
         return QueryRefused(said, "`outrider sql` without a query lists the tables, views and their columns")
+    if has("too big", "too large", "too many", "too complex", "overflow", "out of memory"):
+        return QueryRefused(f"the query asks for too much: {said}", _SMALLER)
+    if has("unable to open", "not a database", "malformed", "I/O error"):
+        hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
+        return DatabaseUnavailable(f"cannot read the database `{path}`: {said}", hint)
     return QueryRefused(f"the query failed: {said}", "see `outrider sql --help` for examples")

@@ -16,13 +16,17 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
-from db.ids import PATTERN
+from db.ids import ALPHABET, PATTERN
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
 from db.tables import deliveries, executions, messages, model_calls, tool_calls
 from db.tables import events as events_table
+from db.trouble import unavailable
 
 Record = Mapping[str, Any]
+
+LAST = "\U0010ffff"
+"""After every id: what begins with a prefix lies between the prefix and the prefix followed by this."""
 
 _tree_view = table(
     "execution_tree",
@@ -62,9 +66,12 @@ class Reads:
         await self._engine.dispose()
 
     async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
-        async with self._engine.connect() as connection:
-            result = await connection.execute(query, parameters or {})
-            return [dict(row) for row in result.mappings()]
+        try:
+            async with self._engine.connect() as connection:
+                result = await connection.execute(query, parameters or {})
+                return [dict(row) for row in result.mappings()]
+        except DBAPIError as error:
+            raise unavailable(self._path, error, "read") from error
 
     async def check(self) -> None:
         """Make sure that this is a database these queries fit; raises SchemaTooNew or DatabaseUnavailable."""
@@ -92,10 +99,13 @@ class Reads:
 
     async def resolve(self, prefix: str) -> str:
         """The one execution id that begins with `prefix`; raises UnknownExecution."""
+        if not set(prefix) <= set(ALPHABET):
+            raise UnknownExecution(prefix)
         if PATTERN.fullmatch(prefix):
             query = select(executions.c.id).where(executions.c.id == prefix)
         else:
-            query = select(executions.c.id).where(executions.c.id.startswith(prefix, autoescape=True)).limit(100)
+            beginning = and_(executions.c.id >= prefix, executions.c.id < prefix + LAST)
+            query = select(executions.c.id).where(beginning).limit(100)
         found = await self._all(query)
         if len(found) != 1 or not prefix:
             raise UnknownExecution(prefix, matches=len(found))
@@ -170,12 +180,13 @@ class Reads:
         found = await self._all(query.where(named).limit(2))
         return found[0] if len(found) == 1 else None
 
-    async def pricing(self, top: str) -> Mapping[str, int]:
-        """How the model calls of an execution and everything below it were priced: `rehearsed`, `priced` … and how many."""
-        query = select(model_calls.c.pricing, func.count().label("calls")).where(
-            model_calls.c.execution_id.in_(select(_below(top).c.id))
-        )
-        return {row["pricing"]: row["calls"] for row in await self._all(query.group_by(model_calls.c.pricing))}
+    async def pricing(self, top: str) -> Mapping[str, frozenset[str]]:
+        """How the model calls of an execution and those below it were priced, by execution: `rehearsed`, `priced` …"""
+        query = select(model_calls.c.execution_id, model_calls.c.pricing).distinct()
+        found: dict[str, frozenset[str]] = {}
+        for row in await self._all(query.where(model_calls.c.execution_id.in_(select(_below(top).c.id)))):
+            found[row["execution_id"]] = found.get(row["execution_id"], frozenset()) | {row["pricing"]}
+        return found
 
     async def model_calls(self, execution: str) -> list[Record]:
         """The model calls of an execution, in order."""

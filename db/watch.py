@@ -5,14 +5,12 @@ The counter belongs to a connection, so it is read from one that is kept for not
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import aiosqlite
 import anyio
 
-from db.location import read_only_uri
+from db.engine import connect_read_only, sqlite_library
 
 INTERVAL = 0.2
 """Seconds between looks: soon enough for a person who cancels, cheap enough to forget about (about 60 µs a look)."""
@@ -20,12 +18,14 @@ INTERVAL = 0.2
 
 async def changes(path: Path, interval: float = INTERVAL) -> AsyncIterator[None]:
     """Yield once at the start, then whenever the database changed since the last look."""
-    async with aiosqlite.connect(read_only_uri(path), uri=True) as connection:
+    trouble: type[Exception] = sqlite_library().OperationalError
+    async with connect_read_only(path) as connection:
         seen: int | None = None
         while True:
             try:
-                row = await (await connection.execute("PRAGMA data_version")).fetchone()
-            except sqlite3.OperationalError:
+                async with connection.execute("PRAGMA data_version") as cursor:
+                    row = await cursor.fetchone()
+            except trouble:
                 row = None  # a checkpoint in progress; look again
             if row is not None and row[0] != seen:
                 seen = row[0]

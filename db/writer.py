@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +26,14 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 from sqlalchemy import Connection, Engine, Executable, Insert, Table, func, insert, select
-from sqlalchemy.exc import OperationalError
 from sqlmodel import SQLModel
 
-from db.engine import open_writer
+from db.engine import checkpoint, open_writer
 from db.errors import DatabaseUnavailable, StoreError, WriterClosed
 from db.lock import FileLock
 from db.migrate import migrate
 from db.tables import events as events_table
+from db.trouble import told, unavailable
 
 log = logging.getLogger("outrider.writer")
 
@@ -43,8 +44,11 @@ Event = dict[str, Any]
 BATCH = 256
 """Writes per commit: enough to make the fsync cheap, small enough that nobody waits long behind a crowd."""
 LOCK_SECONDS = 30.0
+PAGE = 4096
 CHECKPOINT_PAGES = 2_000
 """Pages in the WAL before it is folded back into the database: 8 MB."""
+CHECKPOINT_PAUSE = 1.0
+"""Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,11 @@ class Ticket:
     done: anyio.Event
     held: bool = False
     touched: list[Any] = field(default_factory=list)
-    error: Exception | None = None
+    error: StoreError | None = None
+
+    def fail(self, error: StoreError) -> None:
+        """Nothing of it was applied."""
+        self.held, self.error = False, error
 
 
 class _GuardFailed(Exception):
@@ -103,6 +111,7 @@ class Writer:
         self._inserts: dict[Table, Insert] = {table: insert(table) for table in SQLModel.metadata.sorted_tables}
         self._last_seq = select(func.coalesce(func.max(events_table.c.seq), 0))
         self._closed = False
+        self._next_checkpoint = 0.0
 
     async def __aenter__(self) -> Writer:
         self._token = anyio.lowlevel.current_token()
@@ -146,15 +155,19 @@ class Writer:
         lock.acquire(LOCK_SECONDS)
         try:
             engine = open_writer(self._path)
-            with engine.connect() as connection:
-                migrate(connection, str(self._path))
-            return engine, lock
-        except StoreError:
-            raise
-        except Exception as error:
+            try:
+                with engine.connect() as connection:
+                    migrate(connection, str(self._path))
+            except BaseException:
+                engine.dispose()
+                raise
+        except BaseException as error:
+            lock.close()
+            if isinstance(error, StoreError) or not isinstance(error, Exception):
+                raise
             raise unavailable(self._path, error) from error
-        finally:
-            lock.release()
+        lock.release()
+        return engine, lock
 
     def _work(self) -> None:
         with self._engine.connect() as connection:
@@ -168,9 +181,7 @@ class Writer:
                 if tickets:
                     events = self._commit_all(connection, tickets)
                     anyio.from_thread.run_sync(self._wake, tickets, events, token=self._token)
-            self._finish(connection)
-        self._engine.dispose()
-        self._lock.close()
+        self._finish()
 
     def _take(self) -> list[Ticket | None]:
         batch = [self._queue.get()]
@@ -182,8 +193,11 @@ class Writer:
         return batch
 
     def _wake(self, tickets: list[Ticket], events: list[Event]) -> None:
-        if events:
-            self._publish(events)
+        try:
+            if events:
+                self._publish(events)
+        except Exception:
+            log.exception("%d events were committed but not published", len(events))
         for ticket in tickets:
             ticket.done.set()
 
@@ -196,9 +210,8 @@ class Writer:
                 self._lock.release()
         except Exception as error:
             log.exception("a batch of %d writes failed", len(tickets))
-            failure = error if isinstance(error, StoreError) else unavailable(self._path, error)
             for ticket in tickets:
-                ticket.error = failure
+                ticket.fail(told(self._path, error))
             return []
 
     def _commit(self, connection: Connection, tickets: list[Ticket]) -> list[Event]:
@@ -213,7 +226,8 @@ class Writer:
         except Exception as error:
             connection.rollback()
             if len(tickets) == 1:
-                tickets[0].error = unavailable(self._path, error) if isinstance(error, OperationalError) else error
+                log.error("a write failed: %s", error)
+                tickets[0].fail(told(self._path, error))
                 return []
             # One bad row must fail its owner only: redo the batch one by one.
             return [event for ticket in tickets for event in self._commit(connection, [ticket])]
@@ -221,24 +235,33 @@ class Writer:
         return events
 
     def _checkpoint(self, connection: Connection, pages: int) -> None:
+        """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""
         try:
             size = self._path.with_name(self._path.name + "-wal").stat().st_size
         except OSError:
             return
-        if size > pages * 4096:
-            # On the driver's connection: SQLAlchemy would open a transaction first, and none may be open.
-            connection.connection.driver_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()  # type: ignore[union-attr]
+        if size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
+            return
+        try:
+            truncated = checkpoint(connection)
+        except Exception as error:
+            log.warning("the checkpoint of %s failed and is tried again: %s", self._path, error)
+            truncated = False
+        if not truncated:
+            self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE
 
-    def _finish(self, connection: Connection) -> None:
-        """Fold the WAL back, so that what is left on disk is one file; harmless when another process still reads."""
+    def _finish(self) -> None:
+        """Leave one file on disk if nobody else has it open. Under the lock: closing may checkpoint too."""
         try:
             self._lock.acquire(LOCK_SECONDS)
-            try:
+            with self._engine.connect() as connection:
+                self._next_checkpoint = 0.0
                 self._checkpoint(connection, 0)
-            finally:
-                self._lock.release()
         except Exception:
             log.warning("the last checkpoint of %s did not happen; the next process makes it", self._path, exc_info=True)
+        finally:
+            self._engine.dispose()
+            self._lock.close()
 
 
 class _Batch:
@@ -258,24 +281,29 @@ class _Batch:
         return self._events_made
 
     def _apply(self, ticket: Ticket) -> bool:
-        guards = [step for step in ticket.write.steps if isinstance(step, Statement) and step.guard]
-        if len(guards) > 1 or (guards and ticket.write.steps[0] is not guards[0]):
-            self._flush()
-            try:
-                with self._connection.begin_nested():
-                    self._steps(ticket)
-                    self._flush()
-            except _GuardFailed:
-                for rows in self._gathered.values():
-                    rows.clear()
-                return False
-        else:
-            try:
+        events_before = len(self._events_made)
+        try:
+            if _may_fail_halfway(ticket.write):
+                self._apply_in_savepoint(ticket)
+            else:
                 self._steps(ticket)
-            except _GuardFailed:
-                return False
+        except _GuardFailed:
+            del self._events_made[events_before:]
+            ticket.touched.clear()
+            return False
         self._events_made.extend(ticket.write.events)
         return True
+
+    def _apply_in_savepoint(self, ticket: Ticket) -> None:
+        self._flush()
+        try:
+            with self._connection.begin_nested():
+                self._steps(ticket)
+                self._flush()
+        except _GuardFailed:
+            for rows in self._gathered.values():  # only its own: the others were flushed before it
+                rows.clear()
+            raise
 
     def _steps(self, ticket: Ticket) -> None:
         for step in ticket.write.steps:
@@ -285,7 +313,7 @@ class _Batch:
                 self._execute(step, ticket)
 
     def _execute(self, step: Statement, ticket: Ticket) -> None:
-        if step.looks_around:
+        if step.looks_around or self._gathered.get(getattr(step.sql, "table", events_table)):
             self._flush()
         result = self._connection.execute(step.sql, step.parameters)
         rows = result.all() if result.returns_rows else None
@@ -312,16 +340,7 @@ class _Batch:
                 rows.clear()
 
 
-def unavailable(path: Path, error: Exception) -> DatabaseUnavailable:
-    """A driver's error in words for people."""
-    cause = str(getattr(error, "orig", None) or error)
-    hints = {
-        "readonly": "the disk or the file is read-only: make it writable, or name another database with `--db`",
-        "unable to open": "check that the folder exists and is writable, or name another database with `--db`",
-        "not a database": "the file is not an Outrider database: name another one with `--db`",
-        "full": "the disk is full: free some space; nothing that was acknowledged is lost",
-        "locked": "another program holds the file open for writing: close it and try again",
-        "malformed": "the file is damaged: restore a copy, or name another database with `--db`",
-    }
-    hint = next((hint for word, hint in hints.items() if word in cause), "look at the disk and the file, then try again")
-    return DatabaseUnavailable(f"cannot write to the database `{path}`: {cause}", hint)
+def _may_fail_halfway(write: Write) -> bool:
+    """Whether a guard could fail after something was changed: by an earlier step, or by itself with too few rows."""
+    guards = [step for step in write.steps if isinstance(step, Statement) and step.guard]
+    return len(guards) > 1 or any(step is not write.steps[0] or step.expect is not None for step in guards)

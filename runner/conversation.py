@@ -22,7 +22,7 @@ from runner.delivery import delivery_message
 from runner.errors import Fenced
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.tools.protocol import ToolResult
-from runner.transcript import Message, Tool, ToolCall, Transcript, clean, tool_results
+from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, tool_results
 from runner.work import Work
 
 CUT_SHORT = ToolResult("error: stopped before it had a result", is_error=True, error_type="cancelled")
@@ -162,8 +162,14 @@ class Conversation:
                 for index, call in enumerate(calls):
                     group.start_soon(run, index, call, name=f"tool {call.name}")
         finally:
-            answers = ((call, result.text, result.is_error) for call, result in zip(calls, results, strict=True))
+            answers = (self._answer(call, result) for call, result in zip(calls, results, strict=True))
             self.transcript.append(tool_results(answers))
+
+    def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
+        tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
+        return Answer(
+            call, result.text, result.is_error, citable=tool is not None and tool.server in self._agent.mcp_servers
+        )
 
     async def _run_tool(self, call: ToolCall) -> ToolResult:
         assert self.work.toolbox is not None

@@ -55,9 +55,14 @@ class Dispatcher:
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel."""
         root = Execution(self.services, self.tree, self._request(order), None, self._begin)
-        with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
-            ticket = await self.services.recorder.record(facts.Spawned(root.row()))
-        if not ticket.held:
+        held = False
+        try:
+            with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
+                held = (await self.services.recorder.record(facts.Spawned(root.row()))).held
+        finally:
+            if not held:
+                root.slot.release()
+        if not held:
             raise Refusal("stopping", "the service is stopping", "start it again")
         self.tree.add(root)
         self._group.start_soon(root.run, name=f"{root.name} {root.id}")

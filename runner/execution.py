@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -86,6 +86,8 @@ class Execution:
         """Its children that have a task."""
         self.ended: dict[str, Child] = {}
         """Its children that are over."""
+        self.born = 0
+        """How many children it ever tried to start: their positions never repeat, even if a row could not be stored."""
         self.group: TaskGroup | None = None
         self.work: Work | None = None
         self._strategy: Strategy | None = None
@@ -108,9 +110,11 @@ class Execution:
     def found(self) -> str:
         """What there is to show when it does not come to its own end: its last words, and what its children brought."""
         parts = [self._strategy.found if self._strategy is not None else ""]
-        for child in self.ended.values():
-            if child.result is not None and child.result.text.strip():
-                parts.append(f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}")
+        parts += [
+            f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}"
+            for child in self.ended.values()
+            if child.result is not None and child.result.text.strip()
+        ]
         return "\n\n".join(part for part in parts if part.strip())
 
     @property
@@ -160,16 +164,18 @@ class Execution:
                 await self.slot.wait()
                 end = await self._live()
         finally:
-            # Shielded and bounded: whoever cancels waits for this row, but not for ever.
+            # Shielded and bounded: whoever cancels waits for this row, but not for ever. Nothing is awaited between the
+            # row and the parent's inbox, so nobody sees an end whose delivery is not there yet.
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                 await self._close(end)
             self._leave()
+            if self.work is not None and self.work.toolbox is not None:
+                with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
+                    await self.work.toolbox.tools.close()
 
     async def _close(self, end: End | None) -> None:
-        """Close its tools and write its end; a store that fails now must not take the siblings down."""
+        """Write its end; a store that fails now must not take the siblings down."""
         try:
-            if self.work is not None and self.work.toolbox is not None:
-                await self.work.toolbox.tools.close()
             if not self._written:
                 await self._end_with(end if end is not None else self._why_stopped())
         except Exception:
@@ -267,6 +273,8 @@ class Execution:
             await self._adopt_end()
             return
         judged = verdict(final, self.found)
+        if self.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
+            judged = replace(judged, status=ExecutionStatus.BLOCKED)  # what never started cannot fail
         if not await self._write_end(judged) and not await self._adopt_end():
             self.status, self.result, self.error = judged.status, judged.result, judged.error
 
@@ -332,8 +340,8 @@ class Execution:
         judged = verdict(self._why_stopped(), self.found)
         note = "it did not stop in time and was given up"
         if await self._write_end(Verdict(judged.status, judged.result, "stubborn", note)):
-            fact = facts.Failed(self.place, self.name, "stubborn", note, "high", {"activity": self.activity})
-            await self.services.recorder.record(fact)
+            doing = {"activity": self.activity}
+            self.services.recorder.post(facts.Failed(self.place, self.name, "stubborn", note, context=doing))
             self._leave()
 
     def _item(self) -> Item:

@@ -51,7 +51,8 @@ class ExecutionFamily:
         parent = self._self
         assert parent.group is not None
         child = Execution(parent.services, parent.tree, request, parent, self.begin)
-        child.position = len(parent.alive) + len(parent.ended) + 1
+        parent.born += 1
+        child.position = parent.born
         parent.alive[child.id] = child
         settled = None
         if request.call is not None:
@@ -59,10 +60,8 @@ class ExecutionFamily:
             text = dispatch_answer(child.describe())
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
         with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
-            ticket = await parent.services.recorder.record(facts.Spawned(child.row(), parent.place, settled))
-        if not ticket.held:
-            del parent.alive[child.id]
-            child.slot.release()
+            held = await self._stored(child, facts.Spawned(child.row(), parent.place, settled))
+        if not held:
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
         if child.status is ExecutionStatus.PENDING:
             parent.tree.add(child)
@@ -72,6 +71,17 @@ class ExecutionFamily:
             child.slot.release()
             parent.ended[child.id] = parent.alive.pop(child.id).describe()
         return child.describe()
+
+    async def _stored(self, child: Execution, fact: facts.Spawned) -> bool:
+        """Whether its row is committed; if not, whatever the reason, it keeps neither slot nor place."""
+        held = False
+        try:
+            held = (await self._self.services.recorder.record(fact)).held
+        finally:
+            if not held:
+                del self._self.alive[child.id]
+                child.slot.release()
+        return held
 
     async def dispatch(self, order: DispatchOrder) -> Child:
         """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal."""

@@ -78,7 +78,7 @@ def step(transcript: Transcript, mail: Mail, wrap_up: str | None, *, cancel_on_f
     """What to do next."""
     if transcript.unanswered:
         return RunTools(transcript.unanswered)
-    if transcript.concluding and transcript.resting:
+    if transcript.concluding and transcript.resting and not mail.waiting:
         return Finish()
     if (action := _rest(transcript, mail, cancel_on_finish)) is not None:
         return action

@@ -129,12 +129,26 @@ class Tool:
         object.__setattr__(self, "encoded", to_json(wire))
 
 
-def tool_results(answers: Iterable[tuple[ToolCall, str, bool]]) -> Message:
-    """The user message that answers tool calls, in their order: (call, text, is_error)."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool call got back."""
+
+    call: ToolCall
+    text: str
+    is_error: bool = False
+    citable: bool = False
+    """Whether a finding may rest on it: then the model is told the id of the call, which no API shows it."""
+
+
+def tool_results(answers: Iterable[Answer]) -> Message:
+    """The user message that answers tool calls, in their order."""
     blocks: list[Block] = []
-    for call, text, is_error in answers:
-        block: Block = {"type": "tool_result", "tool_use_id": call.id, "content": text}
-        if is_error:
+    for answer in answers:
+        block: Block = {"type": "tool_result", "tool_use_id": answer.call.id, "content": answer.text}
+        if answer.citable:
+            mark = {"type": "text", "text": f"[call {answer.call.id}]"}
+            block["content"] = [{"type": "text", "text": answer.text}, mark] if answer.text else [mark]
+        if answer.is_error:
             block["is_error"] = True
         blocks.append(block)
     return Message("user", blocks, "results")
@@ -165,6 +179,8 @@ class Transcript:
             self.empty_answers = 0
         elif message.kind == "results":
             self.unanswered = []
+        elif message.kind == "delivery":
+            self.empty_answers = 0  # there is something new to say something about
         self.messages.append(message)
 
     @property

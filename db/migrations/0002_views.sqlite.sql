@@ -5,9 +5,9 @@ CREATE VIEW execution_tree AS
 WITH own AS (
     SELECT
         e.*,
-        coalesce(
+        max(0.0, coalesce(
             (julianday(coalesce(e.finished_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))) - julianday(e.started_at)) * 86400.0,
-            0.0) AS own_seconds,
+            0.0)) AS own_seconds, -- a clock that was set back makes no negative time
         e.input_tokens + e.output_tokens + e.cache_read_tokens + e.cache_write_tokens AS own_tokens
     FROM executions AS e
 )

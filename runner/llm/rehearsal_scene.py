@@ -138,6 +138,7 @@ def _deliveries_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _text_of(content: str | Sequence[Block] | None) -> str:
+    """The result itself: its first block. What follows is a remark of ours, the id of the call."""
     if isinstance(content, str):
         return content
-    return "\n".join(block["text"] for block in content or () if block["type"] == "text")
+    return next((block["text"] for block in content or () if block["type"] == "text"), "")

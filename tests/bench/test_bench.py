@@ -101,7 +101,7 @@ def figures(ok: bool, cpu: float, **more: Any) -> dict[str, Any]:
     return {"ok": ok, "cpu_s": cpu, "wall_s": cpu, "llm_requests": 100, **more}
 
 
-def test_a_table_has_medians_of_the_good_rounds_and_the_reason_where_there_is_none() -> None:
+def test_a_table_has_medians_and_ranges_of_the_good_rounds_and_the_reason_where_there_is_none() -> None:
     results = {
         REFERENCE: [figures(True, 1.0), figures(True, 2.0), figures(True, 9.0)],
         "outrider": [figures(True, 4.0), figures(False, 100.0, final="no end after 1 s")],
@@ -110,7 +110,7 @@ def test_a_table_has_medians_of_the_good_rounds_and_the_reason_where_there_is_no
 
     rows = {cells[1]: cells for line in table(SCENARIOS["a"], results).splitlines() if (cells := split(line))}
 
-    assert rows[REFERENCE][2:5] == ["3/3", "2.00", "2.00"]
+    assert rows[REFERENCE][2:5] == ["3/3", "2.00 (1.00–9.00)", "2.00 (1.00–9.00)"]
     assert rows["outrider"][2:6] == ["1/2", "4.00", "4.00", "2.00"]
     assert rows["broken"][2:4] == ["0/1", "failed: DONE n=50 ok=49"]
 

@@ -1,11 +1,11 @@
 """Dispatching an agent: admission, slot, row, task, id — and what happens when one of them fails."""
 
-import sqlite3
 from pathlib import Path
 
 import anyio
 import pytest
 
+from db.engine import sqlite_library
 from runner.dispatcher import Order
 from tests.support.models import call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results
@@ -95,20 +95,21 @@ async def test_a_queued_child_has_no_deadline_before_it_starts(tmp_path: Path) -
         assert row == {"deadline_at": None, "started_at": None}
 
 
+def change_store(database: Path, statement: str) -> None:
+    """Change the schema from outside, with the library the service uses."""
+    connection = sqlite_library().connect(database, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
 def break_store(database: Path, when: str) -> None:
     """Let the store refuse a write, as a full disk would."""
-    connection = sqlite3.connect(database)
-    connection.execute(f"create trigger broken before {when} begin select raise(abort, 'no room'); end")
-    connection.commit()
-    connection.close()
+    change_store(database, f"create trigger broken before {when} begin select raise(abort, 'no room'); end")
 
 
 def mend_store(database: Path) -> None:
     """Let the store accept everything again."""
-    connection = sqlite3.connect(database)
-    connection.execute("drop trigger broken")
-    connection.commit()
-    connection.close()
+    change_store(database, "drop trigger broken")
 
 
 @requirement("S2-RN-3", "S2-RN-9")
@@ -260,7 +261,7 @@ async def test_what_a_chain_sets_for_a_parent_does_not_reach_its_children(tmp_pa
       Left: {description: looks left, max_iterations: 5}
       Right: {description: looks right}
     agent_chains:
-      chain: {limits: {max_iterations: 2}, stages: [{name: only, agents: [Lead]}]}
+      chain: {limits: {max_iterations: 3}, stages: [{name: only, agents: [Lead]}]}
     """
     turns = [call("list_nothing")] * 9
     scripts = {

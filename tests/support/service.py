@@ -6,7 +6,6 @@ Must not know: what a test is about.
 
 from __future__ import annotations
 
-import sqlite3
 import textwrap
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from typing import Any
 
 import anyio
 
+from db.engine import sqlite_library
 from registry import AgentSpec, ModelSpec, Settings, load
 from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child
@@ -59,8 +59,9 @@ class Bench:
 
     def sql(self, query: str, *parameters: object) -> list[dict[str, Any]]:
         """Rows, over a connection of its own."""
-        connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
-        connection.row_factory = sqlite3.Row
+        library = sqlite_library()  # the service's own: two copies in one process do not see each other's locks
+        connection = library.connect(f"file:{self.database}?mode=ro", uri=True)
+        connection.row_factory = library.Row
         try:
             return [dict(row) for row in connection.execute(query, parameters)]
         finally:

@@ -10,7 +10,7 @@ from typing import Any
 
 from registry import ModelSpec
 from runner.llm.protocol import Request
-from runner.transcript import Message, Tool, ToolCall, tool_results
+from runner.transcript import Answer, Message, Tool, ToolCall, tool_results
 
 SPEC = ModelSpec(name="sonnet", model="claude-sonnet-5-5", api_key_env="OUTRIDER_TEST_KEY")
 
@@ -40,4 +40,4 @@ def assistant(*blocks: dict[str, Any]) -> Message:
 def called(name: str, answer: str, *, is_error: bool = False, id_: str = "t1", **arguments: Any) -> Sequence[Message]:
     """A tool call and its answer."""
     call = {"type": "tool_use", "id": id_, "name": name, "input": arguments}
-    return assistant(call), tool_results([(ToolCall.of_block(call), answer, is_error)])
+    return assistant(call), tool_results([Answer(ToolCall.of_block(call), answer, is_error)])

@@ -148,11 +148,12 @@ async def test_templates_see_what_really_happened() -> None:
     assert reply.stop_reason == "tool_use"
 
 
-async def test_an_answer_of_several_blocks_is_read_as_their_text() -> None:
-    script = "agents: {Worker: [{when: {after_tool: q}, say: '{{ results[0].text }}{{ results[0].json }}'}]}"
+async def test_a_result_is_read_without_the_remark_that_names_its_call() -> None:
+    script = "agents: {Worker: [{when: {after_tool: q}, say: '{{ results[0].text }} {{ results[0].json.a }}'}]}"
     asking, answering = called("q", "")
-    answering.content[0]["content"] = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
-    assert words(await answer(script, user("go"), asking, answering)) == "a\nbNone"
+    remark = {"type": "text", "text": "[call t1]"}
+    answering.content[0]["content"] = [{"type": "text", "text": '{"a": 7}'}, remark]
+    assert words(await answer(script, user("go"), asking, answering)) == '{"a": 7} 7'
 
 
 async def test_one_call_is_made_for_each_item_that_passes_its_guard() -> None:

@@ -1,0 +1,38 @@
+"""Trouble with the database in words for people: the driver's errors become ours, each with what to do about it.
+
+Alone knows what SQLite's messages mean. Nothing above `db` ever sees an error of the driver or of SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+
+from db.errors import DatabaseUnavailable, StoreError, WriteRefused
+
+_HINTS = {
+    "readonly": "the disk or the file is read-only: make it writable, or name another database with `--db`",
+    "unable to open": "check that the folder exists and is writable, or name another database with `--db`",
+    "not a database": "the file is not an Outrider database: name another one with `--db`",
+    "disk is full": "the disk is full: free some space; nothing that was acknowledged is lost",
+    "I/O error": "the disk failed: look at its free space and the system log; nothing that was acknowledged is lost",
+    "locked": "another program holds the file open for writing: close it and try again",
+    "malformed": "the file is damaged: restore a copy, or name another database with `--db`",
+}
+
+
+def told(path: Path, error: Exception) -> StoreError:
+    """Whatever went wrong, in words for people: the row, or the disk."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, DBAPIError) and not isinstance(error, IntegrityError | DataError | ProgrammingError):
+        return unavailable(path, error)
+    return WriteRefused(str(getattr(error, "orig", None) or error))
+
+
+def unavailable(path: Path, error: Exception, doing: str = "write to") -> DatabaseUnavailable:
+    """A driver's error in words for people."""
+    cause = str(getattr(error, "orig", None) or error)
+    hint = next((hint for words, hint in _HINTS.items() if words in cause), "look at the disk and the file, then try again")
+    return DatabaseUnavailable(f"cannot {doing} the database `{path}`: {cause}", hint)

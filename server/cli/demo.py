@@ -1,0 +1,63 @@
+"""`outrider demo`: the packaged SRE investigation, rehearsed: offline, without a key, and watched live."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from typing import Annotated
+
+import typer
+
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, explicit_config
+
+CHAIN = "sre-investigation"
+PACE = 0.4
+"""Seconds a rehearsed reply takes: slow enough to be watched, fast enough not to bore."""
+
+
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="Do not slow the rehearsal down for watching.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Ask the real model; needs a key and costs money.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    db: DatabaseOption = None,
+) -> int:
+    """Watch an SRE investigation unfold, offline and without a key."""
+    import anyio
+
+    from registry import load
+    from registry.loading import packaged_config
+    from server.app import Blueprint
+    from server.cli import preflight, report
+    from server.cli.launch import Ended, Launch
+    from server.cli.orders import Wish, order_of
+    from server.cli.tree_view import tree_view
+
+    settings = load(explicit_config(config) or packaged_config())
+    order = order_of(Wish(CHAIN, alert=str(files("server.sre") / "alert.json")), settings)
+    preflight.check(settings, order.name, os.environ, rehearse=not live)
+    if live:
+        preflight.check_live(settings, order.name, os.environ)
+    pace = 0.0 if fast else PACE
+    blueprint = Blueprint(settings, chosen_database(db), rehearse=not live, pace=pace)
+
+    lead = settings.chain(order.name).stages[0].agents[0].name
+
+    def tell(ended: Ended) -> None:
+        report.tell(ended, as_json=as_json)
+        if ended.child.status == "completed":
+            _what_next(ended.short_id, lead, f" --db {db}" if db else "")
+
+    return report.exit_of(anyio.run(Launch(blueprint, order, tree_view()).run, tell))
+
+
+def _what_next(short_id: str, lead: str, where: str) -> None:
+    from server.cli.messages import note
+
+    query = "select agent, status, own_seconds, own_tokens from execution_tree order by id"
+    note(
+        "what to type next\n"
+        f"  outrider show {short_id} --tree{where}\n"
+        f'  outrider sql "{query}"{where}\n'
+        f'  outrider run {lead} "why is checkout slow?"{where}'
+    )

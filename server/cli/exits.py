@@ -1,0 +1,106 @@
+"""The exit codes, and the one place that turns what went wrong into words and a code.
+
+Owns the table from exceptions to exits. Must not know: commands. Invariant: an error nobody foresaw is still told in words.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Exit(IntEnum):
+    """What the shell is told. Stable: scripts rely on it."""
+
+    DONE = 0
+    FAILED = 1
+    """The execution failed or timed out."""
+    USAGE = 2
+    """The command line, the configuration or the database."""
+    REFUSED = 3
+    """By a limit."""
+    NOT_FOUND = 4
+    CANCELLED = 5
+    INTERRUPTED = 130
+
+
+_BY_STATUS = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}
+
+
+def exit_of_status(status: str) -> Exit:
+    """The exit of a command that waited for an execution."""
+    return _BY_STATUS.get(status, Exit.FAILED)
+
+
+class CommandError(Exception):
+    """A command that cannot do what it was asked to, told for people."""
+
+    def __init__(self, message: str, hint: str = "", code: Exit = Exit.USAGE) -> None:
+        super().__init__(message)
+        self.hint, self.code = hint, code
+
+
+class Failure(NamedTuple):
+    """An exception as the shell and the person before it see it."""
+
+    message: str
+    hint: str
+    code: int
+
+
+def explain(error: BaseException) -> Failure:
+    """Turn an exception into words and an exit code."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if isinstance(error, CommandError):
+        return Failure(str(error), error.hint, error.code)
+    told = getattr(error, "format_message", None)
+    if told is not None:  # typer's errors of usage share this method and nothing public besides
+        return _usage(str(told()).strip(), getattr(error, "ctx", None))
+    code = _code_of(error)
+    if code is not None:
+        return _listed(str(error), str(getattr(error, "hint", "")), code)
+    if isinstance(error, OSError):
+        return Failure(f"{error.filename or 'the system'}: {error.strerror or error}", "", Exit.USAGE)
+    return Failure(
+        f"an internal error: {type(error).__name__}: {error}",
+        "this is a fault of Outrider; `OUTRIDER_LOG=debug` shows where it comes from",
+        Exit.FAILED,
+    )
+
+
+def _usage(message: str, context: object) -> Failure:
+    message = message[:1].lower() + message[1:]
+    path = getattr(context, "command_path", "outrider")
+    return Failure(message.rstrip("."), f"`{path} --help` shows how it is used", Exit.USAGE)
+
+
+def _listed(message: str, hint: str, code: int) -> Failure:
+    """A report of several problems gets a heading; a single one ends with its hint already."""
+    lines = message.splitlines()
+    if hint and lines and lines[-1].strip() == f"hint: {hint}":
+        message = "\n".join(lines[:-1])
+    elif len(lines) > 1 and not hint:
+        problems = sum(not line.startswith("  hint: ") for line in lines)
+        message = f"the configuration has {problems} problems\n\n{message}"
+    return Failure(message, hint, code)
+
+
+def _code_of(error: BaseException) -> Exit | None:
+    """The code of an error of ours; the imports wait, because most commands never fail."""
+    from db.errors import StoreError, UnknownExecution
+
+    if isinstance(error, UnknownExecution):
+        return Exit.NOT_FOUND
+    if isinstance(error, StoreError):
+        return Exit.USAGE
+    from runner.errors import Refusal, RunnerError
+
+    if isinstance(error, RunnerError):
+        return Exit.REFUSED if isinstance(error, Refusal) else Exit.USAGE
+    from registry.errors import RegistryError, UnknownName
+    from runner.llm.protocol import ModelError
+
+    if isinstance(error, UnknownName):
+        return Exit.NOT_FOUND
+    return Exit.USAGE if isinstance(error, RegistryError | ModelError) else None

@@ -1,0 +1,128 @@
+"""A launch: one order, carried out in this process and watched until it ends; the keyboard can stop it.
+
+Owns the signals and the order of things: watch first, then start, tell the end, then close. Must not know: where the order
+came from. Invariant: the first interruption asks the tree to stop and goes on showing it, the second leaves at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import anyio
+from anyio.abc import TaskGroup
+
+from runner.dispatcher import Dispatcher, Order
+from runner.handle import Child
+from server.app import Blueprint, open_service
+from server.cli.exits import CommandError, Exit
+from server.cli.messages import error as say_error
+from server.cli.options import person
+from server.cli.tree_view import TreeView
+
+LEAVE_SECONDS = 3.0
+"""How long leaving at once may take: enough to stop upstream processes, short enough to be at once."""
+
+CATCH_UP_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an order ended."""
+
+    child: Child
+    rows: Sequence[Mapping[str, Any]]
+    """Its tree, parents before children, with subtree sums."""
+    pricing: frozenset[str]
+    """How its model calls were priced: `rehearsed`, `priced` …"""
+    remarks: Sequence[str]
+    """What upstream servers did to it."""
+    short_id: str
+    interrupted: bool = False
+
+
+class Launch:
+    """One order on its way."""
+
+    def __init__(self, blueprint: Blueprint, order: Order, view: TreeView) -> None:
+        self._blueprint, self._order, self._view = blueprint, order, view
+        self._interruptions = 0
+        self._service: Dispatcher | None = None
+        self._root: str | None = None
+        self._ended: Ended | None = None
+
+    async def run(self, tell: Callable[[Ended], None]) -> Ended:
+        """Carry the order out; `tell` hears of its end before the service closes. Raises CommandError when left early."""
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with anyio.create_task_group() as group:
+                scope = anyio.CancelScope()
+                group.start_soon(self._mind, signals, scope, group, name="mind the keyboard")
+                with scope:
+                    await self._carry_out(tell)
+                group.cancel_scope.cancel()
+        if self._ended is None:
+            raise self._left()
+        return self._ended
+
+    async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
+        async with open_service(self._blueprint) as service, anyio.create_task_group() as watchers:
+            self._service = service
+            await watchers.start(self._view.follow, service.services.bus, service.services.database.reads)
+            watchers.start_soon(self._view.paint, name="paint the tree")
+            try:
+                started = await service.start(self._order)
+                self._root = started.id
+                ended = await self._end_of(service, await service.wait(started.id))
+            finally:
+                watchers.cancel_scope.cancel()
+                self._view.finish()
+            self._ended = ended
+            tell(ended)
+
+    async def _end_of(self, service: Dispatcher, child: Child) -> Ended:
+        reads = service.services.database.reads
+        with anyio.move_on_after(CATCH_UP_SECONDS):  # the last events were committed; let the picture have them
+            await self._view.over.wait()
+        pricing = await reads.pricing(child.id)
+        remarks = [f"{node.agent}: {remark}" for node in self._view.model.nodes.values() for remark in node.notes]
+        return Ended(
+            child=child,
+            rows=await reads.tree(child.id),
+            pricing=frozenset(kind for kinds in pricing.values() for kind in kinds),
+            remarks=remarks,
+            short_id=await reads.short(child.id),
+            interrupted=self._interruptions > 0,
+        )
+
+    async def _mind(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope, group: TaskGroup) -> None:
+        async for _ in signals:
+            self._interruptions += 1
+            if self._interruptions == 1 and self._service is not None and self._root is not None:
+                self._view.painter.say("cancelling; interrupt once more to leave at once")
+                group.start_soon(self._cancel, self._service, self._root, name="cancel the tree")
+            elif self._interruptions <= 2:
+                leave = threading.Timer(LEAVE_SECONDS, self._leave_now)
+                leave.daemon = True
+                leave.start()
+                scope.cancel("interrupted")
+            else:
+                self._leave_now()
+
+    def _leave_now(self) -> NoReturn:
+        """End the process, whatever it waits for: what was acknowledged is committed, the rest is lost anyway."""
+        left = self._left()
+        say_error(str(left), left.hint)
+        os._exit(left.code)
+
+    async def _cancel(self, service: Dispatcher, root: str) -> None:
+        await service.cancel(root, by=person(), reason="interrupted from the keyboard")
+
+    def _left(self) -> CommandError:
+        if self._root is None:
+            return CommandError("interrupted before anything was started", code=Exit.INTERRUPTED)
+        hint = f"`outrider show {self._root}` tells how far it came, `outrider cancel {self._root}` ends what is left of it"
+        return CommandError("left before the end", hint, Exit.INTERRUPTED)

@@ -1,0 +1,99 @@
+"""The console entry point: which commands there are, what stands before them, and how a failure leaves.
+
+Owns the list of commands and the exit of the process. Must not know: how a command works.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from server.cli.agents import agents
+from server.cli.cancel import cancel
+from server.cli.config import config_app
+from server.cli.demo import demo
+from server.cli.exits import Exit, explain
+from server.cli.messages import error as say_error
+from server.cli.options import ConfigOption, DatabaseOption, Given, remember
+from server.cli.ps import ps
+from server.cli.run import run
+from server.cli.show import show
+from server.cli.sql import sql
+
+EXAMPLE = 'For example: outrider run Investigator "why is checkout slow?"'
+
+app = typer.Typer(
+    name="outrider",
+    help="Dispatch agents, watch them work, ask what they did.",
+    epilog=EXAMPLE,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+
+RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
+
+app.command(rich_help_panel=RUN)(demo)
+app.command(rich_help_panel=RUN)(run)
+app.command(rich_help_panel=RUN)(cancel)
+app.command(rich_help_panel=LOOK)(ps)
+app.command(rich_help_panel=LOOK)(show)
+app.command(rich_help_panel=LOOK)(sql)
+app.command(rich_help_panel=CONFIGURE)(agents)
+app.add_typer(config_app, name="config", rich_help_panel=CONFIGURE)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"outrider {version('outrider')}")
+        raise typer.Exit
+
+
+@app.callback()
+def outrider(
+    context: typer.Context,
+    config: ConfigOption = None,
+    db: DatabaseOption = None,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Dispatch agents, watch them work, ask what they did."""
+    remember(Given(config, db))
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; every way it can fail ends here, in words and with its code."""
+    _settle_streams()
+    try:
+        code: Any = app(args=arguments, standalone_mode=False, prog_name="outrider")
+        return int(code) if isinstance(code, int) else Exit.DONE
+    except (KeyboardInterrupt, typer.Abort):
+        return Exit.INTERRUPTED
+    except Exception as error:
+        logging.getLogger("outrider").debug("the command failed", exc_info=True)
+        failure = explain(error)
+        say_error(failure.message, failure.hint)
+        return failure.code
+
+
+def _settle_streams() -> None:
+    """Characters a stream cannot write become a mark instead of a crash; log lines stay away unless asked for."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    level = os.environ.get("OUTRIDER_LOG", "").upper()
+    if level in logging.getLevelNamesMapping():
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    else:
+        # What happens to an execution is in its rows and on the screen; a log line in between would only tear the tree.
+        logging.getLogger().addHandler(logging.NullHandler())

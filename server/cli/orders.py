@@ -1,0 +1,115 @@
+"""An order from what stands on the command line: a name, a task, an alert, inputs, a time limit.
+
+Owns reading alerts and inputs. Must not know: what happens with the order. Invariant: bad input is refused before anything
+is opened, with a hint.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from registry import Settings
+from registry.durations import parse_duration
+from runner.dispatcher import Order
+from server.cli.exits import CommandError
+
+ALERT_HINT = "give one JSON object with `labels`, `annotations` and `startsAt`, as Alertmanager sends it"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for, as written."""
+
+    name: str | None
+    task: str | None = None
+    alert: str | None = None
+    inputs: Sequence[str] = ()
+    timeout: str | None = None
+
+
+def order_of(wish: Wish, settings: Settings) -> Order:
+    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes."""
+    alert = read_alert(wish.alert) if wish.alert is not None else None
+    given = dict(map(_pair, wish.inputs))
+    name = wish.name
+    if name is None:
+        if alert is None:
+            raise CommandError("no agent or chain named", "`outrider agents` lists them; an `--alert` chooses its chain")
+        name = settings.chain_for_alert(_alert_type(alert)).name
+    task = wish.task or (_task_of(alert) if alert is not None else "")
+    if not task and not given:
+        raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
+    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout))
+
+
+def read_alert(source: str) -> Mapping[str, Any]:
+    """The alert in a file, or on standard input for `-`; a webhook around a single alert is taken off."""
+    where = "standard input" if source == "-" else f"`{source}`"
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        content = json.loads(text)
+    except OSError as error:
+        raise CommandError(
+            f"cannot read the alert {where}: {error.strerror}", "check the path given to `--alert`"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        place = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
+        raise CommandError(f"the alert in {where} is not JSON{place}", ALERT_HINT) from error
+    if not isinstance(content, dict):
+        raise CommandError(f"the alert in {where} is not a JSON object", ALERT_HINT)
+    several = content.get("alerts")
+    if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
+        return several[0]
+    return content
+
+
+def _labels(alert: Mapping[str, Any]) -> Mapping[str, Any]:
+    for key in ("labels", "commonLabels", "groupLabels"):
+        if isinstance(alert.get(key), dict):
+            labels: Mapping[str, Any] = alert[key]
+            return labels
+    return {}
+
+
+def _alert_type(alert: Mapping[str, Any]) -> str:
+    name = _labels(alert).get("alertname")
+    if not isinstance(name, str) or not name:
+        raise CommandError("the alert has no `labels.alertname`", "name the chain: `outrider run CHAIN --alert FILE`")
+    return name
+
+
+def _task_of(alert: Mapping[str, Any]) -> str:
+    annotations = alert.get("annotations") or alert.get("commonAnnotations")
+    summary = annotations.get("summary") if isinstance(annotations, dict) else None
+    name = _labels(alert).get("alertname")
+    task = f"Investigate the alert {name}" if name else "Investigate the alert"
+    return f"{task}: {summary}" if summary else task
+
+
+def _pair(written: str) -> tuple[str, Any]:
+    """`k=v`; a value that is JSON is taken as such, anything else is text."""
+    key, equals, value = written.partition("=")
+    if not equals or not key.strip():
+        raise CommandError(f"`--input {written}` has no name and value", "write `--input service=checkout`")
+    try:
+        return key.strip(), json.loads(value)
+    except (ValueError, RecursionError):
+        return key.strip(), value
+
+
+def _timeout(written: str | None) -> float | None:
+    if written is None:
+        return None
+    hint = "write `--timeout 300s`, `5m` or a number of seconds"
+    try:
+        seconds = parse_duration(float(written) if written.replace(".", "", 1).isdigit() else written)
+    except ValueError as error:
+        raise CommandError(f"`--timeout`: {error}", hint) from error
+    if seconds <= 0:
+        raise CommandError("`--timeout` must be longer than nothing", hint)
+    return seconds

@@ -1,0 +1,182 @@
+"""The portrait of an execution, for people and for programs: made from its rows, whoever ran it.
+
+Owns the form of facts, transcripts and tool calls. Must not know: where the rows come from.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from server.cli.messages import one_line, safe
+from server.cli.report import answer_text
+from server.cli.tree_model import TreeModel
+from server.cli.tree_rows import drawn, rows_of
+from server.cli.wording import count, duration, happening, price, shape, tokens
+
+if TYPE_CHECKING:
+    from db.reads import Reads
+
+Record = Mapping[str, Any]
+
+PIPED_WIDTH = 160
+"""Columns of a tree that nobody's terminal limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """One execution and everything below it."""
+
+    row: Record
+    model: TreeModel
+    rows: Sequence[Record]
+    remarks: Sequence[str]
+    owner_gone: bool
+
+    @property
+    def pricing(self) -> set[str]:
+        """How its model calls were priced."""
+        return {kind for node in self.model.nodes.values() for kind in node.pricing}
+
+    def text(self) -> str:
+        """Facts, then the answer, then the tree."""
+        parts = ["\n".join(f"{name:<10} {value}" for name, value in self._facts()), self._answer(), self.tree_text()]
+        return "\n\n".join(part for part in parts if part)
+
+    def tree_text(self) -> str:
+        """The tree, nothing folded."""
+        assert self.model.root is not None
+        width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else PIPED_WIDTH
+        lines = drawn(rows_of(self.model.root, time.time(), fold=False), width)
+        return "\n".join(line.plain for line in lines)
+
+    def as_object(self) -> dict[str, Any]:
+        """Everything about it."""
+        row = {name: value for name, value in self.row.items() if name not in ("input", "result")}
+        return {
+            "execution_id": self.row["id"],
+            **row,
+            "input": _parsed(self.row["input"]),
+            "result": _parsed(self.row["result"]),
+            "owner_gone": self.owner_gone,
+            "warnings": list(self.remarks),
+            "tree": self.tree_object(),
+        }
+
+    def tree_object(self) -> list[dict[str, Any]]:
+        """One object an execution, parents before children."""
+        names = ("id", "parent_execution_id", "agent", "stage", "status", "outcome", "reason", "level", "task", "error")
+        sums = ("own_seconds", "own_tokens", "cost_usd", "subtree_seconds", "subtree_tokens", "subtree_cost_usd")
+        return [{name: row[name] for name in (*names, *sums, "subtree_executions")} for row in self.rows]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        row, node = self.row, self.model.root
+        assert node is not None
+        status = f"{shape(row['status'], row['outcome'])} {row['status'].replace('_', ' ')}"
+        if row["outcome"] not in (None, row["status"]):
+            status += f", {row['outcome']}"
+        if row["reason"]:
+            status += f" ({row['reason']})"
+        if self.owner_gone:
+            status += "; its process is gone, `outrider cancel` ends it"
+        figures = [count(row["turns"], "turn"), count(row["tool_call_count"], "tool call"), tokens(row["own_tokens"])]
+        whole = [
+            count(row["subtree_executions"], "execution"),
+            tokens(row["subtree_tokens"]),
+            price(row["subtree_cost_usd"], self.pricing),
+        ]
+        facts = [
+            ("execution", row["id"]),
+            ("agent", f"{one_line(row['agent'])} ({row['strategy']})"),
+            ("status", status),
+            ("task", one_line(row["task"] or "", 200)),
+            ("started", f"{row['started_at'] or 'not yet'}, {duration(node.elapsed(time.time()))}"),
+            ("itself", ", ".join(figures)),
+            ("tree", ", ".join(whole)),
+        ]
+        return [fact for fact in [*facts, *self._exceptions()] if fact[1]]
+
+    def _exceptions(self) -> list[tuple[str, str]]:
+        """Facts that only some executions have."""
+        row = self.row
+        facts = [("parent", row["parent_execution_id"] or ""), ("model", row["model"] or "")]
+        if row["cancel_requested_at"]:
+            facts.append(("cancelled", f"by {one_line(row['cancelled_by'] or '')}: {one_line(row['cancel_reason'] or '')}"))
+        facts.append(("error", safe(row["error"] or "")))
+        result = _parsed(row["result"])
+        advice = [safe(problem["recommendation"] or "") for problem in result["errors"]] if result else []
+        return [*facts, *(("advice", each) for each in advice), *(("note", remark) for remark in self.remarks)]
+
+    def _answer(self) -> str:
+        from runner.result import Result
+
+        if not self.row["result"]:
+            return ""
+        result = Result.of_json(self.row["result"])
+        return answer_text(result, self.pricing) if result.output is not None else ""
+
+
+async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
+    """The portrait of an execution."""
+    from db.owners import is_alive
+
+    rows = await reads.tree(execution)
+    model = TreeModel.of_rows(rows, await reads.pricing(execution))
+    for event in await reads.notices(execution):
+        payload = json.loads(event["payload"])
+        node = model.nodes[event["execution_id"]]
+        model.remark(node, f"{happening(event['type'], payload)}: {payload.get('message', '')}")
+    remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
+    row = rows[0]
+    gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
+    return Portrait(row, model, rows, remarks, gone)
+
+
+# -- transcripts and tool calls ----------------------------------------------------------------------------------------
+
+
+def transcript_text(messages: Sequence[Record], calls: Sequence[Record]) -> str:
+    """What was said and called, in order: each call below the message that asked for it."""
+    parts = []
+    for message in messages:
+        parts.append(_message_text(message))
+        parts += [call_text(call) for call in calls if call["message_id"] == message["id"]]
+    return "\n\n".join(parts)
+
+
+def _message_text(message: Record) -> str:
+    text = "\n".join(block["text"] for block in _parsed(message["content"]) if block["type"] == "text").strip()
+    head = f"── {message['role']} ({message['kind']}) {message['created_at']}"
+    return f"{head}\n{safe(text)}" if text else head
+
+
+def message_object(message: Record) -> dict[str, Any]:
+    """A message for programs."""
+    return {**message, "content": _parsed(message["content"])}
+
+
+def call_text(call: Record) -> str:
+    """A tool call: what was asked, and what came back."""
+    state = "failed" if call["is_error"] else call["status"]
+    head = f"── tool {safe(call['tool'])} ({state}) {call['call_id']}"
+    who = f"\nasked by {one_line(call['agent'])}, execution {call['execution_id']}" if "agent" in call else ""
+    answer = safe(call["full_result"] or call["result"] or "no answer yet")
+    return f"{head}{who}\narguments: {safe(call['arguments'])}\n{answer}"
+
+
+def call_object(call: Record) -> dict[str, Any]:
+    """A tool call for programs."""
+    return {**call, "arguments": _parsed(call["arguments"]), "is_error": bool(call["is_error"])}
+
+
+def _parsed(stored: str | None) -> Any:
+    try:
+        return json.loads(stored) if stored is not None else None
+    except ValueError:
+        return stored

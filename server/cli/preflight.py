@@ -1,0 +1,57 @@
+"""What is checked before anything is written: that the name exists and that every model in reach can be asked.
+
+Owns the walk over the agents an order may come to. Must not know: how they are run. Invariant: raises or changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from registry import AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
+from runner.llm.models import Models
+from server.cli.exits import CommandError
+
+
+def check(settings: Settings, name: str, environ: Mapping[str, str], *, rehearse: bool = False) -> None:
+    """Refuse an unknown name, a model nobody can ask and a broken rehearsal; raises UnknownName, NoModel, ModelError."""
+    Models(settings.models, environ, rehearse=rehearse).check(_models(settings, name))
+
+
+def check_live(settings: Settings, name: str, environ: Mapping[str, str]) -> None:
+    """Refuse when a model in reach has no key, whether or not something could stand in for it."""
+    for spec in _models(settings, name):
+        if not environ.get(spec.api_key_env):
+            message = f"the model `{spec.name}` has no API key"
+            raise CommandError(message, f"set `{spec.api_key_env}`, or leave `--live` away for a rehearsed run")
+
+
+def _models(settings: Settings, name: str) -> list[ModelSpec]:
+    return list({spec.name: spec for spec in map(settings.model, _model_names(settings, name))}.values())
+
+
+def _model_names(settings: Settings, name: str) -> Iterator[str]:
+    """The models of an agent or chain and of every agent that may be dispatched below it."""
+    waiting = list(_first(settings, settings.agent_or_chain(name)))
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        agent, catalogue = waiting.pop()
+        if (agent.name, agent.model) in seen:
+            continue
+        seen.add((agent.name, agent.model))
+        yield agent.model
+        for entry in catalogue:
+            child = settings.agent(entry.name).overridden(entry.overrides)
+            waiting.append((child, settings.catalogue(child)))
+
+
+def _first(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[tuple[AgentSpec, tuple[CatalogueEntry, ...]]]:
+    if isinstance(subject, AgentSpec):
+        yield subject, settings.catalogue(subject)
+        return
+    for stage in subject.stages:
+        for stage_agent in stage.agents:
+            place = Place(subject, stage, stage_agent)
+            agent = settings.stage_agent(place)
+            yield agent, settings.catalogue(agent, place)
+        if len(stage.agents) > 1 or stage.agents[0].replicas > 1:
+            yield settings.agent(stage.synthesis), ()

@@ -1,0 +1,107 @@
+"""`outrider ps`: the top-level executions of this database, those that are open or the most recent ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.options import DatabaseOption, JsonOption, chosen_database
+
+if TYPE_CHECKING:
+    from db.reads import Reads
+
+RECENT = 50
+COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "task")
+
+
+def ps(
+    every: Annotated[bool, typer.Option("--all", "-a", help=f"Also those that ended, the newest {RECENT}.")] = False,
+    as_json: JsonOption = False,
+    db: DatabaseOption = None,
+) -> int:
+    """List open executions, whichever process runs them."""
+    import anyio
+
+    from server.cli.messages import note, put, put_json
+    from server.cli.table import aligned
+
+    found = anyio.run(_entries, chosen_database(db), every)
+    if as_json:
+        put_json(found)
+    elif found:
+        put(aligned(COLUMNS, [_cells(entry) for entry in found]))
+    else:
+        nothing = "nothing was run with this database yet" if every else "nothing is running"
+        note(nothing + ("; `outrider demo` is a start" if every else "; `outrider ps --all` lists what ended"))
+    return 0
+
+
+async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
+    from server.cli.store import reading
+
+    async with reading(database) as reads:
+        limit = RECENT if every else 10_000
+        return [await _entry(reads, database, row) for row in await reads.roots(limit, only_open=not every)]
+
+
+async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    from datetime import UTC, datetime
+
+    from db.clock import moment
+    from db.owners import is_alive
+
+    is_open = row["finished_at"] is None
+    pricing = await reads.pricing(row["id"])
+    return {
+        "id": row["id"],
+        "short_id": await reads.short(row["id"]),
+        "agent": row["agent"],
+        "status": row["status"],
+        "outcome": row["outcome"],
+        "reason": row["reason"],
+        "task": row["task"],
+        "owner": row["owner"],
+        "owner_gone": is_open and row["owner"] is not None and not is_alive(database, row["owner"]),
+        "cancel_requested": row["cancel_requested_at"] is not None,
+        "doing": await _doing(reads, row) if is_open else row["reason"] or row["outcome"] or row["status"],
+        "age_seconds": round((datetime.now(UTC) - moment(row["created_at"])).total_seconds(), 3),
+        "executions": row["subtree_executions"],
+        "tokens": row["subtree_tokens"],
+        "cost_usd": row["subtree_cost_usd"],
+        "pricing": sorted({kind for kinds in pricing.values() for kind in kinds}),
+    }
+
+
+async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
+    from server.cli.wording import happening
+
+    event = await reads.last_event(row["id"])
+    if event is None:
+        return str(row["status"])
+    words = happening(event["type"], json.loads(event["payload"]))
+    return words if event["execution_id"] == row["id"] else f"{event['agent']}: {words}"
+
+
+def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    from server.cli.wording import duration, price, shape, tokens
+
+    doing = entry["doing"]
+    if entry["owner_gone"]:
+        doing = f"owner gone ({doing})"
+    elif entry["cancel_requested"] and entry["status"] in ("pending", "running"):
+        doing = f"cancelling ({doing})"
+    return (
+        shape(entry["status"], entry["outcome"]),
+        entry["short_id"],
+        entry["agent"],
+        doing,
+        duration(entry["age_seconds"]),
+        str(entry["executions"]),
+        tokens(entry["tokens"]),
+        price(entry["cost_usd"], entry["pricing"]),
+        entry["task"] or "",
+    )

@@ -1,0 +1,93 @@
+"""How the end of an execution is told: the answer on stdout, totals and remarks on stderr, or one object for programs.
+
+Owns the form of the answer and its exit code. Must not know: how the execution was run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+from runner.result import Result
+from server.cli.exits import Exit, exit_of_status
+from server.cli.launch import Ended
+from server.cli.messages import note, put, put_json, safe
+from server.cli.wording import count, duration, price, tokens
+
+REHEARSED = "[rehearsed]"
+
+
+def tell(ended: Ended, *, as_json: bool) -> None:
+    """Tell how an order ended."""
+    if as_json:
+        put_json(as_object(ended))
+    elif ended.child.result is not None and ended.child.result.output is not None:
+        put(answer_text(ended.child.result, ended.pricing))
+    for line in remarks(ended):
+        note(line)
+
+
+def answer_text(result: Result, pricing: Collection[str]) -> str:
+    """The answer for people; one that no model gave says so first."""
+    text = safe(result.text)
+    rehearsed = result.metadata.get("rehearsed") or "rehearsed" in pricing
+    return f"{REHEARSED} {text}" if rehearsed and not text.startswith(REHEARSED) else text
+
+
+def remarks(ended: Ended) -> list[str]:
+    """What is worth knowing besides the answer."""
+    child, lines = ended.child, list(ended.remarks)
+    if child.status == "completed" and child.result is not None and child.result.outcome == "partial":
+        lines.append(f"the answer is partial ({child.result.reason})")
+    elif child.status != "completed":
+        words = child.status.replace("_", " ")
+        lines.append(f"{child.agent} {words}" + (f": {child.error}" if child.error else ""))
+    if child.status != "completed" and child.result is not None:
+        lines += [f"advice: {problem.recommendation}" for problem in child.result.errors if problem.recommendation]
+    used = usage(ended)
+    figures = [
+        count(used["executions"], "execution"),
+        duration(child.elapsed),
+        tokens(used["tokens"]),
+        price(used["cost_usd"], ended.pricing),
+    ]
+    return [*lines, f"{', '.join(figures)}; `outrider show {ended.short_id}` shows it again"]
+
+
+def usage(ended: Ended) -> dict[str, Any]:
+    """What the whole tree used."""
+    top = ended.rows[0]
+    kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    return {
+        "executions": top["subtree_executions"],
+        "turns": sum(row["turns"] for row in ended.rows),
+        "tool_calls": sum(row["tool_call_count"] for row in ended.rows),
+        **{kind: sum(row[kind] for row in ended.rows) for kind in kinds},
+        "tokens": top["subtree_tokens"],
+        "cost_usd": round(top["subtree_cost_usd"], 6),
+        "seconds": round(ended.child.elapsed, 3),
+    }
+
+
+def as_object(ended: Ended) -> dict[str, Any]:
+    """The end for programs."""
+    child = ended.child
+    return {
+        "execution_id": child.id,
+        "agent": child.agent,
+        "status": child.status,
+        "outcome": child.result.outcome.value if child.result is not None else None,
+        "reason": child.result.reason if child.result is not None else None,
+        "result": asdict(child.result) if child.result is not None else None,
+        "error": child.error,
+        "rehearsed": "rehearsed" in ended.pricing,
+        "usage": usage(ended),
+        "warnings": list(ended.remarks),
+    }
+
+
+def exit_of(ended: Ended) -> Exit:
+    """The exit code; an interruption that stopped it counts more than its being cancelled."""
+    code = exit_of_status(ended.child.status)
+    return Exit.INTERRUPTED if ended.interrupted and code is Exit.CANCELLED else code

@@ -1,0 +1,42 @@
+"""`outrider run`: start an agent or a chain, watch its tree, print its answer."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+
+
+def run(  # noqa: PLR0913 - the options of a command are its parameters
+    name: Annotated[str | None, typer.Argument(metavar="AGENT|CHAIN", help="Whom to run; an alert may choose it.")] = None,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="What to do.", show_default=False)] = None,
+    alert: Annotated[str | None, typer.Option("--alert", metavar="FILE|-", help="An alert as JSON; - reads stdin.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", metavar="K=V", help="Structured input; repeatable.")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option("--timeout", metavar="300s", help="Time for the whole of it.")] = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    db: DatabaseOption = None,
+) -> int:
+    """Run an agent or a chain: a live tree on stderr, the answer on stdout.
+
+    The first Ctrl-C cancels the tree and shows it, the second leaves at once.
+    """
+    import anyio
+
+    from server.app import Blueprint
+    from server.cli import preflight, report
+    from server.cli.launch import Launch
+    from server.cli.orders import Wish, order_of
+    from server.cli.tree_view import tree_view
+
+    settings = chosen_settings(config)
+    order = order_of(Wish(name, task, alert, inputs or (), timeout), settings)
+    preflight.check(settings, order.name, os.environ)
+    launch = Launch(Blueprint(settings, chosen_database(db)), order, tree_view())
+    ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
+    return report.exit_of(ended)

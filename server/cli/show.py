@@ -1,0 +1,73 @@
+"""`outrider show`: one execution, its facts, its answer, its tree, its transcript; or one tool call, as evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.options import DatabaseOption, JsonOption, chosen_database
+
+if TYPE_CHECKING:
+    from db.reads import Reads
+
+
+def show(
+    identifier: Annotated[
+        str, typer.Argument(metavar="ID", help="An execution (or the beginning of its id), or a tool call.")
+    ],
+    tree: Annotated[bool, typer.Option("--tree", help="Its tree only.")] = False,
+    transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
+    as_json: JsonOption = False,
+    db: DatabaseOption = None,
+) -> int:
+    """Show an execution: facts, answer and tree."""
+    import anyio
+
+    anyio.run(_show, chosen_database(db), identifier, "tree" if tree else "transcript" if transcript else "all", as_json)
+    return 0
+
+
+async def _show(database: Path, identifier: str, part: str, as_json: bool) -> None:
+    from db.errors import UnknownExecution
+    from server.cli import portrait
+    from server.cli.messages import put, put_json
+    from server.cli.store import reading
+
+    async with reading(database) as reads:
+        call = await reads.evidence(identifier)
+        if call is not None:
+            put_json(portrait.call_object(call)) if as_json else put(portrait.call_text(call))
+            return
+        try:
+            execution = await reads.resolve(identifier)
+        except UnknownExecution as error:
+            if not error.hint.startswith("give more"):
+                error.hint = "`outrider ps --all` lists the executions; a tool call is named by its whole id"
+            raise
+        if part == "transcript":
+            await _transcript(reads, execution, as_json)
+            return
+        sitter = await portrait.sit(reads, database, execution)
+        if as_json:
+            put_json(sitter.as_object() if part == "all" else sitter.tree_object())
+        else:
+            put(sitter.text() if part == "all" else sitter.tree_text())
+
+
+async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:
+    from server.cli import portrait
+    from server.cli.messages import put, put_json
+
+    messages, calls = await reads.messages(execution), await reads.tool_calls(execution)
+    if as_json:
+        put_json(
+            {
+                "execution_id": execution,
+                "messages": [portrait.message_object(message) for message in messages],
+                "tool_calls": [portrait.call_object(call) for call in calls],
+            }
+        )
+    else:
+        put(portrait.transcript_text(messages, calls))

@@ -1,0 +1,68 @@
+"""`outrider sql`: read-only SQL over the tables and views. Imports nothing heavy: a question is answered at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from server.cli.options import DatabaseOption, chosen_database
+
+EXAMPLES = (
+    (
+        "what ran, and what it cost",
+        "select agent, status, subtree_tokens, subtree_cost_usd from execution_tree where depth = 0",
+    ),
+    ("the slowest executions", "select agent, own_seconds, path from execution_tree order by own_seconds desc limit 10"),
+    ("tools that failed", "select * from tool_errors order by errors desc"),
+)
+
+
+def sql(
+    statement: Annotated[str | None, typer.Argument(metavar="QUERY", help="One select.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="An array of objects on stdout.")] = False,
+    db: DatabaseOption = None,
+) -> int:
+    """Ask the database; without a query, list its tables, views and columns.
+
+    For example: outrider sql "select agent, status from executions"
+    """
+    from db.query import query
+    from server.cli.messages import note, put, put_json
+    from server.cli.table import aligned
+
+    database = chosen_database(db)
+    if statement is None:
+        return _list(database, as_json)
+    answer = query(database, statement)
+    if as_json:
+        put_json(answer.as_objects())
+    else:
+        put(aligned(answer.columns, answer.rows))
+    if answer.truncated:
+        note(f"only the first {len(answer.rows):,} rows are shown; narrow the query for the rest")
+    return 0
+
+
+def _list(database: Path, as_json: bool) -> int:
+    from db.query import query
+    from server.cli.messages import put, put_json
+
+    named = (
+        "select type, name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%' order by 1, 2"
+    )
+    found = []
+    for kind, name in query(database, named).rows:
+        quoted = '"' + name.replace('"', '""') + '"'
+        columns = query(database, f"select * from {quoted} limit 0").columns  # noqa: S608 - quoted, from the schema
+        found.append({"name": name, "type": kind, "columns": list(columns)})
+    if as_json:
+        put_json(found)
+        return 0
+    for each in found:
+        put(f"{each['name']} ({each['type']})\n    {', '.join(each['columns'])}")
+    put("\nexamples")
+    for what, example in EXAMPLES:
+        put(f'    # {what}\n    outrider sql "{example}"')
+    return 0

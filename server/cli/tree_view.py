@@ -1,0 +1,189 @@
+"""The live tree on stderr: a window that is redrawn on a terminal, plain lines anywhere else.
+
+Owns when and how the tree is painted. Must not know: how executions run; it is told of them by events.
+Invariant: painting never holds the work up: events are taken at once, frames are drawn at most eight times a second.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+from anyio.abc import TaskStatus
+
+from server.cli.messages import coloured, note, one_line
+from server.cli.tree_model import Node, TreeModel
+from server.cli.tree_rows import drawn, rows_of, words_of
+from server.cli.wording import duration, price, shape, tokens
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+    from db.reads import Reads
+    from runner.bus import Bus
+
+FRAME_SECONDS = 1 / 8
+FINAL_ROWS = 200
+"""Rows of the last picture, which stays in the scroll-back."""
+
+LINE_WORDS = 120
+"""Characters of an answer or an error that a plain line repeats."""
+
+Event = Mapping[str, Any]
+
+
+class Painter(Protocol):
+    """Puts a tree before a person's eyes."""
+
+    def changed(self, node: Node, event: Event) -> None:
+        """An event changed a node."""
+        ...
+
+    async def paint(self, model: TreeModel) -> None:
+        """Keep painting until cancelled."""
+        ...
+
+    def finish(self, model: TreeModel) -> None:
+        """The last picture."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A remark to the person."""
+        ...
+
+
+class TreeView:
+    """Follows the events of one tree and shows it."""
+
+    def __init__(self, painter: Painter) -> None:
+        self.model = TreeModel()
+        self.painter = painter
+        self.over = anyio.Event()
+        """The top of the tree has ended, and is shown so from the next picture on."""
+
+    async def follow(self, bus: Bus, reads: Reads, *, task_status: TaskStatus[None]) -> None:
+        """Take events until cancelled; one that lagged behind catches up from the rows."""
+        async with bus.watch() as stream:
+            task_status.started()
+            async for event in stream:
+                self._take(event)
+        while True:
+            async with bus.watch() as stream:
+                if self.model.root is not None:
+                    for stored in await reads.events(self.model.root.id, self.model.seq):
+                        self._take(stored)
+                async for event in stream:
+                    self._take(event)
+
+    def _take(self, event: Event) -> None:
+        node = self.model.apply(event)
+        if node is not None:
+            self.painter.changed(node, event)
+        if self.model.root is not None and self.model.root.is_over:
+            self.over.set()
+
+    async def paint(self) -> None:
+        """Show the tree until cancelled."""
+        await self.painter.paint(self.model)
+
+    def finish(self) -> None:
+        """Leave the last picture behind."""
+        self.painter.finish(self.model)
+
+
+class LinePainter:
+    """One line per change of status: for logs, pipes and terminals that cannot redraw."""
+
+    def __init__(self) -> None:
+        self._begun = time.time()
+        self._told: set[tuple[str, str]] = set()
+
+    def changed(self, node: Node, event: Event) -> None:
+        """Tell a change of status, a remark, or the top of a subtree that was asked to stop."""
+        for remark in node.notes:
+            self._once(node, "!", remark)
+        if event["type"] == "execution.status":
+            self._once(node, shape(node.status, node.outcome), self._words(node))
+        elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
+            self._once(node, shape(node.status), "cancel requested")
+
+    async def paint(self, model: TreeModel) -> None:
+        """Nothing to redraw."""
+        await anyio.sleep_forever()
+
+    def finish(self, model: TreeModel) -> None:
+        """The lines were the picture."""
+
+    def say(self, text: str) -> None:
+        """A note among the lines."""
+        note(text)
+
+    def _words(self, node: Node) -> str:
+        if not node.is_over:
+            return node.status
+        words = one_line(words_of(node), LINE_WORDS)
+        told = words if words.startswith((node.status.replace("_", " "), "partial")) or not words else f"completed: {words}"
+        figures = [duration(node.elapsed(time.time())), tokens(node.tokens), price(node.cost_usd, node.pricing)]
+        return f"{told or node.status} ({', '.join(figures) if node.pricing else figures[0]})"
+
+    def _once(self, node: Node, mark: str, words: str) -> None:
+        if (node.id, words) not in self._told:
+            self._told.add((node.id, words))
+            since = duration(time.time() - self._begun)
+            sys.stderr.write(f"{since:>7}  {mark} {node.path}  {words}\n")
+            sys.stderr.flush()
+
+
+class WindowPainter:
+    """A window on the tree, at most as high as the terminal, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._remark = ""
+
+    def changed(self, node: Node, event: Event) -> None:
+        """The next frame shows it."""
+
+    async def paint(self, model: TreeModel) -> None:
+        """Draw frame after frame."""
+        self._live.start()
+        while True:
+            if model.root is not None:
+                self._live.update(self._picture(model.root, self._console.height - 2), refresh=True)
+            await anyio.sleep(FRAME_SECONDS)
+
+    def finish(self, model: TreeModel) -> None:
+        """The whole tree, nothing folded, stays on the screen."""
+        self._remark = ""
+        if model.root is not None and self._live.is_started:
+            self._live.vertical_overflow = "visible"
+            self._live.update(self._picture(model.root, FINAL_ROWS, fold=False), refresh=True)
+        self._live.stop()
+
+    def say(self, text: str) -> None:
+        """A line below the tree, from the next frame on."""
+        self._remark = text
+
+    def _picture(self, root: Node, most: int, *, fold: bool = True) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        rows = rows_of(root, time.time(), fold=fold, most=max(3, most - bool(self._remark)))
+        lines = drawn(rows, self._console.width - 1)
+        return Group(*lines, *([Text(self._remark, "cyan", no_wrap=True)] if self._remark else []))
+
+
+def tree_view() -> TreeView:
+    """The view that suits stderr: a window on a terminal that can redraw, lines otherwise."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("OUTRIDER_LOG"):
+        return TreeView(LinePainter())
+    from rich.console import Console
+
+    return TreeView(WindowPainter(Console(stderr=True, no_color=not coloured(sys.stderr), highlight=False)))

@@ -1,0 +1,1 @@
+"""Properties: what must hold for every order of events, found by trying many."""

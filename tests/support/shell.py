@@ -1,0 +1,140 @@
+"""The console script in real processes: a folder with a rehearsed configuration, and commands run in it.
+
+Owns: starting `outrider`, its surroundings, gates that hold a tool call open. Must not know: what a test is about.
+Invariant: nothing of the surrounding environment (keys, databases, colours) reaches a command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+SCRIPT = Path(sys.executable).with_name("outrider")
+GATE_SERVER = Path(__file__).with_name("gate_server.py")
+SECONDS = 40
+"""For one command, on a machine that has other things to do."""
+
+CONFIG = f"""\
+defaults: {{limits: {{timeout: 60s}}}}
+models:
+  rehearsed: {{model: none, rehearsal: script.yaml}}
+mcp_servers:
+  gate: {{command: ['{sys.executable}', '-I', '-S', '{GATE_SERVER}', '${{GATE:-none}}'], timeout: 50s}}
+  absent: {{command: ['no-such-program']}}
+agents:
+  Lead: {{description: sends somebody, sub_agents: [Waiter], max_concurrent_agents: 1}}
+  Waiter: {{description: waits at the gate, mcp_servers: [gate]}}
+  Quick: {{description: answers at once}}
+  Lonely: {{description: misses its server, mcp_servers: [absent]}}
+  Broken: {{description: fails}}
+agent_chains:
+  look: {{alert_types: [DiskFull], stages: [{{name: only, agents: [Quick]}}]}}
+"""
+
+REHEARSAL = """\
+agents:
+  Lead:
+    - {when: start, if: "input.both", call: [{tool: dispatch_agent, with: {name: Waiter, task: first}},
+                                             {tool: dispatch_agent, with: {name: Waiter, task: second}}]}
+    - {when: start, call: [{tool: dispatch_agent, with: {name: Waiter, task: wait}}]}
+    - {when: delivered, say: "it is done"}
+    - {when: any, say: "I wait"}
+  Waiter:
+    - {when: start, call: [{tool: gate.wait}]}
+    - {when: any, say: "I waited"}
+  Quick: [{when: any, say: "# Finding\\n\\nat once"}]
+  Lonely: [{when: any, say: "without it"}]
+  Broken: [{when: conclude, say: "nothing"}]
+"""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A folder to type commands in."""
+
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Path:
+        """The default database of every command here."""
+        return self.folder / "data" / "outrider" / "outrider.db"
+
+    def surroundings(self, **more: str) -> dict[str, str]:
+        """The environment of a command."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+        return {**kept, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder / "data"), **self.environ, **more}
+
+    def type(self, *words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [SCRIPT, *words],
+            cwd=self.folder,
+            env=self.surroundings(**environ),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        """Run a command and read its JSON."""
+        done = self.type(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def start(self, *words: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a command beside the test; it is killed if the test leaves first."""
+        process = subprocess.Popen(
+            [SCRIPT, *words],
+            cwd=self.folder,
+            env=self.surroundings(**environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+    def gate(self, name: str) -> Path:
+        """A closed gate."""
+        path = self.folder / name
+        os.mkfifo(path)
+        return path
+
+    def rows(self, query: str, *parameters: object) -> list[dict[str, Any]]:
+        """Rows of the default database, over a connection of its own."""
+        connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query, parameters)]
+        finally:
+            connection.close()
+
+
+@contextmanager
+def held(gate: Path) -> Iterator[IO[str]]:
+    """Begin when a call waits at the gate; the gate opens at the end."""
+    with gate.open("w", encoding="utf-8") as writer:
+        yield writer
+
+
+def make_shell(folder: Path, config: str = CONFIG, environ: Mapping[str, str] | None = None) -> Shell:
+    """A shell in a folder with a configuration and its rehearsal."""
+    folder.joinpath("config.yaml").write_text(config, encoding="utf-8")
+    folder.joinpath("script.yaml").write_text(REHEARSAL, encoding="utf-8")
+    return Shell(folder, dict(environ or {}))
