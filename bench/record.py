@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,6 +23,13 @@ from bench.tables import summary
 
 FOLDER = Path(__file__).resolve().parent / "results"
 VERSIONS = ("outrider", "anthropic", "mcp", "anyio", "aiohttp", "httpx2", "sqlmodel")
+
+
+def revision() -> str:
+    """The commit that is measured, `-dirty` if the tree differs from it; empty outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    git = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, check=False, encoding="utf-8")
+    return git.stdout.strip()
 
 
 def machine() -> dict[str, Any]:
@@ -43,6 +51,7 @@ class Record:
     path: Path
     command: str
     rounds: int
+    revision: str = field(default_factory=revision)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     results: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     scenarios: dict[str, Scenario] = field(default_factory=dict)
@@ -58,7 +67,8 @@ class Record:
             key: asdict(scenario) | {"medians": summary(scenario, self.results[key]), "reports": self.results[key]}
             for key, scenario in self.scenarios.items()
         }
-        head = {"command": self.command, "started_at": self.started_at.isoformat(timespec="seconds"), "rounds": self.rounds}
+        head = {"command": self.command, "revision": self.revision, "rounds": self.rounds}
+        head |= {"started_at": self.started_at.isoformat(timespec="seconds")}
         content = json.dumps(head | {"machine": machine(), "scenarios": scenarios}, indent=1, ensure_ascii=False)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(content + "\n", encoding="utf-8")

@@ -61,6 +61,8 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
     connection = sqlite3.connect(order["uri"], uri=True, isolation_level=None)
     connection.text_factory = lambda text: text.decode(errors="replace")
     connection.execute("PRAGMA query_only=1")
+    # Declared on first use, in a way the authoriser would take for a write.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     for limit, value in _LIMITS:
         connection.setlimit(limit, value)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, order["bytes"])

@@ -38,16 +38,6 @@ def sqlite_library() -> ModuleType:
     return library
 
 
-def _pragmas(*statements: str) -> Any:
-    def apply(connection: Any, _record: Any) -> None:
-        cursor = connection.cursor()
-        for statement in statements:
-            cursor.execute(f"PRAGMA {statement}")
-        cursor.close()
-
-    return apply
-
-
 def _refuse_a_stranger(connection: Any, path: Path) -> None:
     """Leave the database of another program as it is: look before the first change."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -55,6 +45,17 @@ def _refuse_a_stranger(connection: Any, path: Path) -> None:
         raise DatabaseUnavailable(
             f"the file `{path}` is a database of another program", "name another one with `--db`; it was not touched"
         )
+
+
+def _prepare_for_writing(connection: Any) -> None:
+    for pragma in (
+        f"busy_timeout={BUSY_MILLISECONDS}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "wal_autocheckpoint=0",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
 
 
 def open_writer(path: Path) -> Engine:
@@ -66,17 +67,7 @@ def open_writer(path: Path) -> Engine:
         connect_args={"check_same_thread": False},
     )
     event.listen(engine, "connect", lambda connection, _record: _refuse_a_stranger(connection, path))
-    event.listen(
-        engine,
-        "connect",
-        _pragmas(
-            f"busy_timeout={BUSY_MILLISECONDS}",
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "wal_autocheckpoint=0",
-            "foreign_keys=ON",
-        ),
-    )
+    event.listen(engine, "connect", lambda connection, _record: _prepare_for_writing(connection))
     # The driver's own idea of when a transaction begins does not cover savepoints: it is told to have none.
     event.listen(engine, "connect", lambda connection, _record: setattr(connection, "isolation_level", None))
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
@@ -103,6 +94,8 @@ def connect_read_only(path: Path) -> aiosqlite.Connection:
 
     def connect() -> sqlite3.Connection:
         connection: sqlite3.Connection = sqlite_library().connect(read_only_uri(path), uri=True)
+        for pragma in (f"busy_timeout={BUSY_MILLISECONDS}", "query_only=1", "wal_autocheckpoint=0"):
+            connection.execute(f"PRAGMA {pragma}").close()
         return connection
 
     connection = aiosqlite.Connection(connect, iter_chunk_size=64)
@@ -125,16 +118,10 @@ def open_reader(path: Path) -> AsyncEngine:
         raise DatabaseUnavailable(
             f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
         )
-    engine = create_async_engine(
+    return create_async_engine(
         URL.create("sqlite+aiosqlite", database=str(path)),
         module=_async_driver(),
         pool_size=4,
         max_overflow=4,
         connect_args={"async_creator_fn": lambda *_, **__: connect_read_only(path)},
     )
-    event.listen(
-        engine.sync_engine,
-        "connect",
-        _pragmas(f"busy_timeout={BUSY_MILLISECONDS}", "query_only=1", "wal_autocheckpoint=0"),
-    )
-    return engine

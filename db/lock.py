@@ -41,7 +41,7 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
+FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.002
 """Seconds between tries. A commit under the lock takes a few milliseconds, so waiting longer only adds latency."""
 
 

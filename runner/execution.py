@@ -113,7 +113,7 @@ class Execution:
         parts += [
             f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}"
             for child in self.ended.values()
-            if child.result is not None and child.result.text.strip()
+            if child.result is not None and child.result.output
         ]
         return "\n\n".join(part for part in parts if part.strip())
 

@@ -12,7 +12,7 @@ from typing import Any
 from runner.result import Result
 from server.cli.exits import Exit, exit_of_status
 from server.cli.launch import Ended
-from server.cli.messages import note, put, put_json, safe
+from server.cli.messages import error, note, put, put_json, safe
 from server.cli.wording import count, duration, price, tokens
 
 REHEARSED = "[rehearsed]"
@@ -26,6 +26,8 @@ def tell(ended: Ended, *, as_json: bool) -> None:
         put(answer_text(ended.child.result, ended.pricing))
     for line in remarks(ended):
         note(line)
+    if ended.child.status in ("failed", "timed_out"):
+        error(*complaint(ended))
 
 
 def answer_text(result: Result, pricing: Collection[str]) -> str:
@@ -40,11 +42,8 @@ def remarks(ended: Ended) -> list[str]:
     child, lines = ended.child, list(ended.remarks)
     if child.status == "completed" and child.result is not None and child.result.outcome == "partial":
         lines.append(f"the answer is partial ({child.result.reason})")
-    elif child.status != "completed":
-        words = child.status.replace("_", " ")
-        lines.append(f"{child.agent} {words}" + (f": {child.error}" if child.error else ""))
-    if child.status != "completed" and child.result is not None:
-        lines += [f"advice: {problem.recommendation}" for problem in child.result.errors if problem.recommendation]
+    elif child.status not in ("completed", "failed", "timed_out"):
+        lines.append(f"{child.agent} was {child.status}")
     used = usage(ended)
     figures = [
         count(used["executions"], "execution"),
@@ -53,6 +52,14 @@ def remarks(ended: Ended) -> list[str]:
         price(used["cost_usd"], ended.pricing),
     ]
     return [*lines, f"{', '.join(figures)}; `outrider show {ended.short_id}` shows it again"]
+
+
+def complaint(ended: Ended) -> tuple[str, str]:
+    """What went wrong, and what to do about it."""
+    child = ended.child
+    problems = child.result.errors if child.result is not None else ()
+    hint = next((problem.recommendation for problem in problems if problem.recommendation), "")
+    return f"{child.agent} {child.status.replace('_', ' ')}" + (f": {child.error}" if child.error else ""), hint or ""
 
 
 def usage(ended: Ended) -> dict[str, Any]:

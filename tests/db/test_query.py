@@ -73,8 +73,8 @@ ATTACKS = {
     "the schema itself": "update sqlite_master set sql = ''",
     "a blob bomb": "select zeroblob(1000000000)",
     "a random bomb": "select randomblob(1000000000)",
-    "a text bomb": "select printf('%.*c', 900000000, 'x')",
-    "a doubling bomb": "with recursive r(x) as (select 'xxxxxxxxxx' union all select x || x from r) select length(x) from r",
+    "a text bomb": "select replace(printf('%.*c', 9000000, 'x'), 'x', 'yyyy')",
+    "a doubling bomb": "with recursive r(x) as (select 'xxxxxxxxxx' union all select x || x from r) select max(x) from r",
     "a gathering bomb": "with recursive r(n) as (select 1 union all select n + 1 from r) select group_concat(n) from r",
     "a deep expression": "select " + "(" * 5000 + "1" + ")" * 5000,
     "a long expression": "select " + "+".join(["1"] * 5000),
@@ -83,7 +83,6 @@ ATTACKS = {
     "a long query": "select '" + "x" * 200_000 + "'",
     "an endless query": ENDLESS,
     "an endless product": "select count(*) from " + ", ".join(f"sqlite_master as t{number}" for number in range(12)),
-    "a slow pattern": "select printf('%.*c', 5000000, 'a') like '" + "%a" * 400 + "%b'",
     "a pattern too long": "select 'x' like '" + "%a" * 20_000 + "'",
     "a NUL": "select 1 \0; delete from executions",
     "half a character": "select '\ud800'",
@@ -109,7 +108,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     anyio.run(make)
     (path.parent / "secret.txt").write_text("a secret", encoding="utf-8")
-    query(path, "select 1")  # a reader leaves the two files of its journal behind: they are no surprise afterwards
+    query(
+        path, "select * from executions"
+    )  # a reader leaves the two files of its journal behind: they are no surprise afterwards
     return path
 
 
@@ -141,7 +142,7 @@ def test_an_attack_is_refused_with_a_hint_and_changes_nothing(path: Path, attack
         (ENDLESS, "longer than 0.2 s", "narrow"),
         ("select * from executionz", "no such table: executionz", "lists the tables"),
         ("select agnet from executions", "no such column: agnet", "lists the tables"),
-        ("select printf('%.*c', 900000000, 'x')", "asks for too much", "smaller"),
+        ("select replace(printf('%.*c', 9000000, 'x'), 'x', 'yyyy')", "asks for too much", "smaller"),
         ("selekt 1", "syntax error", "examples"),
     ],
 )
@@ -156,7 +157,7 @@ def test_a_query_that_no_handler_can_interrupt_is_ended_from_outside(path: Path,
     monkeypatch.setattr("db.query.GRACE", 0.3)
 
     with pytest.raises(QueryRefused, match="longer than"):
-        query(path, "select replace(printf('%.*c', 9000000, 'a'), 'a', 'b') like '" + "%b" * 4000 + "%c'", seconds=0.2)
+        query(path, "select printf('%.*c', 2147483647, 'x')", seconds=0.2)
 
 
 @requirement("S2-DB-16")
@@ -170,9 +171,9 @@ def test_rows_are_bounded_and_the_answer_says_so(path: Path) -> None:
 
 
 def test_the_size_of_an_answer_is_bounded(path: Path) -> None:
-    large = "with recursive r(n) as (select 1 union all select n + 1 from r limit 50) select printf('%.*c', 1000000, 'x') from r"
+    numbers = "with recursive r(n) as (select 1 union all select n + 1 from r limit 50)"
 
-    answer = query(path, large)
+    answer = query(path, f"{numbers} select printf('%.*c', 1000000, 'x') from r")
 
     assert answer.truncated
     assert sum(len(row[0]) for row in answer.rows) <= BYTES

@@ -89,8 +89,11 @@ async def investigate(
     folder: Path, *, config: Path = CONFIG, environ: Mapping[str, str] | None = None, alert: Path = ALERT
 ) -> Investigation:
     """Run the chain for an alert."""
-    order = Order(CHAIN, "Investigate the alert", json.loads(alert.read_text(encoding="utf-8")))
-    return await rehearse(folder, order, config, environ or {})
+    return await rehearse(folder, _order(alert), config, environ or {})
+
+
+def _order(alert: Path) -> Order:
+    return Order(CHAIN, "Investigate the alert", json.loads(alert.read_text(encoding="utf-8")))
 
 
 async def rehearse(

@@ -70,7 +70,7 @@ class Shell:
 
     def surroundings(self, **more: str) -> dict[str, str]:
         """The environment of a command."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE_PROCESS_START") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         return {**kept, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder / "data"), **self.environ, **more}
 
     def type(self, *words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:

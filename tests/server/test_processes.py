@@ -1,0 +1,152 @@
+"""Several processes on one database: they run, list and cancel each other's executions; the keyboard stops one's own."""
+
+import fcntl
+import json
+import os
+import signal
+import sqlite3
+
+import pytest
+
+from tests.support.requirement import requirement
+from tests.support.shell import SECONDS, Shell, held
+
+
+def integrity(shell: Shell) -> str:
+    """What SQLite says of the file."""
+    connection = sqlite3.connect(shell.database)
+    try:
+        return str(connection.execute("pragma integrity_check").fetchone()[0])
+    finally:
+        connection.close()
+
+
+def statuses(shell: Shell) -> dict[str, str]:
+    """The status of each agent's execution."""
+    return {row["agent"]: row["status"] for row in shell.rows("select agent, status from executions")}
+
+
+@requirement("S2-LE-4")
+def test_two_processes_run_a_third_cancels_one_of_them_and_a_fourth_lists_both(shell: Shell) -> None:
+    left, right = shell.gate("left"), shell.gate("right")
+    with (
+        shell.start("run", "Lead", "left", GATE=str(left)) as one,
+        shell.start("run", "Lead", "right", GATE=str(right)) as other,
+    ):
+        with held(left), held(right):
+            both = {entry["task"]: entry for entry in shell.json("ps")}
+            assert {task: entry["status"] for task, entry in both.items()} == {"left": "running", "right": "running"}
+            assert not any(entry["owner_gone"] for entry in both.values())
+            assert both["left"]["owner"] != both["right"]["owner"]
+
+            cancelled = shell.type("cancel", both["left"]["short_id"], "--reason", "enough")
+            assert cancelled.returncode == 0, cancelled.stderr
+            assert cancelled.stdout == "⊘ Lead  cancelled\n   ⊘ Waiter  cancelled\n"
+            _, told = one.communicate(timeout=SECONDS)
+            assert one.returncode == 5
+            assert "note: Lead was cancelled" in told
+            assert "error" not in told
+            assert "Cancelled" not in told
+
+            assert [entry["task"] for entry in shell.json("ps")] == ["right"]
+            assert {entry["task"]: entry["status"] for entry in shell.json("ps", "--all")} == {
+                "left": "cancelled",
+                "right": "running",
+            }
+        answer, _ = other.communicate(timeout=SECONDS)
+        assert (other.returncode, answer) == (0, "[rehearsed] it is done\n")
+
+    again = shell.type("cancel", both["left"]["id"])
+    assert (again.returncode, again.stderr) == (0, "note: it had ended before; nothing was cancelled\n")
+    rows = shell.rows("select status, error, cancel_reason from executions where root_execution_id = ?", both["left"]["id"])
+    assert rows == [{"status": "cancelled", "error": None, "cancel_reason": "enough"}] * 2
+    assert shell.rows("select * from error_records") == []
+    assert integrity(shell) == "ok"
+
+
+@requirement("S2-CA-10")
+def test_a_child_that_waits_for_a_slot_is_cancelled_from_another_process_and_never_asked(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "both", "--input", "both=true", GATE=str(gate)) as running:
+        with held(gate):
+            waiting = shell.rows("select id from executions where status = 'pending'")
+            assert len(waiting) == 1
+            told = shell.json("cancel", waiting[0]["id"])
+            assert (told["status"], told["cancel"]) == ("cancelled", "done")
+        answer, _ = running.communicate(timeout=SECONDS)
+
+    assert (running.returncode, answer) == (0, "[rehearsed] it is done\n")
+    row = shell.rows("select status, started_at from executions where id = ?", waiting[0]["id"])[0]
+    assert row == {"status": "cancelled", "started_at": None}
+    assert shell.rows("select * from model_calls where execution_id = ?", waiting[0]["id"]) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_interruption_cancels_the_tree_and_shows_it(shell: Shell, number: signal.Signals) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        running.send_signal(number)
+        _, told = running.communicate(timeout=SECONDS)
+
+    assert running.returncode == 130
+    assert "note: cancelling; interrupt once more to leave at once\n" in told
+    assert "⊘ Lead › Waiter  cancelled" in told
+    assert "⊘ Lead  cancelled" in told
+    assert statuses(shell) == {"Lead": "cancelled", "Waiter": "cancelled"}
+    row = shell.rows("select cancel_reason, error from executions where agent = 'Lead'")[0]
+    assert row == {"cancel_reason": "interrupted from the keyboard", "error": None}
+
+
+def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        assert running.stderr is not None
+        # While somebody else holds the commit lock the wish to cancel cannot be written, and the tree goes on.
+        with shell.database.with_name("outrider.db-lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            running.send_signal(signal.SIGINT)
+            while "cancelling" not in running.stderr.readline():
+                continue
+            running.send_signal(signal.SIGINT)
+            _, told = running.communicate(timeout=SECONDS)
+
+    assert running.returncode == 130
+    root = shell.rows("select id from executions where agent = 'Lead'")[0]["id"]
+    assert f"error: left before the end\n\nhint: `outrider show {root}` tells how far it came" in told
+
+
+def test_what_a_process_that_died_left_open_is_marked_and_can_be_cancelled(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        running.kill()
+        running.wait(SECONDS)
+
+    listed = shell.type("ps")
+    assert "owner gone" in listed.stdout
+    root = shell.json("ps")[0]
+    assert root["owner_gone"] is True
+    assert "its process is gone" in shell.type("show", root["short_id"]).stdout
+    told = shell.json("cancel", root["short_id"])
+    assert (told["cancel"], told["status"]) == ("done", "cancelled")
+    assert statuses(shell) == {"Lead": "cancelled", "Waiter": "cancelled"}
+    assert shell.json("ps") == []
+    assert integrity(shell) == "ok"
+
+
+def test_a_closed_pipe_is_no_trouble(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+    with shell.start("sql", "select * from executions") as running:
+        running.communicate(timeout=SECONDS)
+        assert running.returncode == 0
+    os.close(writer)
+
+
+def test_what_was_run_is_read_back_by_another_process(shell: Shell) -> None:
+    told = shell.json("run", "Quick", "look")
+
+    shown = shell.json("show", told["execution_id"])
+
+    assert shown["result"] == told["result"]
+    assert json.loads(shell.rows("select result from executions")[0]["result"]) == told["result"]

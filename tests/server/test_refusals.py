@@ -1,0 +1,261 @@
+"""What cannot be done is refused in words, with a hint and a code, and nothing is written."""
+
+import hashlib
+import os
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.requirement import requirement
+from tests.support.shell import CONFIG, Shell, make_shell
+
+
+def untouched(shell: Shell) -> bool:
+    """Whether no command left anything behind."""
+    return {path.name for path in shell.folder.iterdir()} <= {"config.yaml", "script.yaml", "alert.json"}
+
+
+def test_an_unknown_agent(shell: Shell) -> None:
+    done = shell.type("run", "Quik", "look")
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        "error: no agent or chain named `Quik`\n\nhint: did you mean `Quick`? Defined in config.yaml:"
+        + f"{line_of('Quick')}\n"
+    )
+    assert untouched(shell)
+
+
+def line_of(agent: str) -> int:
+    """Where an agent stands in the configuration."""
+    return next(n for n, line in enumerate(CONFIG.splitlines(), start=1) if line.startswith(f"  {agent}:"))
+
+
+def test_an_alert_no_chain_takes(shell: Shell) -> None:
+    done = shell.type("run", "--alert", "-", stdin='{"labels": {"alertname": "DiskFul"}}')
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("error: no alert type named `DiskFul`\n\nhint: did you mean `DiskFull`")
+    assert untouched(shell)
+
+
+@pytest.mark.parametrize(
+    ("alert", "says"),
+    [
+        ("{", "error: the alert in standard input is not JSON (line 1)\n\nhint: give one JSON object"),
+        ("[]", "error: the alert in standard input is not a JSON object\n\nhint: give one JSON object"),
+        ("{}", "error: the alert has no `labels.alertname`\n\nhint: name the chain"),
+    ],
+)
+def test_an_alert_that_is_none(shell: Shell, alert: str, says: str) -> None:
+    done = shell.type("run", "--alert", "-", stdin=alert)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(says)
+    assert untouched(shell)
+
+
+def test_an_alert_file_that_is_not_there(shell: Shell) -> None:
+    done = shell.type("run", "look", "--alert", "nowhere.json")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot read the alert `nowhere.json`: No such file or directory\n\nhint: ")
+    assert untouched(shell)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "Quick"), "error: no task for `Quick`\n\nhint: say what to do"),
+        (("run",), "error: no agent or chain named\n\nhint: `outrider agents` lists them"),
+        (("run", "Quick", "x", "--input", "service"), "error: `--input service` has no name and value\n\nhint: write"),
+        (("run", "Quick", "x", "--timeout", "soon"), "error: `--timeout`: `soon` is not a duration\n\nhint: write"),
+        (("run", "Quick", "x", "--timeout", "0"), "error: `--timeout` must be longer than nothing\n\nhint: write"),
+        (("run", "--nonsense"), "error: no such option: --nonsense\n\nhint: `outrider run --help` shows how"),
+        (("frobnicate",), "error: no such command 'frobnicate'\n\nhint: `outrider --help` shows how"),
+    ],
+)
+def test_a_command_line_that_says_too_little_or_too_much(shell: Shell, words: tuple[str, ...], says: str) -> None:
+    done = shell.type(*words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(says)
+    assert untouched(shell)
+
+
+def test_broken_yaml(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, "agents:\n  Quick: {description: [\n")
+
+    for words in (("run", "Quick", "look"), ("agents",), ("config", "check")):
+        done = shell.type(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("error: config.yaml:3:1: ")
+    assert untouched(shell)
+
+
+@requirement("S2-VA-9")
+def test_all_faults_of_a_configuration_come_in_one_report(tmp_path: Path) -> None:
+    faults = "agents:\n" + "".join(f"  A{n}: {{sub_agents: [Nobody{n}]}}\n" for n in range(4)) + "agnets: {}\n"
+    shell = make_shell(tmp_path, faults)
+
+    done = shell.type("config", "check")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the configuration has 5 problems\n\n")
+    assert sum(line.startswith("config.yaml:") for line in done.stderr.splitlines()) == 5
+
+
+@requirement("S2-VA-10")
+def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, CONFIG.replace("${GATE:-none}", "${GATE}"))
+
+    missing = shell.type("run", "Quick", "look")
+    given = shell.type("run", "Quick", "look", GATE="anything")
+    defaulted = make_shell(tmp_path).type("run", "Quick", "look")
+
+    assert missing.returncode == 2
+    assert "`GATE`" in missing.stderr
+    assert "hint: " in missing.stderr
+    assert (given.returncode, defaulted.returncode) == (0, 0)
+
+
+def test_a_model_nobody_can_ask(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, "agents: {Lead: {sub_agents: [Quick]}, Quick: {description: quick}}\n")
+
+    done = shell.type("run", "Lead", "look")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "error: the model `sonnet` has no API key and no rehearsal\n\nhint: set `ANTHROPIC_API_KEY`"
+    )
+    assert untouched(shell)
+
+
+def test_a_rehearsal_that_cannot_be_played(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    tmp_path.joinpath("script.yaml").write_text("agents: {Quick: [{wen: any, say: x}]}", encoding="utf-8")
+
+    done = shell.type("run", "Quick", "look")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: script.yaml:1: unknown key `wen` in a turn\n\nhint: did you mean `when`?")
+    assert untouched(shell)
+
+
+def test_a_database_from_a_newer_version(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    connection = sqlite3.connect(shell.database)
+    with connection:
+        connection.execute("insert into schema_migrations values (9999, 'future', 'later')")
+    connection.close()
+    before = hashlib.sha256(shell.database.read_bytes()).hexdigest()
+
+    for words in (("run", "Quick", "look"), ("ps",), ("show", "1"), ("cancel", "1")):
+        done = shell.type(*words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert "has schema version 9999" in done.stderr
+        assert "hint: upgrade Outrider, or name another database with `--db`" in done.stderr
+    assert hashlib.sha256(shell.database.read_bytes()).hexdigest() == before
+
+
+def test_a_database_that_is_none(shell: Shell) -> None:
+    shell.folder.joinpath("notes.txt").write_text("not a database, only some words about one", encoding="utf-8")
+
+    for words in (("run", "Quick", "look"), ("ps",), ("show", "1"), ("cancel", "1"), ("sql", "select 1")):
+        done = shell.type(*words, "--db", "notes.txt")
+        assert (done.returncode, done.stdout) == (2, ""), (words, done.stderr)
+        assert "file is not a database" in done.stderr
+        assert "hint: " in done.stderr
+    assert shell.folder.joinpath("notes.txt").read_text(encoding="utf-8").startswith("not a database")
+
+
+@pytest.mark.parametrize("words", [("ps",), ("show", "1"), ("cancel", "1"), ("sql",), ("sql", "select 1")])
+def test_looking_at_a_database_that_is_not_there_creates_none(shell: Shell, words: tuple[str, ...]) -> None:
+    done = shell.type(*words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: no database at `{shell.database}`\n\nhint: run something first")
+    assert untouched(shell)
+
+
+def test_a_database_of_a_kind_that_is_not_supported(shell: Shell) -> None:
+    done = shell.type("ps", "--db", "mysql://somewhere/else")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no database driver for `mysql`")
+
+
+def test_a_folder_that_cannot_be_written(shell: Shell) -> None:
+    folder = shell.folder / "read-only"
+    folder.mkdir()
+    folder.chmod(0o555)
+    # Nobody stops the superuser with permissions; a system folder that takes no files does.
+    place = Path("/proc/outrider.db") if os.geteuid() == 0 and sys.platform == "linux" else folder / "outrider.db"
+
+    done = shell.type("run", "Quick", "look", "--db", str(place))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: cannot ")
+    assert "or name another database with `--db`" in done.stderr
+    assert not place.exists()
+
+
+ATTACKS = (
+    "delete from executions",
+    "drop table events",
+    "update executions set status = 'completed'",
+    "insert into events values (1, '1', null, '1', 'x', '{}', 'now')",
+    "create table mine (x)",
+    "attach 'other.db' as other",
+    "vacuum into 'copy.db'",
+    "pragma journal_mode = delete",
+    "pragma user_version = 3",
+    "select load_extension('x')",
+    "select writefile('mine', 'x')",
+    "select 1; delete from executions",
+    "begin immediate",
+    "with recursive forever (n) as (select 1 union all select n + 1 from forever) select max(n) from forever",
+)
+
+
+@requirement("S2-DB-16")
+def test_sql_that_would_do_anything_but_read(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    before = hashlib.sha256(shell.database.read_bytes()).hexdigest()
+    files = set(shell.folder.rglob("*"))
+
+    for attack in ATTACKS:
+        done = shell.type("sql", attack)
+        assert (done.returncode, done.stdout) == (2, ""), attack
+        assert done.stderr.startswith("error: ")
+        assert "\n\nhint: " in done.stderr
+
+    assert hashlib.sha256(shell.database.read_bytes()).hexdigest() == before
+    assert set(shell.folder.rglob("*")) - files <= {Path(f"{shell.database}-wal"), Path(f"{shell.database}-shm")}
+    many = "with recursive n (i) as (select 1 union all select i + 1 from n limit 20000) select i from n"
+    bounded = shell.type("sql", many)
+    assert (bounded.returncode, len(bounded.stdout.splitlines())) == (0, 10_001)
+    assert bounded.stderr == "note: only the first 10,000 rows are shown; narrow the query for the rest\n"
+
+
+def test_an_unknown_execution(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+
+    for words in (("show", "zzzz"), ("cancel", "zzzz"), ("show", "no such thing"), ("show", "")):
+        done = shell.type(*words)
+        assert (done.returncode, done.stdout) == (4, ""), words
+        assert done.stderr.startswith("error: ")
+        assert "outrider ps --all" in done.stderr
+
+
+def test_a_prefix_that_several_executions_share(shell: Shell) -> None:
+    for _ in range(2):
+        assert shell.type("run", "Quick", "look").returncode == 0
+    first = shell.rows("select id from executions")[0]["id"][:3]
+
+    done = shell.type("show", first)
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == f"error: 2 executions begin with `{first}`\n\nhint: give more characters of the id\n"
