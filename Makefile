@@ -48,7 +48,7 @@ format: $(STAMP) ## Format the code and repair what ruff can repair
 requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
 	@$(BIN)/python -m tests.requirements.update
 
-bench: $(STAMP) ## Measure throughput, fan-out and recovery
+bench: $(STAMP) ## Measure what Outrider costs beside bare loops (scenarios a and b)
 	@$(BIN)/python -m bench
 
 lock: ## Resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versions)

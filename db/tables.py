@@ -3,6 +3,9 @@
 Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLite, PostgreSQL and a shell.
 """
 
+# SQLModel declares `__tablename__` as something else than the text it asks for.
+# pyright: reportAssignmentType=false
+
 from __future__ import annotations
 
 from sqlalchemy import ForeignKey, Index, Table, Text, text

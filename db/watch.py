@@ -5,7 +5,7 @@ The counter belongs to a connection, so it is read from one that is kept for not
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import anyio
@@ -16,8 +16,8 @@ INTERVAL = 0.2
 """Seconds between looks: soon enough for a person who cancels, cheap enough to forget about (about 60 µs a look)."""
 
 
-async def changes(path: Path, interval: float = INTERVAL) -> AsyncIterator[None]:
-    """Yield once at the start, then whenever the database changed since the last look."""
+async def changes(path: Path, interval: float = INTERVAL) -> AsyncGenerator[None]:
+    """Yield once at the start, then whenever the database changed since the last look. Close it: it holds a connection."""
     trouble: type[Exception] = sqlite_library().OperationalError
     async with connect_read_only(path) as connection:
         seen: int | None = None

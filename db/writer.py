@@ -225,9 +225,11 @@ class Writer:
             connection.commit()
         except Exception as error:
             connection.rollback()
-            if len(tickets) == 1:
-                log.error("a write failed: %s", error)
-                tickets[0].fail(told(self._path, error))
+            trouble = told(self._path, error)
+            if len(tickets) == 1 or isinstance(trouble, DatabaseUnavailable):
+                log.error("%d writes failed: %s", len(tickets), trouble)
+                for ticket in tickets:
+                    ticket.fail(told(self._path, error))
                 return []
             # One bad row must fail its owner only: redo the batch one by one.
             return [event for ticket in tickets for event in self._commit(connection, [ticket])]

@@ -53,5 +53,5 @@ def _first(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[tuple
             place = Place(subject, stage, stage_agent)
             agent = settings.stage_agent(place)
             yield agent, settings.catalogue(agent, place)
-        if len(stage.agents) > 1 or stage.agents[0].replicas > 1:
+        if sum(stage_agent.replicas for stage_agent in stage.agents) > 1:
             yield settings.agent(stage.synthesis), ()

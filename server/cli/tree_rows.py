@@ -26,8 +26,8 @@ STYLES = {
     "skipped": "dim",
 }
 
-NAME_COLUMN, NARROW = 44, 72
-"""The widest name column, and the width below which tokens and cost are left out."""
+NAME_COLUMN, NARROW, TINY = 44, 72, 40
+"""The widest name column, and the widths below which tokens and cost, or all figures, are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,8 @@ def drawn(rows: Sequence[Row], width: int) -> list[Text]:
     """The rows as lines of exactly the width of the screen or less."""
     widest = max((cell_len(_head(row)) for row in rows if row.name), default=0)
     name_width = min(widest, NAME_COLUMN, max(12, width // 2))
-    columns = [("elapsed", 8)] if width < NARROW else [("elapsed", 8), ("tokens", 10), ("price", 10)]
+    columns = [("elapsed", 8), ("tokens", 10), ("price", 10)]
+    columns = columns[:0] if width < TINY else columns[:1] if width < NARROW else columns
     room = width - name_width - 2 - sum(size + 1 for _, size in columns) - 1
     return [_line(row, name_width, max(0, room), columns) for row in rows]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def say(answer: Any) -> None:
     sys.stdout.flush()
 
 
-TASKS = {"write": write, "end": end, "spend": spend, "limited": limited}
+TASKS: dict[str, Callable[..., Awaitable[Any]]] = {"write": write, "end": end, "spend": spend, "limited": limited}
 
 
 async def main(path: Path) -> None:

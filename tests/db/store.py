@@ -125,7 +125,8 @@ def tool_start(place: Place, said: MessageDraft, position: int = 1, tool: str = 
 
 def outcome(tool: ToolStart, **more: Any) -> ToolOutcome:
     """How a tool call ended."""
-    return ToolOutcome(tool.id, tool.execution_id, **({"attempt": 1, "status": "completed", "text": "found"} | more))
+    values: dict[str, Any] = {"attempt": 1, "status": "completed", "text": "found"}
+    return ToolOutcome(tool.id, tool.execution_id, **(values | more))
 
 
 @dataclass

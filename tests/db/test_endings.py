@@ -7,6 +7,7 @@ import pytest
 from db import endings, writes
 from db.endings import CancelWish
 from db.status import ExecutionStatus
+from db.writer import Write
 from db.writes import Place
 from tests.db.store import Store, beginning, birth, draft, ending, message
 from tests.support.requirement import requirement
@@ -35,7 +36,7 @@ async def test_the_end_of_a_child_and_the_row_in_its_parents_inbox_are_one_write
 async def test_an_end_whose_delivery_cannot_be_stored_does_not_happen(store: Store) -> None:
     parent = await store.running()
     child = await store.running(parent)
-    await store.apply(writes.Write([endings.delivery_of(child)]))
+    await store.apply(Write([endings.delivery_of(child)]))
 
     ticket = store.post(ending(child))[0]
     await ticket.done.wait()

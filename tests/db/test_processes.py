@@ -66,11 +66,11 @@ def test_four_processes_writing_at_once_lose_nothing_and_number_every_event_once
     with neighbours(path, 4) as processes:
         owners = {each.answer() for each in processes}
         for each in processes:
-            each.ask("write", 30)
+            each.ask("write", 12)
         made = [identifier for each in processes for identifier in each.answer()]
 
     assert len(owners) == 4
-    assert len(made) == len(set(made)) == 4 * 20 * 30
+    assert len(made) == len(set(made)) == 4 * 20 * 12
     with connected(path) as connection:
         assert connection.execute("pragma integrity_check").fetchone()[0] == "ok"
         rows = connection.execute("select id, status, owner from executions").fetchall()
@@ -148,19 +148,19 @@ async def test_a_sign_of_life_survives_any_number_of_sweeps_at_the_moment_it_is_
     path = tmp_path / "outrider.db"
     (tmp_path / "outrider.db-owners").mkdir()
     stop = False
+    made: list[Ownership] = []
 
     def sweeping() -> None:
         while not stop:
             sweep(path)
 
+    def make() -> None:
+        made.extend(Ownership(path) for _ in range(100))
+
     async with anyio.create_task_group() as group:
-        group.start_soon(anyio.to_thread.run_sync, sweeping)
-        group.start_soon(anyio.to_thread.run_sync, sweeping)
-
-        def make() -> list[Ownership]:
-            return [Ownership(path) for _ in range(100)]
-
-        made = await anyio.to_thread.run_sync(make)
+        for _ in range(2):
+            group.start_soon(anyio.to_thread.run_sync, sweeping)
+        await anyio.to_thread.run_sync(make)
         stop = True
 
     assert all(is_alive(path, each.owner) for each in made)

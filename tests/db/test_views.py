@@ -107,6 +107,51 @@ def test_the_sums_of_every_subtree_are_the_sums_of_its_rows(connection: sqlite3.
         assert view["subtree_seconds"] == pytest.approx(sum(each["seconds"] for each in subtree), abs=0.002 * len(subtree))
 
 
+@requirement("S2-DB-8")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(rows=forests())
+def test_the_totals_of_every_subtree_count_its_states_and_what_it_used(
+    connection: sqlite3.Connection, rows: list[Row]
+) -> None:
+    filled(connection, rows)
+    try:
+        found = {row["id"]: dict(row) for row in connection.execute("select * from subtree_totals")}
+    finally:
+        connection.execute("rollback")
+
+    assert found.keys() == {row["id"] for row in rows}
+    for row in rows:
+        subtree, view = below(rows, row), found[row["id"]]
+        statuses = [each["status"] for each in subtree]
+        assert view["executions"] == len(subtree)
+        assert {status: view[status] for status in ExecutionStatus} == {
+            each: statuses.count(each) for each in ExecutionStatus
+        }
+        assert view["turns"] == sum(each["turns"] for each in subtree)
+        assert view["tool_calls"] == sum(each["tool_call_count"] for each in subtree)
+        assert view["tokens"] == sum(each[name] for each in subtree for name in TOKENS)
+        assert view["cost_usd"] == pytest.approx(sum(each["cost_usd"] for each in subtree))
+        assert view["seconds"] == pytest.approx(sum(each["seconds"] for each in subtree), abs=0.002 * len(subtree))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(rows=forests())
+def test_the_critical_path_follows_the_child_that_ended_last(connection: sqlite3.Connection, rows: list[Row]) -> None:
+    filled(connection, rows)
+    try:
+        found = [dict(row) for row in connection.execute("select * from critical_path order by root_execution_id, step")]
+    finally:
+        connection.execute("rollback")
+
+    expected = []
+    for top in sorted((row for row in rows if row["parent_execution_id"] is None), key=lambda row: str(row["id"])):
+        line = [top]
+        while children := [row for row in rows if row["parent_execution_id"] == line[-1]["id"]]:
+            line.append(max(children, key=lambda row: (row["finished_at"], row["id"])))
+        expected += [(top["id"], step, row["id"]) for step, row in enumerate(line)]
+    assert [(row["root_execution_id"], row["step"], row["id"]) for row in found] == expected
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(rows=forests())
 def test_the_costs_of_an_agent_are_the_sums_of_its_executions(connection: sqlite3.Connection, rows: list[Row]) -> None:
@@ -130,13 +175,14 @@ def test_the_costs_of_an_agent_are_the_sums_of_its_executions(connection: sqlite
         assert view["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in own))
 
 
+@pytest.mark.parametrize("view", ["execution_tree", "subtree_totals", "critical_path"])
 @pytest.mark.parametrize("column", ["root_execution_id", "id"])
-def test_a_question_about_one_tree_reads_no_other(connection: sqlite3.Connection, column: str) -> None:
-    plan = connection.execute(f"explain query plan select * from execution_tree where {column} = ?", ("x",)).fetchall()
+def test_a_question_about_one_tree_reads_no_other(connection: sqlite3.Connection, view: str, column: str) -> None:
+    plan = connection.execute(f"explain query plan select * from {view} where {column} = ?", ("x",)).fetchall()
 
-    scans = [row["detail"] for row in plan if row["detail"].startswith("SCAN")]
+    scans = {row["detail"] for row in plan if row["detail"].startswith("SCAN")}
 
-    assert all(scan in {"SCAN up", "SCAN below", "SCAN CONSTANT ROW"} for scan in scans), scans
+    assert scans <= {"SCAN up", "SCAN below", "SCAN CONSTANT ROW", f"SCAN {view}"}, "only what was found is gone through"
 
 
 def test_a_clock_set_back_makes_no_negative_duration(connection: sqlite3.Connection) -> None:

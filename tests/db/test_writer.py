@@ -11,6 +11,7 @@ from db import endings, writes
 from db.endings import CancelWish
 from db.errors import WriterClosed, WriteRefused
 from db.lock import FileLock
+from db.status import ExecutionStatus
 from db.writer import Event, Statement, Write, Writer
 from db.writes import Place, event
 from tests.db.store import (
@@ -85,7 +86,7 @@ async def test_writes_of_one_batch_see_what_was_handed_in_before_them(store: Sto
 
 async def test_one_bad_row_fails_only_its_owner(store: Store) -> None:
     orphan = draft(position=1, parent_execution_id="nobody", root_execution_id="nobody")
-    bad = writes.Write([*birth(draft()).steps, *[step for step in birth(orphan).steps if not isinstance(step, Statement)]])
+    bad = Write([*birth(draft()).steps, *[step for step in birth(orphan).steps if not isinstance(step, Statement)]])
 
     tickets = await store.together(birth(draft()), birth(draft()), bad, birth(draft()))
 
@@ -156,7 +157,7 @@ async def test_events_made_by_the_rows_of_a_statement_are_void_with_the_write(st
 
 async def test_a_delivery_is_consumed_once_and_a_message_that_shows_it_twice_is_not_written(store: Store) -> None:
     parent = await store.running()
-    one, two = [await store.in_status(endings.ExecutionStatus.COMPLETED, parent, number) for number in (1, 2)]
+    one, two = [await store.in_status(ExecutionStatus.COMPLETED, parent, number) for number in (1, 2)]
     deliveries = [f"{child.id}.result" for child in (one, two)]
     assert (await store.apply(writes.say(message(parent, 1), deliveries[:1], []))).held
 

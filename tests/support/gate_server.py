@@ -1,7 +1,7 @@
 """A stdio server whose one tool, `wait`, answers when its gate opens: `python gate_server.py FIFO`. Standard library only.
 
-Owns: the gate. Must not know: Outrider or the SDK. Invariant: whoever opens the FIFO for writing goes on exactly when a call
-is waiting, and the call answers with what was written once the writer closes.
+Owns: the gate. Must not know: Outrider or the SDK. Invariant: whoever opens the FIFO for writing goes on exactly when a
+call is waiting, and the call answers with what was written once the writer closes.
 """
 
 import json

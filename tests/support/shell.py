@@ -11,6 +11,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from typing import IO, Any
 
 SCRIPT = Path(sys.executable).with_name("outrider")
 GATE_SERVER = Path(__file__).with_name("gate_server.py")
-SECONDS = 40
-"""For one command, on a machine that has other things to do."""
+SECONDS, GATE_SECONDS = 40, 20
+"""For one command, and for a call to come to a gate, on a machine that has other things to do."""
 
 CONFIG = f"""\
 defaults: {{limits: {{timeout: 60s}}}}
@@ -42,7 +43,7 @@ agent_chains:
 REHEARSAL = """\
 agents:
   Lead:
-    - {when: start, if: "input.both", call: [{tool: dispatch_agent, with: {name: Waiter, task: first}},
+    - {when: start, if: "input and input.both", call: [{tool: dispatch_agent, with: {name: Waiter, task: first}},
                                              {tool: dispatch_agent, with: {name: Waiter, task: second}}]}
     - {when: start, call: [{tool: dispatch_agent, with: {name: Waiter, task: wait}}]}
     - {when: delivered, say: "it is done"}
@@ -129,7 +130,13 @@ class Shell:
 @contextmanager
 def held(gate: Path) -> Iterator[IO[str]]:
     """Begin when a call waits at the gate; the gate opens at the end."""
+    gave_up: list[int] = []
+    # Opening for writing waits for a reader; after a while the test itself is one, and fails instead of hanging.
+    patience = threading.Timer(GATE_SECONDS, lambda: gave_up.append(os.open(gate, os.O_RDONLY | os.O_NONBLOCK)))
+    patience.start()
     with gate.open("w", encoding="utf-8") as writer:
+        patience.cancel()
+        assert not gave_up, "no call came to the gate"
         yield writer
 
 

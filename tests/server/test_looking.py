@@ -1,0 +1,147 @@
+"""`ps`, `show`, `sql`, `agents`, `config check`: what was done and what could be, for people and for programs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from server.cli import main as entry
+from tests.support.shell import Shell, held
+
+
+def ran(shell: Shell) -> str:
+    """A finished tree: Lead, and a Waiter with one tool call."""
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", "--json", GATE=str(gate)) as running:
+        with held(gate) as writer:
+            writer.write("open \x1b[31mnow")
+        answer, told = running.communicate(timeout=40)
+    assert running.returncode == 0, told
+    return str(json.loads(answer)["execution_id"])
+
+
+def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transcript(shell: Shell) -> None:
+    identifier = ran(shell)
+    waiter = shell.rows("select id from executions where agent = 'Waiter'")[0]["id"]
+
+    whole = shell.type("show", identifier).stdout
+    assert f"execution  {identifier}\nagent      Lead (loop)\nstatus     ● completed\ntask       go\n" in whole
+    assert "\n\n[rehearsed] it is done\n\n" in whole
+    tree = shell.type("show", identifier, "--tree").stdout.splitlines()
+    assert [line.split()[0] for line in tree] == ["●", "└─", "total"]
+    assert "rehearsed" in tree[-1]
+    transcript = shell.type("show", waiter, "--transcript").stdout
+    assert transcript.index("── user (task)") < transcript.index("── tool gate.wait (completed)")
+    assert "I waited" in transcript
+
+
+def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(shell: Shell) -> None:
+    ran(shell)
+    call = shell.rows("select id, call_id from tool_calls where server = 'gate'")[0]
+
+    for identifier in call.values():
+        shown = shell.type("show", identifier).stdout
+        assert shown.startswith(f"── tool gate.wait (completed) {call['call_id']}\nasked by Waiter, execution ")
+        assert "open �[31mnow" in shown
+        assert shell.json("show", identifier)["result"] == "open \x1b[31mnow"
+
+
+def test_show_gives_programs_the_rows_and_the_tree(shell: Shell) -> None:
+    identifier = ran(shell)
+
+    told = shell.json("show", identifier)
+    assert (told["execution_id"], told["status"], told["result"]["output"]) == (identifier, "completed", "it is done")
+    assert [(each["agent"], each["level"]) for each in told["tree"]] == [("Lead", 0), ("Waiter", 1)]
+    assert shell.json("show", identifier, "--tree") == told["tree"]
+    talk = shell.json("show", identifier, "--transcript")
+    assert talk["messages"][0]["role"] == "user"
+    assert talk["tool_calls"][0]["arguments"] == {"name": "Waiter", "task": "wait"}
+
+
+def test_ps_lists_what_ended_only_when_asked(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+
+    nothing = shell.type("ps")
+    assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert nothing.stderr == "note: nothing is running; `outrider ps --all` lists what ended\n"
+    heading, row = shell.type("ps", "--all").stdout.splitlines()
+    assert heading.split() == ["id", "agent", "doing", "age", "executions", "tokens", "cost", "task"]
+    assert row.split()[0::2][:2] == ["●", "Quick"]
+    assert len(row.split()[1]) == 12
+
+
+def test_sql_answers_as_a_table_or_as_an_array_of_objects(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    query = "select agent, status, turns, stage from executions"
+
+    assert shell.type("sql", query).stdout == "agent  status     turns  stage\nQuick  completed      1  -\n"
+    assert shell.json("sql", query) == [{"agent": "Quick", "status": "completed", "turns": 1, "stage": None}]
+
+
+def test_sql_without_a_query_lists_tables_views_and_examples_that_work(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+
+    listed = shell.type("sql").stdout
+    assert "executions (table)\n    id, parent_execution_id, root_execution_id" in listed
+    assert "execution_tree (view)\n" in listed
+    examples = [line.split('"')[1] for line in listed.splitlines() if line.startswith('    outrider sql "')]
+    assert len(examples) == 3
+    for example in examples:
+        assert shell.type("sql", example).returncode == 0, example
+
+
+def test_asking_in_sql_imports_nothing_heavy(shell: Shell) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    code = "import sys; from server.cli.main import main; main(['sql', 'select 1']); print(*sys.modules, file=sys.stderr)"
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=shell.surroundings(), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "1\n1\n"
+    assert not {"mcp", "anthropic", "sqlalchemy", "anyio", "registry"} & set(done.stderr.split())
+
+
+def test_agents_tells_who_can_be_run_and_dispatched(shell: Shell) -> None:
+    told = shell.json("agents")
+    lead = next(agent for agent in told["agents"] if agent["name"] == "Lead")
+    assert (lead["sub_agents"], lead["strategy"], lead["limits"]["max_concurrent_agents"]) == (["Waiter"], "loop", 1)
+    assert told["chains"][0]["stages"] == [{"name": "only", "agents": ["Quick"]}]
+    text = shell.type("agents").stdout
+    assert "Lead (loop, rehearsed)\n    sends somebody\n    servers     none\n    dispatches  Waiter\n" in text
+    assert "look (chain)\n    stages      only (Quick)\n    alerts      DiskFull\n" in text
+
+
+def test_a_good_configuration_is_one_line(shell: Shell) -> None:
+    done = shell.type("config", "check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ok: {shell.folder}/config.yaml: 6 agents, 1 chain, 2 servers, 1 model\n"
+    assert shell.json("config", "check")["ok"] is True
+
+
+def test_a_bad_configuration_is_told_to_programs_too(shell: Shell) -> None:
+    shell.folder.joinpath("bad.yaml").write_text("agents: {A: {colour: red}}\n", encoding="utf-8")
+
+    done = shell.type("config", "check", "bad.yaml", "--json")
+
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["problems"][0]["line"] == 1
+
+
+def test_the_help_lists_every_command_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in ("demo", "run", "cancel", "ps", "show", "sql", "agents", "config"):
+        assert f" {command} " in shown
+        assert entry.main([command, "--help"]) == 0
+    assert "For example: outrider run" in shown
+    assert entry.main([]) == 0
+
+
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    from importlib.metadata import version
+
+    assert entry.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"outrider {version('outrider')}\n"

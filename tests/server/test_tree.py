@@ -1,0 +1,242 @@
+"""The live tree: what events make of it, what is folded, and that no picture is larger than its window."""
+
+import json
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from server.cli.tree_model import Node, TreeModel
+from server.cli.tree_rows import Row, drawn, rows_of
+from server.cli.wording import duration, happening, price, shape, tokens
+
+START = "2026-01-01T00:00:00.000000Z"
+NOW = 1767225610.0
+"""Ten seconds after START."""
+
+
+class Story:
+    """Events as the recorder makes them."""
+
+    def __init__(self) -> None:
+        self.model = TreeModel()
+        self.told: list[dict[str, Any]] = []
+
+    def event(
+        self, execution: str, name: str, /, *, parent: str | None = None, stored: bool = True, **payload: Any
+    ) -> None:
+        """Something happened."""
+        self.told.append(
+            {
+                "seq": len(self.told) + 1 if stored else None,
+                "execution_id": execution,
+                "parent_execution_id": parent,
+                "root_execution_id": "root",
+                "type": name,
+                "payload": json.dumps(payload),
+                "at": START,
+            }
+        )
+        self.model.apply(self.told[-1])
+
+    def begin(self, execution: str, parent: str | None = None, agent: str = "") -> None:
+        """An execution is born and starts."""
+        self.born(execution, parent, agent)
+        self.event(execution, "execution.status", parent=parent, status="running", agent=agent or execution)
+
+    def born(self, execution: str, parent: str | None = None, agent: str = "") -> None:
+        """An execution is born."""
+        self.event(execution, "execution.status", parent=parent, status="pending", agent=agent or execution)
+
+    def think(self, execution: str, text: str = "", **more: Any) -> None:
+        """A model answered."""
+        call = {"kind": "model", "text": text, "tokens": 100, "cost_usd": 0.5, "pricing": "priced", **more}
+        self.event(execution, "timeline_event.completed", **call)
+
+    def end(self, execution: str, status: str = "completed", **more: Any) -> None:
+        """An execution ended."""
+        self.event(execution, "execution.status", status=status, agent=execution, outcome=status, **more)
+
+    @property
+    def root(self) -> Node:
+        """The top."""
+        assert self.model.root is not None
+        return self.model.root
+
+    def rows(self, **look: Any) -> list[Row]:
+        """The rows of the picture."""
+        return rows_of(self.root, NOW, **{"fold": True, **look})
+
+    def lines(self, width: int = 100, **look: Any) -> list[str]:
+        """The lines of the picture."""
+        return [line.plain for line in drawn(self.rows(**look), width)]
+
+
+@pytest.fixture
+def story() -> Story:
+    """A root with nothing below it yet."""
+    made = Story()
+    made.begin("root", agent="Lead")
+    return made
+
+
+def test_a_row_has_shape_agent_action_time_tokens_and_price(story: Story) -> None:
+    story.think("root")
+    story.event("root", "execution.progress", stored=False, action="calling logs.query")
+
+    first, total = story.lines()
+
+    assert first.split() == ["◐", "Lead", "calling", "logs.query", "10.0s", "100", "tok", "~$0.5000"]
+    assert total.split() == ["total", "1", "execution", "·", "1", "running", "10.0s", "100", "tok", "~$0.5000"]
+
+
+def test_what_was_rehearsed_shows_that_instead_of_a_price(story: Story) -> None:
+    story.think("root", pricing="rehearsed", cost_usd=0.0)
+
+    assert all(line.endswith("rehearsed") for line in story.lines())
+
+
+def test_a_finished_subtree_folds_to_one_line_with_its_sums(story: Story) -> None:
+    story.begin("middle", "root")
+    story.begin("leaf", "middle")
+    for execution in ("middle", "leaf", "leaf"):
+        story.think(execution, "## Finding\n\n**it was** the disk")
+    story.end("leaf", tokens=200, cost_usd=1.0)
+    story.end("middle", tokens=100, cost_usd=0.5)
+
+    folded, whole = story.lines(), story.lines(fold=False)
+
+    assert " ".join(folded[1].split()) == "└─ ● middle with 1 agent · it was the disk 0.0s 300 tok ~$1.50"
+    assert len(whole) == len(folded) + 1
+    assert whole[2].startswith("   └─ ● leaf")
+
+
+def test_failures_stay_open(story: Story) -> None:
+    story.begin("middle", "root")
+    story.begin("leaf", "middle")
+    story.end("leaf", "failed", error="no disk")
+    story.end("middle")
+
+    lines = story.lines()
+
+    assert lines[1].startswith("└─ ● middle")
+    assert lines[2].startswith("   └─ ✕ leaf")
+    assert "failed: no disk" in lines[2]
+    assert "1 failed" in lines[-1]
+
+
+def test_an_upstream_that_is_missing_stands_below_its_agent_once(story: Story) -> None:
+    for _ in range(2):
+        story.event("root", "upstream.unavailable", server="loki", message="cannot be reached\nhint: check it")
+
+    assert story.lines()[1] == "! upstream loki unavailable: cannot be reached"
+    assert len(story.lines()) == 3
+
+
+def test_a_refused_dispatch_stands_below_its_agent(story: Story) -> None:
+    story.event(
+        "root", "timeline_event.completed", kind="dispatch", agent="Nobody", refused="unknown_agent", reason="no such agent"
+    )
+
+    assert story.lines()[1] == "! dispatch of Nobody refused: no such agent"
+
+
+def test_a_cancel_is_shown_as_asked_for_and_then_as_done(story: Story) -> None:
+    story.event("root", "execution.progress", action="cancel requested", by="somebody", reason="enough")
+    asked = story.lines()[0]
+    story.end("root", "cancelled")
+
+    assert asked.startswith("◐ Lead  cancelling")
+    assert story.lines()[0].startswith("⊘ Lead  cancelled")
+
+
+def test_partial_has_a_shape_of_its_own(story: Story) -> None:
+    story.event("root", "execution.status", status="completed", agent="Lead", outcome="partial", reason="time_budget")
+
+    assert story.lines()[0].startswith("◕ Lead  partial (time_budget)")
+
+
+@pytest.mark.parametrize("height", [3, 5, 10, 24])
+def test_a_window_is_never_higher_than_asked_and_keeps_what_failed(story: Story, height: int) -> None:
+    story.begin("bad", "root")
+    story.end("bad", "failed", error="no disk")
+    for number in range(300):
+        (story.begin if number < 200 else story.born)(f"child {number}", "root")
+        if number < 190:
+            story.end(f"child {number}")
+
+    lines = story.lines(most=height)
+
+    assert len(lines) <= height
+    assert lines[-1].startswith("total")
+    if height > 4:
+        assert any("✕ bad" in line for line in lines)
+    if height == 24:
+        assert any("● 190 completed" in line for line in lines)
+        assert any("○ 100 pending" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [20, 40, 71, 72, 100, 200])
+def test_no_line_is_wider_than_the_terminal(story: Story, width: int) -> None:
+    story.begin("child", "root", agent="a name that is much longer than any column 検査員検査員検査員検査員検査員")
+    story.event("child", "execution.progress", stored=False, action="calling " + "a very long tool name " * 20)
+    story.event("root", "upstream.lost", server="loki", message="gone " * 100)
+
+    assert max(cell_len(line) for line in story.lines(width)) <= width
+
+
+def test_text_from_outside_cannot_move_the_cursor(story: Story) -> None:
+    story.think("root", "\x1b[2Jgone\x07 \u202e")
+    story.end("root")
+
+    assert "�[2Jgone� �" in story.lines()[0]
+
+
+def test_events_that_come_again_change_nothing(story: Story) -> None:
+    story.think("root")
+    before = story.lines()
+
+    for event in story.told:
+        assert story.model.apply(event) is None
+
+    assert story.lines() == before
+
+
+def test_an_event_of_an_execution_nobody_knows_is_left_aside(story: Story) -> None:
+    story.event("stranger", "execution.progress", stored=False, action="lurking")
+
+    assert list(story.model.nodes) == ["root"]
+
+
+def test_figures_are_short() -> None:
+    assert [duration(each) for each in (0.04, 59.9, 65, 3700, 90_000)] == ["0.0s", "59.9s", "1m 05s", "1h 01m", "1d 1h"]
+    assert [tokens(each) for each in (987, 12_345, 4_560_000)] == ["987 tok", "12.3k tok", "4.56M tok"]
+    assert price(0.01234, ["priced"]) == "~$0.0123"
+    assert price(12.5, ["priced", "unpriced"]) == "≥$12.50"
+    assert price(0, ["unpriced"]) == "unpriced"
+    assert price(0, []) == "-"
+
+
+def test_every_status_has_a_shape_of_its_own() -> None:
+    from db.status import ExecutionStatus
+
+    shapes = [shape(status.value) for status in ExecutionStatus] + [shape("completed", "partial")]
+    assert len(set(shapes)) == len(shapes)
+    assert "?" not in shapes
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "words"),
+    [
+        ("timeline_event.created", {"kind": "tool", "tool": "logs.query"}, "calling logs.query"),
+        ("timeline_event.completed", {"kind": "tool", "tool": "logs.query"}, "logs.query answered"),
+        ("timeline_event.completed", {"kind": "tool", "tool": "logs.query", "is_error": True}, "logs.query failed"),
+        ("timeline_event.completed", {"kind": "dispatch", "agent": "Left"}, "dispatch of Left done"),
+        ("timeline_event.completed", {"kind": "model"}, "thinking"),
+        ("execution.progress", {"waiting_for": "children"}, "waiting for children"),
+        ("delivery.consumed", {}, "reading results"),
+        ("upstream.lost", {"server": "loki"}, "upstream loki lost"),
+    ],
+)
+def test_events_are_told_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
+    assert happening(kind, payload) == words
