@@ -54,7 +54,7 @@ class ExecutionFamily:
         parent.born += 1
         child.position = parent.born
         parent.alive[child.id] = child
-        settled = None
+        settled, held = None, False
         if request.call is not None:
             parent.allowance.settle_dispatch()
             text = dispatch_answer(child.describe())

@@ -14,6 +14,9 @@ from registry import CatalogueEntry
 from runner.result import Result
 from runner.transcript import ToolCall
 
+DISPATCH = "dispatch_agent"
+"""The tool that starts an agent. Spelt here because rehearsals know no tools, and look for its answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Child:

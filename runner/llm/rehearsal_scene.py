@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from runner.handle import DISPATCH
 from runner.llm.protocol import Request
 from runner.llm.rehearsal_script import Situation, tool_name
 from runner.llm.rehearsal_template import read_json
@@ -116,7 +117,7 @@ class Scene:
     def _pending(self) -> list[str]:
         """Executions that were dispatched and have not been delivered."""
         delivered = {delivery["execution_id"] for delivery in self.deliveries}
-        answers = [answered.json for answered in self._all_results("dispatch_agent") if not answered.is_error]
+        answers = [answered.json for answered in self._all_results(DISPATCH) if not answered.is_error]
         dispatched = [answer["execution_id"] for answer in answers if isinstance(answer, dict) and "execution_id" in answer]
         return [execution_id for execution_id in dispatched if execution_id not in delivered]
 

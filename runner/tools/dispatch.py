@@ -15,12 +15,12 @@ from pydantic_core import to_json
 
 from runner.delivery import cut
 from runner.errors import Refusal
-from runner.handle import Child, DispatchOrder, Family
+from runner.handle import DISPATCH, Child, DispatchOrder, Family
 from runner.tools.own import Arguments, OwnTool, OwnTools, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
 
-DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST = "dispatch_agent", "get_result", "wait_for", "cancel_agent", "list_agents"
+GET_RESULT, WAIT_FOR, CANCEL, LIST = "get_result", "wait_for", "cancel_agent", "list_agents"
 NAMES = (DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST)
 
 DEFAULT_WAIT, LONGEST_WAIT = 25, 50

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.step import AskAgain, AskModel, Conclude, Drain, Finish, Mail, RunTools, SettleChildren, Wait, step
-from runner.transcript import Answer, Message, ToolCall, Transcript, tool_results
+from runner.transcript import Answer, Block, Message, ToolCall, Transcript, tool_results
 from tests.support.requirement import requirement
 
 
@@ -26,9 +26,9 @@ class Play:
         """The model says something."""
         self.turns += 1
         self.questions_with_open_calls += bool(self.transcript.unanswered)
-        block = {"type": "tool_use", "id": f"call-{self.turns}", "name": "dispatch_agent", "input": {}}
-        content = {"calls": [block], "text": [{"type": "text", "text": "so"}], "empty": []}[kind]
-        self.transcript.append(Message("assistant", content, "reply"))
+        asked: Block = {"type": "tool_use", "id": f"call-{self.turns}", "name": "dispatch_agent", "input": {}}
+        contents: dict[str, list[Block]] = {"calls": [asked], "text": [{"type": "text", "text": "so"}], "empty": []}
+        self.transcript.append(Message("assistant", contents[kind], "reply"))
 
     def act(self, action: object, draw: st.DataObject) -> None:
         """Carry out what `step` wants."""

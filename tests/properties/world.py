@@ -1,6 +1,6 @@
 """Random small trees of agents, and the random order in which they are let go on, cancelled or told to dispatch more.
 
-Owns: the plan of a tree, the model that plays it, and the schedule that drives it. Must not know: what is checked afterwards.
+Owns: the plan of a tree, the model that plays it, the schedule that drives it. Must not know: what is checked afterwards.
 Invariant: at the end of a schedule every model call of its tree is answered at once, so every tree comes to an end.
 """
 
@@ -59,8 +59,8 @@ def plant(dice: random.Random, levels: int) -> Node:
     agent = "Leaf" if levels == 1 else ("Top" if levels == 3 else "Middle")
     node = Node(agent, dice.choice(["answer"] * 6 + ["fail", "crash"]))
     if levels > 1:
-        node.children = [plant(dice, dice.choice([1, 1, levels - 1])) for _ in range(dice.choice([0, 1, 1, 2, 2, 3, 4]))]
-        node.spare = [plant(dice, 1) for _ in range(dice.choice([0, 0, 1, 2]))]
+        node.children = [plant(dice, dice.choice([1, 1, levels - 1])) for _ in range(dice.choice([0, 1, 1, 1, 2, 2, 4]))]
+        node.spare = [plant(dice, 1) for _ in range(dice.choice([0, 0, 0, 1]))]
         node.tool = dice.choice([None, None, None, "get_result", "wait_for", "cancel_agent", "wrap_up", "list_agents"])
     return node
 

@@ -85,7 +85,10 @@ async def test_cancelling_what_has_ended_changes_nothing(tmp_path: Path) -> None
         assert (told["status"], told["cancel"]) == ("completed", "already_finished")
         assert service.sql("select * from executions where agent = 'Leaf'") == rows
         assert await service.dispatcher.cancel(ended.id, by="somebody", reason="late") == "already_finished"
-        assert service.sql("select cancel_requested_at from executions where id = ?", ended.id)[0]["cancel_requested_at"] is None
+        assert (
+            service.sql("select cancel_requested_at from executions where id = ?", ended.id)[0]["cancel_requested_at"]
+            is None
+        )
 
 
 @requirement("S2-CN-6", "S2-GR-3")
@@ -218,7 +221,9 @@ async def test_a_cancel_reaches_forty_executions_on_three_levels(tmp_path: Path)
             await service.dispatcher.cancel(started.id, by="somebody", reason="enough")
             await service.dispatcher.wait(started.id)
 
-        assert service.sql("select status, count(*) as n from executions group by status") == [{"status": "cancelled", "n": 40}]
+        assert service.sql("select status, count(*) as n from executions group by status") == [
+            {"status": "cancelled", "n": 40}
+        ]
         assert (service.model.running, list(service.dispatcher.tree)) == (0, [])
 
 

@@ -64,7 +64,7 @@ async def test_a_child_without_a_slot_does_not_start_before_another_has_ended(tm
         assert {each.text for each in delivered(service.model.of("Lead")[-1])} == {"left", "right"}
 
 
-@requirement("S2-RN-3", "S2-RN-6", "S2-RN-12")
+@requirement("S2-RN-3", "S2-RN-12")
 async def test_the_row_of_a_child_is_readable_before_its_id_is_returned(tmp_path: Path) -> None:
     scripts = {"Lead": [dispatch("Left", "count the left"), hang()], "Left": [hang()]}
     async with bench(tmp_path, CONFIG, scripts) as service:
@@ -172,7 +172,12 @@ async def test_a_top_level_row_that_cannot_be_stored_frees_its_slot(tmp_path: Pa
 async def test_a_child_that_raises_never_cancels_its_siblings(tmp_path: Path, broken: object) -> None:
     opened = anyio.Event()
     scripts = {
-        "Lead": [dispatch("Left", "a") + dispatch("Right") + dispatch("Left", "b"), say("waiting"), say("go on"), say("all")],
+        "Lead": [
+            dispatch("Left", "a") + dispatch("Right") + dispatch("Left", "b"),
+            say("waiting"),
+            say("go on"),
+            say("all"),
+        ],
         "Left": [gate(opened, say("left"))],
         "Right": [broken],
     }
@@ -247,7 +252,9 @@ async def test_a_plain_child_has_no_dispatch_tools(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, scripts) as service:
         await service.run("Lead")
 
-        assert not {"dispatch_agent", "get_result", "cancel_agent"} & {tool.name for tool in service.model.of("Left")[0].tools}
+        assert not {"dispatch_agent", "get_result", "cancel_agent"} & {
+            tool.name for tool in service.model.of("Left")[0].tools
+        }
         assert results(service.model.of("Left")[1])[0]["is_error"]
         assert "Right" not in service.statuses()
 

@@ -26,7 +26,7 @@ agents:
 """
 
 
-@requirement("S2-CT-1", "S2-AF-1")
+@requirement("S2-CT-1")
 def test_the_loop_knows_neither_dispatching_nor_executions() -> None:
     graph = import_graph(inside_functions=True)
     seen, waiting = set(), [loop_module.__name__, "runner.step", "runner.conversation"]

@@ -161,7 +161,9 @@ async def test_a_parent_goes_on_without_a_child_that_ignores_its_cancel(tmp_path
             child = service.model.of("Worker")[0].execution_id
             await service.dispatcher.cancel(child, by="somebody", reason="enough")
             await asked.wait()
-            assert [(each.status, each.text) for each in delivered(service.model.of("Lead")[-1])] == [("cancelled", "a start")]
+            assert [(each.status, each.text) for each in delivered(service.model.of("Lead")[-1])] == [
+                ("cancelled", "a start")
+            ]
             released.set()
             assert (await service.dispatcher.wait(started.id)).status == "completed"
 

@@ -21,7 +21,9 @@ agents:
 
 @requirement("S2-LE-1", "S2-CT-3", "S2-CT-4", "S2-CT-7", "S2-DB-1", "S2-RN-8")
 async def test_an_orchestrator_gets_the_results_of_two_children_without_asking(tmp_path: Path) -> None:
-    dispatch = call("dispatch_agent", name="Left", task="look left") + call("dispatch_agent", name="Right", task="look right")
+    dispatch = call("dispatch_agent", name="Left", task="look left") + call(
+        "dispatch_agent", name="Right", task="look right"
+    )
     scripts = {
         "Lead": [dispatch, say("I wait"), say("left is red, right is blue")],
         "Left": [say("red")],
@@ -47,7 +49,10 @@ async def test_an_orchestrator_gets_the_results_of_two_children_without_asking(t
 @requirement("S2-CA-1", "S2-CA-3", "S2-CA-4", "S2-CA-6", "S2-CN-4")
 async def test_cancelling_the_orchestrator_cancels_its_children(tmp_path: Path) -> None:
     scripts = {
-        "Lead": [call("dispatch_agent", name="Left", task="look") + call("dispatch_agent", name="Right", task="look"), hang()],
+        "Lead": [
+            call("dispatch_agent", name="Left", task="look") + call("dispatch_agent", name="Right", task="look"),
+            hang(),
+        ],
         "Left": [hang()],
         "Right": [gate(anyio.Event(), say("never"))],
     }

@@ -23,19 +23,22 @@ def results(request: Request) -> list[Block]:
     return list(message.content)
 
 
+def text_of(block: Block) -> str:
+    """The text of a tool result, without the mark that makes it citable."""
+    content = block["content"]
+    return str(content if isinstance(content, str) else content[0]["text"])
+
+
 def answer(request: Request, index: int = 0) -> Any:
     """One tool result as data."""
-    return json.loads(results(request)[index]["content"])
+    return json.loads(text_of(results(request)[index]))
 
 
 def dispatched(request: Request) -> list[str]:
     """The ids of everything dispatched so far, in order."""
-    found = []
-    for message in request.messages:
-        for block in message.content:
-            if block["type"] == "tool_result" and "note" in block["content"] and not block.get("is_error"):
-                found.append(json.loads(block["content"])["execution_id"])
-    return found
+    blocks = [block for message in request.messages if message.kind == "results" for block in message.content]
+    answers = [text_of(block) for block in blocks if not block.get("is_error")]
+    return [json.loads(text)["execution_id"] for text in answers if '"note"' in text]
 
 
 def delivered(request: Request) -> list[Delivered]:
