@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import anyio
 from sqlalchemy import CTE, Executable, and_, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -66,12 +67,16 @@ class Reads:
         await self._engine.dispose()
 
     async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
+        rows: list[Record] = []
         try:
-            async with self._engine.connect() as connection:
-                result = await connection.execute(query, parameters or {})
-                return [dict(row) for row in result.mappings()]
+            # Shielded: a read is short, and one that is cut leaves a broken connection behind.
+            with anyio.CancelScope(shield=True):
+                async with self._engine.connect() as connection:
+                    result = await connection.execute(query, parameters or {})
+                    rows += (dict(row) for row in result.mappings())
         except DBAPIError as error:
             raise unavailable(self._path, error, "read") from error
+        return rows
 
     async def check(self) -> None:
         """Make sure that this is a database these queries fit; raises SchemaTooNew or DatabaseUnavailable."""

@@ -8,6 +8,8 @@ Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLi
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import ForeignKey, Index, Table, Text, text
 from sqlmodel import Field, SQLModel
 
@@ -205,3 +207,8 @@ def _table(name: str) -> Table:
 executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
+
+
+def columns_of(row: Any) -> dict[str, Any]:
+    """The columns of a row that is written down as a flat, slotted dataclass."""
+    return {name: getattr(row, name) for name in row.__slots__}

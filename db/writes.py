@@ -6,7 +6,7 @@ Knows tables and status; does not know why something happens. Units are applied 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
@@ -16,15 +16,8 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from db.clock import stamp
 from db.ids import new_id
 from db.status import OPEN, ExecutionStatus
-from db.tables import (
-    config_snapshots,
-    deliveries,
-    error_records,
-    executions,
-    messages,
-    model_calls,
-    tool_calls,
-)
+from db.tables import columns_of, config_snapshots, deliveries, error_records, executions
+from db.turns import MessageDraft, ToolOutcome, settling
 from db.writer import Added, Event, Statement, Write
 
 
@@ -101,6 +94,7 @@ _START = (
     update(executions)
     .where(
         executions.c.id == bindparam("execution"),
+        executions.c.attempt == bindparam("fence"),
         executions.c.status == ExecutionStatus.PENDING.value,
         executions.c.cancel_requested_at.is_(None),
     )
@@ -114,31 +108,14 @@ _START = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageDraft:
-    """A message to store."""
-
-    id: str
-    execution_id: str
-    position: int
-    role: str
-    kind: str
-    content: str
-    """JSON of its content blocks."""
-
-    def added(self) -> Added:
-        """The row."""
-        return Added(messages, {**asdict(self), "created_at": stamp()})
-
-
 def create(new: NewExecution, events: Sequence[Event], settled: ToolOutcome | None = None) -> Write:
     """A new execution; refused when its parent is not running or is asked to stop. A dispatch settles its call here."""
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
         steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
-    steps.append(Added(executions, {**_BLANK, **asdict(new)}))
+    steps.append(Added(executions, {**_BLANK, **columns_of(new)}))
     if settled is not None:
-        steps.extend(_settle(settled))
+        steps.extend(settling(settled))
     return Write(steps, events)
 
 
@@ -149,11 +126,13 @@ class Start:
     at: str
     deadline: str | None
     model: str | None
+    attempt: int = 1
 
 
 def start(execution: str, begun: Start, first: MessageDraft | None, events: Sequence[Event]) -> Write:
     """pending → running, with its first message; refused once somebody asked to cancel it."""
-    parameters = {"execution": execution, "at": begun.at, "deadline": begun.deadline, "with_model": begun.model}
+    parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
+    parameters["with_model"] = begun.model
     steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]
     if first is not None:
         steps.append(first.added())
@@ -164,174 +143,6 @@ def snapshot(config_hash: str, body: str) -> Write:
     """Keep a configuration, once."""
     row = {"hash": config_hash, "body": body, "created_at": stamp()}
     return Write([Statement(upsert(config_snapshots).values(**row).on_conflict_do_nothing(), {})])
-
-
-# -- turns -------------------------------------------------------------------------------------------------------------
-
-_REPLY = (
-    update(executions)
-    .where(
-        executions.c.id == bindparam("execution"),
-        executions.c.attempt == bindparam("fence"),
-        executions.c.status == ExecutionStatus.RUNNING.value,
-    )
-    .values(
-        turns=executions.c.turns + 1,
-        tool_call_count=executions.c.tool_call_count + bindparam("calls"),
-        input_tokens=executions.c.input_tokens + bindparam("fresh"),
-        output_tokens=executions.c.output_tokens + bindparam("made"),
-        cache_read_tokens=executions.c.cache_read_tokens + bindparam("cache_read"),
-        cache_write_tokens=executions.c.cache_write_tokens + bindparam("cache_write"),
-        cost_usd=executions.c.cost_usd + bindparam("cost"),
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """One finished model call."""
-
-    id: str
-    execution_id: str
-    turn: int
-    model: str
-    stop_reason: str | None
-    request_id: str | None
-    rehearsed: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost_usd: float
-    pricing: str
-    started_at: str
-    finished_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStart:
-    """A tool call that is about to run."""
-
-    id: str
-    execution_id: str
-    message_id: str
-    position: int
-    call_id: str
-    tool: str
-    server: str
-    arguments: str
-    effect: str
-    started_at: str
-
-
-_UNSETTLED = {
-    "status": "started",
-    "is_error": None,
-    "error_type": None,
-    "result": None,
-    "full_result": None,
-    "finished_at": None,
-}
-
-
-def reply(
-    attempt: int, call: ModelCall, message: MessageDraft, tools: Sequence[ToolStart], events: Sequence[Event]
-) -> Write:
-    """A model's answer, its usage, and the tool calls it asks for: committed before any of them runs."""
-    parameters = {
-        "execution": call.execution_id,
-        "fence": attempt,
-        "calls": len(tools),
-        "fresh": call.input_tokens,
-        "made": call.output_tokens,
-        "cache_read": call.cache_read_tokens,
-        "cache_write": call.cache_write_tokens,
-        "cost": call.cost_usd,
-    }
-    steps: list[Statement | Added] = [
-        Statement(_REPLY, parameters, guard=True),
-        Added(model_calls, asdict(call)),
-        message.added(),
-    ]
-    steps.extend(Added(tool_calls, {**asdict(tool), **_UNSETTLED}) for tool in tools)
-    return Write(steps, events)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
-    """How a tool call ended; `consumed` names the deliveries its result hands over."""
-
-    id: str
-    execution_id: str
-    attempt: int
-    status: str
-    text: str
-    is_error: bool = False
-    error_type: str | None = None
-    full_text: str | None = None
-    consumed: Sequence[str] = field(default=())
-
-
-_SETTLE = (
-    update(tool_calls)
-    .where(
-        tool_calls.c.id == bindparam("call"),
-        tool_calls.c.status == "started",
-        exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence")),
-    )
-    .values(
-        status=bindparam("became"),
-        is_error=bindparam("failed"),
-        error_type=bindparam("kind"),
-        result=bindparam("answer"),
-        full_result=bindparam("whole"),
-        finished_at=bindparam("at"),
-    )
-)
-
-_CONSUME = (
-    update(deliveries)
-    .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.consumed_at.is_(None))
-    .values(consumed_at=bindparam("at"), consumed_by=bindparam("by"))
-)
-
-
-def _settle(outcome: ToolOutcome) -> list[Statement | Added]:
-    at = stamp()
-    parameters = {
-        "call": outcome.id,
-        "execution": outcome.execution_id,
-        "fence": outcome.attempt,
-        "became": outcome.status,
-        "failed": int(outcome.is_error),
-        "kind": outcome.error_type,
-        "answer": outcome.text,
-        "whole": outcome.full_text,
-        "at": at,
-    }
-    steps: list[Statement | Added] = [Statement(_SETTLE, parameters, guard=True)]
-    if outcome.consumed:
-        steps.append(_consume(outcome.consumed, by=outcome.id, at=at))
-    return steps
-
-
-def _consume(ids: Sequence[str], by: str, at: str) -> Statement:
-    # Reads deliveries inserted by other writes of the same batch, and must find every one of them still waiting.
-    parameters = {"ids": list(ids), "at": at, "by": by}
-    return Statement(_CONSUME, parameters, guard=True, expect=len(ids), looks_around=True)
-
-
-def settle(outcome: ToolOutcome, events: Sequence[Event]) -> Write:
-    """A tool call's result: its own write, when it arrives."""
-    return Write(_settle(outcome), events)
-
-
-def say(message: MessageDraft, consumed: Sequence[str], events: Sequence[Event]) -> Write:
-    """A message of ours in the transcript; the deliveries it shows are consumed with it, or it is not written."""
-    steps: list[Statement | Added] = []
-    if consumed:
-        steps.append(_consume(consumed, by=message.id, at=stamp()))
-    return Write([*steps, message.added()], events)
 
 
 _WAITING = (

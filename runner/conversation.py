@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.ids import new_id
-from db.writes import MessageDraft, ModelCall, ToolOutcome, ToolStart
+from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from registry import AgentSpec, Price, Tokens, cost_of
 from runner import facts
 from runner.context import PromptParts, conclude_note, system_prompt
@@ -225,7 +225,7 @@ class Conversation:
         await self._say(Message.of_text("user", conclude_note(reason), "conclude"))
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
-        fact = facts.Said(self.work.place, self._draft(message), consumed)
+        fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed)
         with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
             ticket = await self.work.recorder.record(fact)
         if not ticket.held:

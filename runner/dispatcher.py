@@ -7,13 +7,14 @@ asks for an execution may go away.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
+from db.database import Database
 from db.errors import UnknownExecution
 from db.watch import changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
@@ -118,13 +119,17 @@ class Dispatcher:
     async def mind_other_processes(self) -> None:
         """Act on what other processes wrote: wishes to cancel, messages. Runs until it is cancelled."""
         database = self.services.database
-        async for _ in changes(database.path):
-            for wish in await database.reads.cancel_wishes(database.owner):
-                self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
-            for delivery in await database.reads.waiting_deliveries(database.owner):
-                live = self.tree.get(delivery["execution_id"])
-                if live is not None:
-                    live.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+        async with aclosing(changes(database.path)) as looks:
+            async for _ in looks:
+                await self._look_around(database)
+
+    async def _look_around(self, database: Database) -> None:
+        for wish in await database.reads.cancel_wishes(database.owner):
+            self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
+        for delivery in await database.reads.waiting_deliveries(database.owner):
+            live = self.tree.get(delivery["execution_id"])
+            if live is not None:
+                live.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
 
 
 @asynccontextmanager

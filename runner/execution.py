@@ -21,7 +21,8 @@ from db.clock import stamp
 from db.endings import Ending
 from db.ids import new_execution_id, new_id, result_delivery
 from db.status import ExecutionStatus
-from db.writes import MessageDraft, NewExecution, Place, Start
+from db.turns import MessageDraft
+from db.writes import NewExecution, Place, Start
 from registry import AgentSpec, ChainSpec, ToolFilter
 from runner import facts
 from runner.allowance import Allowance
@@ -164,8 +165,7 @@ class Execution:
                 await self.slot.wait()
                 end = await self._live()
         finally:
-            # Shielded and bounded: whoever cancels waits for this row, but not for ever. Nothing is awaited between the
-            # row and the parent's inbox, so nobody sees an end whose delivery is not there yet.
+            # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                 await self._close(end)
             self._leave()

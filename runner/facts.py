@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from db.endings import CancelWish, Ending
-from db.writes import MessageDraft, ModelCall, NewExecution, Place, Start, ToolOutcome, ToolStart
+from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
+from db.writes import NewExecution, Place, Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Said:
     """A message of ours entered the transcript, perhaps showing deliveries."""
 
     place: Place
+    attempt: int
     message: MessageDraft
     consumed: Sequence[str] = ()
 

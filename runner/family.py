@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from db.status import ExecutionStatus
-from db.writes import ToolOutcome
+from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
 from runner import facts
 from runner.cancellation import Cancellation

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import endings, writes
+from db import endings, turns, writes
 from db.endings import status_event
 from db.ids import new_id
 from db.writer import Ticket, Write, Writer
@@ -72,12 +72,12 @@ class Recorder:
                 happened = status_event(place, "running", agent, deadline_at=start.deadline)
                 return writes.start(place.id, start, first, [happened])
             case facts.Replied():
-                return writes.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
+                return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
-                return writes.settle(outcome, [_settled(place, outcome, tool, seconds)])
-            case facts.Said(place, message, consumed):
+                return turns.settle(outcome, [_settled(place, outcome, tool, seconds)])
+            case facts.Said(place, attempt, message, consumed):
                 shown = [event(place, "delivery.consumed", {"deliveries": list(consumed)})] if consumed else []
-                return writes.say(message, consumed, shown)
+                return turns.say(attempt, message, consumed, shown)
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
@@ -97,7 +97,7 @@ class Recorder:
                 return writes.snapshot(config_hash, body)
 
 
-def _birth(new: writes.NewExecution, parent: Place | None, settled: writes.ToolOutcome | None) -> list[dict[str, Any]]:
+def _birth(new: writes.NewExecution, parent: Place | None, settled: turns.ToolOutcome | None) -> list[dict[str, Any]]:
     place = Place(new.id, new.parent_execution_id, new.root_execution_id)
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
     born = [status_event(place, new.status, new.agent, **more)]
@@ -126,7 +126,7 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
     return happened
 
 
-def _settled(place: Place, outcome: writes.ToolOutcome, tool: str, seconds: float) -> dict[str, Any]:
+def _settled(place: Place, outcome: turns.ToolOutcome, tool: str, seconds: float) -> dict[str, Any]:
     payload = {
         "kind": "tool",
         "id": outcome.id,

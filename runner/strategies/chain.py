@@ -13,7 +13,7 @@ import anyio
 from pydantic_core import to_json
 
 from db.ids import new_id
-from db.writes import MessageDraft
+from db.turns import MessageDraft
 from registry import ChainSpec, Place, StageAgent, StageSpec
 from runner import facts
 from runner.context import first_message
@@ -121,7 +121,7 @@ class Chain:
         self._positions += 1
         consumed = [item.id for item in items]
         with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
-            ticket = await self._work.recorder.record(facts.Said(self._work.place, draft, consumed))
+            ticket = await self._work.recorder.record(facts.Said(self._work.place, self._work.attempt, draft, consumed))
         if not ticket.held:
             raise Fenced(self._work.place.id)
         self._work.inbox.took(*consumed)

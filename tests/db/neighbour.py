@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from db import writes
+from db import turns
 from db.errors import StoreError
 from db.status import ExecutionStatus
 from db.writes import Place
@@ -50,7 +50,7 @@ async def spend(store: Store, identifier: str) -> None:
     place, turn = Place(identifier, None, identifier), 0
     while True:
         turn += 1
-        await store.apply(writes.reply(1, model_call(place, turn, cost_usd=0.125), message(place, turn), [], []))
+        await store.apply(turns.reply(1, model_call(place, turn, cost_usd=0.125), message(place, turn), [], []))
         say(turn)
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from db import endings, writes
+from db import endings, turns, writes
 from db.endings import CancelWish
 from db.status import ExecutionStatus
 from db.writer import Write
@@ -50,7 +50,7 @@ async def test_success_is_refused_while_a_delivery_is_unread(store: Store) -> No
     child = await store.in_status(COMPLETED, parent)
 
     refused = await store.apply(ending(parent))
-    await store.apply(writes.say(message(parent, 1), [f"{child.id}.result"], []))
+    await store.apply(turns.say(1, message(parent, 1), [f"{child.id}.result"], []))
 
     assert not refused.held
     assert (await store.apply(ending(parent))).held
@@ -62,7 +62,7 @@ async def test_success_is_refused_while_a_child_is_open(store: Store) -> None:
 
     refused = await store.apply(ending(parent))
     assert (await store.apply(ending(child, ExecutionStatus.SKIPPED))).held
-    await store.apply(writes.say(message(parent, 1), [f"{child.id}.result"], []))
+    await store.apply(turns.say(1, message(parent, 1), [f"{child.id}.result"], []))
 
     assert not refused.held
     assert store.statuses(child) == ["skipped"]
@@ -120,6 +120,7 @@ async def test_the_end_of_an_execution_ends_whatever_is_open_below_it_at_any_dep
     assert sorted(stopped)[-3:] == sorted([middle.id, low.id, leaf.id])
 
 
+@requirement("S2-CN-4")
 async def test_who_asked_to_stop_is_still_known_when_the_parents_end_came_first(store: Store) -> None:
     top, middle, *_ = await family(store)
     await store.apply(endings.cancel(CancelWish(top.id, "a person", "enough")))
@@ -130,7 +131,6 @@ async def test_who_asked_to_stop_is_still_known_when_the_parents_end_came_first(
     assert (row["status"], row["cancelled_by"], row["cancel_reason"]) == ("cancelled", "a person", "enough")
 
 
-@requirement("S2-CN-4")
 async def test_a_wish_to_cancel_flags_the_subtree_ends_what_has_no_task_and_leaves_the_rest_alone(store: Store) -> None:
     top, middle, low, leaf = await family(store)
     sibling = await store.running(top, 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db import writes
+from db import turns
 from db.errors import DatabaseUnavailable, QueryRefused, StoreError
 from db.query import BYTES, query
 from tests.db.store import connected, message, model_call, open_store
@@ -104,7 +104,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         async with open_store(path) as store:
             top = await store.running(agent="Lead")
             child = await store.running(top, agent="LogAnalyzer")
-            await store.apply(writes.reply(1, model_call(child), message(child, 1), [], []))
+            await store.apply(turns.reply(1, model_call(child), message(child, 1), [], []))
 
     anyio.run(make)
     (path.parent / "secret.txt").write_text("a secret", encoding="utf-8")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from db import endings, writes
+from db import endings, turns, writes
 from db.endings import CancelWish
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, UnknownExecution
@@ -85,7 +85,7 @@ async def test_a_tree_comes_parents_first_siblings_in_order_with_levels_and_path
 async def test_roots_come_newest_first_with_the_sums_of_their_trees(store: Store) -> None:
     old, new = await store.running(), await store.running()
     child = await store.running(old)
-    await store.apply(writes.reply(1, model_call(child), message(child, 1), [], []))
+    await store.apply(turns.reply(1, model_call(child), message(child, 1), [], []))
     await store.apply(ending(new))
 
     roots = await store.database.reads.roots(10)
@@ -101,9 +101,9 @@ async def test_a_transcript_comes_in_order_with_its_calls(store: Store) -> None:
     reads = store.database.reads
     said = [message(place, number) for number in (1, 2)]
     tools = [tool_start(place, said[0], number) for number in (1, 2)]
-    await store.apply(writes.reply(1, model_call(place, 1), said[0], tools, []))
-    await store.apply(writes.settle(outcome(tools[1], text="second", full_text="the whole second"), []))
-    await store.apply(writes.reply(1, model_call(place, 2), said[1], [], []))
+    await store.apply(turns.reply(1, model_call(place, 1), said[0], tools, []))
+    await store.apply(turns.settle(outcome(tools[1], text="second", full_text="the whole second"), []))
+    await store.apply(turns.reply(1, model_call(place, 2), said[1], [], []))
 
     assert [row["id"] for row in await reads.messages(place.id)] == [each.id for each in said]
     assert [row["turn"] for row in await reads.model_calls(place.id)] == [1, 2]

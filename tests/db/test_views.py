@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db import writes
+from db import turns
 from db.clock import stamp
 from db.status import ExecutionStatus
 from db.tables import executions
@@ -213,9 +213,9 @@ async def test_tool_errors_are_counted_by_tool_and_kind(store: Store) -> None:
     place = await store.running(agent="LogAnalyzer")
     said = message(place, 1)
     tools = [tool_start(place, said, number, tool="loki__query") for number in range(4)]
-    await store.apply(writes.reply(1, model_call(place), said, tools, []))
+    await store.apply(turns.reply(1, model_call(place), said, tools, []))
     for tool, kind in zip(tools, ["timeout", "timeout", "refused", None], strict=True):
-        await store.apply(writes.settle(outcome(tool, is_error=kind is not None, error_type=kind), []))
+        await store.apply(turns.settle(outcome(tool, is_error=kind is not None, error_type=kind), []))
 
     rows = store.sql("select tool, error_type, errors, last_agent from tool_errors order by errors desc")
 

@@ -61,6 +61,13 @@ PROMISES = {
           and instr(messages.content, 'execution_id=\\"' || deliveries.child_execution_id) > 0
         group by deliveries.id
         having n > 1 or deliveries.consumed_by is null or max(messages.id) != deliveries.consumed_by""",
+    "what get_result has told is not pushed afterwards": """
+        select deliveries.id from tool_calls
+        join deliveries on deliveries.child_execution_id = json_extract(tool_calls.result, '$.execution_id')
+        join messages on messages.id = deliveries.consumed_by
+        where tool_calls.tool = 'get_result' and not tool_calls.is_error
+          and json_extract(tool_calls.result, '$.status') not in ('pending', 'running')
+          and messages.created_at > tool_calls.finished_at""",
     "every tool call has its result": """
         select id from tool_calls where status = 'started' or result is null""",
     "a dispatch that made a child is answered with the child's id": """

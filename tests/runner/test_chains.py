@@ -215,4 +215,4 @@ async def test_cancelling_a_chain_reaches_all_agents_of_the_running_stage(tmp_pa
                 await service.model.started(name)
             await service.dispatcher.cancel(started.id, "a person", "enough")
             await service.dispatcher.wait(started.id)
-        assert set(sum(service.statuses().values(), [])) == {"cancelled"}
+        assert {status for each in service.statuses().values() for status in each} == {"cancelled"}
