@@ -28,6 +28,10 @@ class Cause:
         return self.kind in ("shutdown", "fenced")
 
 
+End = Result | Cause | Exception
+"""How an execution comes to its end: with an answer, stopped, or by an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What is written at the end."""
@@ -38,7 +42,7 @@ class Verdict:
     error: str | None = None
 
 
-def verdict(end: Result | Cause | Exception, found: str) -> Verdict:
+def verdict(end: End, found: str) -> Verdict:
     """The status an end means: an answer → completed, deadline → timed_out, a stop → cancelled, anything else → failed."""
     if isinstance(end, Result):
         if end.outcome is Outcome.FAILED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.endings import Ending
 from db.ids import new_execution_id, new_id, result_delivery
 from db.status import ExecutionStatus
 from db.turns import MessageDraft
@@ -26,9 +25,9 @@ from db.writes import NewExecution, Place, Start
 from registry import AgentSpec, ChainSpec, ToolFilter
 from runner import facts
 from runner.allowance import Allowance
-from runner.cause import Cause, Verdict, verdict
+from runner.cause import Cause, End, verdict
+from runner.closing import Closing
 from runner.delivery import cut
-from runner.errors import Fenced
 from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.result import Result
@@ -46,7 +45,6 @@ LAST_WRITE_SECONDS = 5.0
 FOUND_CHARACTERS = 4_000
 """Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
 
-End = Result | Cause | Exception
 Begin = Callable[["Execution"], tuple[Work, Strategy]]
 """Makes the work and the strategy of an execution that has just started."""
 
@@ -92,7 +90,7 @@ class Execution:
         self.group: TaskGroup | None = None
         self.work: Work | None = None
         self._strategy: Strategy | None = None
-        self._written = False
+        self.closing = Closing(self)
 
     def _timeout(self) -> float:
         if self.request.timeout is not None:
@@ -167,19 +165,11 @@ class Execution:
         finally:
             # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
-                await self._close(end)
+                await self.closing.finish(end if end is not None else self.why_stopped())
             self._leave()
             if self.work is not None and self.work.toolbox is not None:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                     await self.work.toolbox.tools.close()
-
-    async def _close(self, end: End | None) -> None:
-        """Write its end; a store that fails now must not take the siblings down."""
-        try:
-            if not self._written:
-                await self._end_with(end if end is not None else self._why_stopped())
-        except Exception:
-            log.exception("the end of execution %s (%s) could not be written", self.id, self.name)
 
     async def _live(self) -> End | None:
         """From the start to an answer; None when somebody else wrote the end."""
@@ -217,9 +207,9 @@ class Execution:
             if judged.status is not ExecutionStatus.COMPLETED:
                 return end
             with anyio.CancelScope(shield=True):  # bounded by the writer: an answer that was accepted stays accepted
-                if await self._write_end(judged):
+                if await self.closing.write(judged):
                     return end
-                refused = await self._why_refused()
+                refused = await self.closing.why_refused()
             if refused is not None:
                 return refused
 
@@ -230,19 +220,6 @@ class Execution:
         except Exception as error:
             log.info("execution %s (%s) ends with %r", self.id, self.name, error)
             return error
-
-    async def _why_refused(self) -> End | None:
-        """Success was refused: somebody asked to stop, somebody else wrote the end, or something is still unread (None)."""
-        row = await self.services.database.reads.execution(self.id)
-        assert row is not None
-        if ExecutionStatus(row["status"]).is_terminal:
-            return Fenced(self.id)
-        if row["cancel_requested_at"] is not None:
-            return Cause("user", row["cancelled_by"] or "", row["cancel_reason"] or "")
-        for delivery in await self.services.database.reads.unread(self.id):
-            if delivery["kind"] != "result":
-                self.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
-        return None
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
@@ -258,7 +235,7 @@ class Execution:
         if (await self.services.recorder.record(facts.Posted(self.place, item.id, item.kind))).held:
             self.inbox.put(item)
 
-    def _why_stopped(self) -> Cause:
+    def why_stopped(self) -> Cause:
         """Its own cause, or what stopped the nearest ancestor; silence above is silence here."""
         holder: Execution | None = self
         while holder is not None:
@@ -267,61 +244,6 @@ class Execution:
                 return holder.cause if own or holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
             holder = holder.parent
         return Cause("parent", "parent", "its parent ended")
-
-    async def _end_with(self, final: End) -> None:
-        if isinstance(final, Fenced) or (isinstance(final, Cause) and final.silent):
-            await self._adopt_end()
-            return
-        judged = verdict(final, self.found)
-        if self.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
-            judged = replace(judged, status=ExecutionStatus.BLOCKED)  # what never started cannot fail
-        if not await self._write_end(judged) and not await self._adopt_end():
-            self.status, self.result, self.error = judged.status, judged.result, judged.error
-
-    async def _write_end(self, judged: Verdict) -> bool:
-        self.ended_at = anyio.current_time()
-        result = self._stamped(judged.result)
-        ending = Ending(
-            place=self.place,
-            attempt=self.attempt,
-            status=judged.status,
-            outcome=result.outcome.value,
-            reason=result.reason,
-            result=clean(result.to_json()),
-            error_type=judged.error_type,
-            error=clean(judged.error) if judged.error is not None else None,
-            had_children=bool(self.ended or self.alive),
-        )
-        parent = self.parent.place if self.parent is not None else None
-        fact = facts.Ended(ending, self.name, self.elapsed, parent, self.usage)
-        if not (await self.services.recorder.record(fact)).held:
-            return False
-        self._written = True
-        self.status, self.result, self.error = judged.status, result, judged.error
-        if judged.error_type is not None and judged.status is ExecutionStatus.FAILED:
-            problem = {"agent": self.name, "task": self.request.task[:200]}
-            self.services.recorder.post(
-                facts.Failed(self.place, self.name, judged.error_type, judged.error or "", context=problem)
-            )
-        return True
-
-    async def _adopt_end(self) -> bool:
-        """Somebody else wrote the end (a cancel of what had not started, the supervisor): take it over."""
-        row = await self.services.database.reads.execution(self.id)
-        if row is None or not ExecutionStatus(row["status"]).is_terminal:
-            return False
-        self._written = True
-        self.status, self.error = ExecutionStatus(row["status"]), row["error"]
-        self.result = Result.of_json(row["result"]) if row["result"] else verdict(self._why_stopped(), "").result
-        return True
-
-    def _stamped(self, result: Result) -> Result:
-        metadata: dict[str, Any] = {"execution_id": self.id, "agent": self.name, **self.usage}
-        if self.work is not None and self.work.rehearsed:
-            metadata["rehearsed"] = True
-        if self.ended:
-            metadata["dispatched"] = [_brief(child) for child in self.ended.values()]
-        return result.stamped(**metadata)
 
     def _leave(self) -> None:
         """Tell the parent, free the slot, be forgotten."""
@@ -337,11 +259,7 @@ class Execution:
 
     async def abandon(self) -> None:
         """It did not stop within the grace: write its end for it, and let its parent go on."""
-        judged = verdict(self._why_stopped(), self.found)
-        note = "it did not stop in time and was given up"
-        if await self._write_end(Verdict(judged.status, judged.result, "stubborn", note)):
-            doing = {"activity": self.activity}
-            self.services.recorder.post(facts.Failed(self.place, self.name, "stubborn", note, context=doing))
+        if await self.closing.give_up():
             self._leave()
 
     def _item(self) -> Item:
@@ -392,9 +310,3 @@ class Execution:
             remaining=self.allowance.seconds_left if self.status is ExecutionStatus.RUNNING else None,
             usage=self.usage,
         )
-
-
-def _brief(child: Child) -> dict[str, Any]:
-    below = child.result.metadata.get("dispatched") if child.result is not None else None
-    brief = {"execution_id": child.id, "agent": child.agent, "status": child.status, "task": child.task}
-    return {**brief, "dispatched": below} if below else brief

@@ -72,7 +72,7 @@ async def test_an_agent_whose_only_server_is_down_is_told_and_no_call_succeeds(t
         assert service.sql("select status from tool_calls where tool like '%query%'") == [{"status": "failed"}]
 
 
-@requirement("S2-RN-5", "S2-LE-15")
+@requirement("S2-RN-5")
 async def test_parent_and_child_have_tools_of_their_own_and_a_filter_binds_what_is_below(tmp_path: Path) -> None:
     config = f"""
     mcp_servers: {{a: {server()}}}

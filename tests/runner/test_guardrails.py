@@ -270,7 +270,7 @@ async def test_a_model_call_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
         assert (ended.status, ended.error) == ("failed", "the model could not answer: no answer within 0.1 s")
 
 
-@requirement("S2-GR-15", "S2-SE-2")
+@requirement("S2-SE-2")
 async def test_slots_are_counted_per_parent_so_nested_limits_of_one_do_not_block(tmp_path: Path) -> None:
     config = """
     defaults: {limits: {max_concurrent_agents: 1, max_concurrent_roots: 1}}

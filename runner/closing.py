@@ -1,0 +1,138 @@
+"""The closing of an execution: its end is written once, by whoever comes first, and everybody else takes that end over.
+
+Owns the last write and what is to be done when it is refused. It does not decide when an execution ends; that is its life,
+in `runner/execution.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from db.endings import Ending
+from db.status import ExecutionStatus
+from runner import facts
+from runner.cause import Cause, End, Verdict, verdict
+from runner.errors import Fenced
+from runner.handle import Child
+from runner.inbox import Item
+from runner.result import Result
+from runner.transcript import clean
+
+if TYPE_CHECKING:
+    from runner.execution import Execution
+
+log = logging.getLogger("outrider.execution")
+
+
+class Closing:
+    """The end of one execution."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._of = execution
+        self._written = False
+
+    async def finish(self, end: End) -> None:
+        """Write the end, if nobody has; a store that fails now must not take the siblings down."""
+        if self._written:
+            return
+        try:
+            await self._finish(end)
+        except Exception:
+            log.exception("the end of execution %s (%s) could not be written", self._of.id, self._of.name)
+
+    async def _finish(self, end: End) -> None:
+        execution = self._of
+        if isinstance(end, Fenced) or (isinstance(end, Cause) and end.silent):
+            await self._adopt()
+            return
+        judged = verdict(end, execution.found)
+        if execution.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
+            judged = replace(judged, status=ExecutionStatus.BLOCKED)  # what never started cannot fail
+        if not await self.write(judged) and not await self._adopt():
+            execution.status, execution.result, execution.error = judged.status, judged.result, judged.error
+
+    async def write(self, judged: Verdict) -> bool:
+        """The last write; False when it is refused: ended already, asked to stop, or something is open or unread."""
+        execution = self._of
+        execution.ended_at = anyio.current_time()
+        result = self._stamped(judged.result)
+        ending = Ending(
+            place=execution.place,
+            attempt=execution.attempt,
+            status=judged.status,
+            outcome=result.outcome.value,
+            reason=result.reason,
+            result=clean(result.to_json()),
+            error_type=judged.error_type,
+            error=clean(judged.error) if judged.error is not None else None,
+            had_children=bool(execution.ended or execution.alive),
+        )
+        parent = execution.parent.place if execution.parent is not None else None
+        fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage)
+        if not (await execution.services.recorder.record(fact)).held:
+            return False
+        self._written = True
+        execution.status, execution.result, execution.error = judged.status, result, judged.error
+        if judged.error_type is not None and judged.status is ExecutionStatus.FAILED:
+            self._report(judged.error_type, judged.error or "", {"task": execution.request.task[:200]})
+        return True
+
+    async def why_refused(self) -> End | None:
+        """Why success was refused: asked to stop, ended by somebody else, or None: something is unread, go on with it."""
+        execution, reads = self._of, self._of.services.database.reads
+        row = await reads.execution(execution.id)
+        assert row is not None
+        if ExecutionStatus(row["status"]).is_terminal:
+            return Fenced(execution.id)
+        if row["cancel_requested_at"] is not None:
+            return Cause("user", row["cancelled_by"] or "", row["cancel_reason"] or "")
+        for delivery in await reads.unread(execution.id):
+            if delivery["kind"] != "result":
+                execution.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+        return None
+
+    async def give_up(self) -> bool:
+        """Write the end of an execution that did not stop in time; False when it did after all."""
+        execution = self._of
+        judged = verdict(execution.why_stopped(), execution.found)
+        note = "it did not stop in time and was given up"
+        if not await self.write(replace(judged, error_type="stubborn", error=note)):
+            return False
+        self._report("stubborn", note, {"activity": execution.activity})
+        return True
+
+    async def _adopt(self) -> bool:
+        """Somebody else wrote the end (a cancel of what had not started, the supervisor): take it over."""
+        execution = self._of
+        row = await execution.services.database.reads.execution(execution.id)
+        if row is None or not ExecutionStatus(row["status"]).is_terminal:
+            return False
+        self._written = True
+        execution.status, execution.error = ExecutionStatus(row["status"]), row["error"]
+        stored = row["result"]
+        execution.result = Result.of_json(stored) if stored else verdict(execution.why_stopped(), "").result
+        return True
+
+    def _report(self, kind: str, message: str, context: dict[str, Any]) -> None:
+        execution = self._of
+        fact = facts.Failed(execution.place, execution.name, kind, message, context=context)
+        execution.services.recorder.post(fact)
+
+    def _stamped(self, result: Result) -> Result:
+        execution = self._of
+        metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **execution.usage}
+        if execution.work is not None and execution.work.rehearsed:
+            metadata["rehearsed"] = True
+        if execution.ended:
+            metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
+        return result.stamped(**metadata)
+
+
+def _brief(child: Child) -> dict[str, Any]:
+    below = child.result.metadata.get("dispatched") if child.result is not None else None
+    brief = {"execution_id": child.id, "agent": child.agent, "status": child.status, "task": child.task}
+    return {**brief, "dispatched": below} if below else brief
