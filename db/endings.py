@@ -41,6 +41,9 @@ class Ending:
     error_type: str | None = None
     error: str | None = None
     had_children: bool = False
+    stopped_by: str | None = None
+    stopped_because: str | None = None
+    """Who stopped it and why, where nobody had asked: its parent ended."""
 
 
 def _conditions(target: ExecutionStatus) -> list[Any]:
@@ -72,6 +75,8 @@ _END = {
         error_type=bindparam("kind"),
         error=bindparam("said"),
         finished_at=bindparam("at"),
+        cancelled_by=func.coalesce(executions.c.cancelled_by, bindparam("stopped_by")),
+        cancel_reason=func.coalesce(executions.c.cancel_reason, bindparam("stopped_because")),
     )
     for target in _ENDS
 }
@@ -168,6 +173,8 @@ def end(ending: Ending, events: Sequence[Event]) -> Write:
         "kind": ending.error_type,
         "said": ending.error,
         "at": stamp(),
+        "stopped_by": ending.stopped_by,
+        "stopped_because": ending.stopped_because,
     }
     statement = _END[ending.status]
     looks_around = ending.status is ExecutionStatus.COMPLETED

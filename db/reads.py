@@ -64,7 +64,8 @@ class Reads:
 
     async def close(self) -> None:
         """Return the connections."""
-        await self._engine.dispose()
+        with anyio.CancelScope(shield=True):  # bounded: no read is running
+            await self._engine.dispose()
 
     async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
         rows: list[Record] = []

@@ -126,10 +126,14 @@ class Writer:
         with anyio.CancelScope(shield=True):  # bounded by LOCK_SECONDS: what was handed in is committed first
             await anyio.to_thread.run_sync(self._thread.join)
 
-    async def apply(self, write: Write) -> Ticket:
-        """Commit `write`; returns when it is durable. `held` tells whether its guards held."""
+    async def apply(self, write: Write, *, shielded: bool = False) -> Ticket:
+        """Commit `write`; returns when it is durable. `held` tells whether its guards held.
+
+        A caller that is cancelled leaves, and its write goes on. With `shielded` the caller stays until it knows.
+        """
         ticket = self.post(write)
-        await ticket.done.wait()
+        with anyio.CancelScope(shield=shielded):  # bounded by the writer, which never waits longer than LOCK_SECONDS
+            await ticket.done.wait()
         if ticket.error is not None:
             raise ticket.error
         return ticket

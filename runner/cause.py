@@ -9,7 +9,7 @@ from db.errors import StoreError
 from db.status import ExecutionStatus
 from runner.errors import RunnerError
 from runner.llm.protocol import ModelError
-from runner.result import Outcome, Problem, Result, failed, partial
+from runner.result import Outcome, Problem, Result, failed, partial, stopped
 
 CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
 
@@ -40,6 +40,7 @@ class Verdict:
     result: Result
     error_type: str | None = None
     error: str | None = None
+    stopped: Cause | None = None
 
 
 def verdict(end: End, found: str) -> Verdict:
@@ -53,7 +54,7 @@ def verdict(end: End, found: str) -> Verdict:
         if end.kind == "deadline":
             problem = Problem("timeout", "its time ran out", recoverable=True, recommendation="give it more time")
             return Verdict(ExecutionStatus.TIMED_OUT, partial(found, "timeout", (problem,)), "timeout", problem.message)
-        return Verdict(ExecutionStatus.CANCELLED, partial(found, "cancelled"))
+        return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
     problem = _problem(end)
     return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message)
 

@@ -70,10 +70,12 @@ class Closing:
             error_type=judged.error_type,
             error=clean(judged.error) if judged.error is not None else None,
             had_children=bool(execution.ended or execution.alive),
+            stopped_by=judged.stopped.by if judged.stopped is not None else None,
+            stopped_because=judged.stopped.reason if judged.stopped is not None else None,
         )
         parent = execution.parent.place if execution.parent is not None else None
         fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage)
-        if not (await execution.services.recorder.record(fact)).held:
+        if not (await execution.services.recorder.record(fact, shielded=True)).held:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error

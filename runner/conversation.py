@@ -114,8 +114,7 @@ class Conversation:
         calls = [replace(each, row=new_id()) for each in message.tool_calls] if is_turn else []
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
-        with anyio.CancelScope(shield=True):  # bounded by the writer: an answer that was paid for is never dropped
-            ticket = await work.recorder.record(fact)
+        ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
         if not ticket.held:
             raise Fenced(work.place.id)
         work.rehearsed = work.rehearsed or reply.rehearsed
@@ -180,10 +179,8 @@ class Conversation:
             self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
             raise
         if not result.recorded:
-            with anyio.CancelScope(shield=True):  # bounded by the writer: a result that exists is never dropped
-                await self.work.recorder.record(
-                    self._settled(call, result, begun, "failed" if result.is_error else "completed")
-                )
+            settled = self._settled(call, result, begun, "failed" if result.is_error else "completed")
+            await self.work.recorder.record(settled, shielded=True)  # a result that exists is never dropped
         self.work.inbox.took(*result.consumed)
         return result
 
@@ -226,8 +223,7 @@ class Conversation:
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
         fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed)
-        with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
-            ticket = await self.work.recorder.record(fact)
+        ticket = await self.work.recorder.record(fact, shielded=True)  # shown and consumed are one fact
         if not ticket.held:
             raise Fenced(self.work.place.id)
         self.transcript.append(message)

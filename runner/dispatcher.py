@@ -32,6 +32,9 @@ from runner.services import Services
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
 
+SUPERVISION_SECONDS = 0.5
+"""Between looks for executions that outlived their deadline and the grace after it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
@@ -58,8 +61,7 @@ class Dispatcher:
         root = Execution(self.services, self.tree, self._request(order), None, self._begin)
         held = False
         try:
-            with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
-                held = (await self.services.recorder.record(facts.Spawned(root.row()))).held
+            held = (await self.services.recorder.record(facts.Spawned(root.row()), shielded=True)).held
         finally:
             if not held:
                 root.slot.release()
@@ -110,6 +112,16 @@ class Dispatcher:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
         return await self._cancellation.cancel(execution, by, reason)
 
+    async def mind_deadlines(self) -> None:
+        """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""
+        while True:
+            await anyio.sleep(SUPERVISION_SECONDS)
+            now = anyio.current_time()
+            late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
+            for execution in reversed(late):  # children before parents
+                execution.cause = execution.cause or Cause("deadline")
+                await execution.abandon()
+
     def shut_down(self) -> None:
         """Stop everything that lives here without writing an end: the rows say who goes on with it."""
         for execution in self.tree:
@@ -139,6 +151,7 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     async with anyio.create_task_group() as group:
         dispatcher = Dispatcher(services, group)
         group.start_soon(dispatcher.mind_other_processes, name="mind other processes")
+        group.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
         try:
             yield dispatcher
         finally:

@@ -199,18 +199,16 @@ class Execution:
     async def _work_until_accepted(self) -> End | None:
         """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
         while True:
+            end: Result | Exception | None = None
             async with anyio.create_task_group() as self.group:
                 end = await self._strategy_end()
                 if not isinstance(end, Result):
                     self.group.cancel_scope.cancel("the parent failed")
+            assert end is not None
             judged = verdict(end, self.found)
-            if judged.status is not ExecutionStatus.COMPLETED:
+            if judged.status is not ExecutionStatus.COMPLETED or await self.closing.write(judged):
                 return end
-            with anyio.CancelScope(shield=True):  # bounded by the writer: an answer that was accepted stays accepted
-                if await self.closing.write(judged):
-                    return end
-                refused = await self.closing.why_refused()
-            if refused is not None:
+            if (refused := await self.closing.why_refused()) is not None:
                 return refused
 
     async def _strategy_end(self) -> Result | Exception:

@@ -54,14 +54,12 @@ class ExecutionFamily:
         parent.born += 1
         child.position = parent.born
         parent.alive[child.id] = child
-        settled, held = None, False
+        settled = None
         if request.call is not None:
             parent.allowance.settle_dispatch()
             text = dispatch_answer(child.describe())
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
-        with anyio.CancelScope(shield=True):  # bounded by the writer: a row that is committed gets its task
-            held = await self._stored(child, facts.Spawned(child.row(), parent.place, settled))
-        if not held:
+        if not await self._stored(child, facts.Spawned(child.row(), parent.place, settled)):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
         if child.status is ExecutionStatus.PENDING:
             parent.tree.add(child)
@@ -76,7 +74,7 @@ class ExecutionFamily:
         """Whether its row is committed; if not, whatever the reason, it keeps neither slot nor place."""
         held = False
         try:
-            held = (await self._self.services.recorder.record(fact)).held
+            held = (await self._self.services.recorder.record(fact, shielded=True)).held
         finally:
             if not held:
                 del self._self.alive[child.id]

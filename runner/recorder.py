@@ -42,10 +42,13 @@ class Recorder:
         """Write through `writer` from now on."""
         self._writer = writer
 
-    async def record(self, fact: facts.Fact) -> Ticket:
-        """Commit what `fact` means; `held` on the answer tells whether its guards held."""
+    async def record(self, fact: facts.Fact, *, shielded: bool = False) -> Ticket:
+        """Commit what `fact` means; `held` on the answer tells whether its guards held.
+
+        `shielded` where something must follow the commit even if the caller is being cancelled.
+        """
         assert self._writer is not None
-        return await self._writer.apply(self._write_of(fact))
+        return await self._writer.apply(self._write_of(fact), shielded=shielded)
 
     def post(self, fact: facts.Fact) -> None:
         """As `record`, without waiting: for facts nothing depends on. Order is kept."""

@@ -74,7 +74,8 @@ class Result:
         """Read a stored result."""
         values = from_json(stored)
         values["outcome"] = Outcome(values["outcome"])
-        values["errors"] = [Problem(**problem) for problem in values["errors"]]
+        values["errors"] = tuple(Problem(**problem) for problem in values["errors"])
+        values["artifacts"], values["next_steps"] = tuple(values["artifacts"]), tuple(values["next_steps"])
         return cls(**values)
 
 
@@ -96,6 +97,13 @@ def partial(text: str, reason: str, errors: Sequence[Problem] = ()) -> Result:
     if not text.strip():
         return Result(Outcome.FAILED, f"nothing was found ({reason})", None, reason, errors=errors)
     return Result(Outcome.PARTIAL, summarise(text), text, reason, errors=errors)
+
+
+def stopped(text: str) -> Result:
+    """What there was when somebody wanted it to stop: never a failure, not even when it is nothing."""
+    if not text.strip():
+        return Result(Outcome.PARTIAL, "stopped before anything was found", None, "cancelled")
+    return partial(text, "cancelled")
 
 
 def failed(problem: Problem, found: str = "") -> Result:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import anyio
 from pydantic_core import to_json
 
 from db.ids import new_id
@@ -120,8 +119,8 @@ class Chain:
         )
         self._positions += 1
         consumed = [item.id for item in items]
-        with anyio.CancelScope(shield=True):  # bounded by the writer: shown and consumed are one fact
-            ticket = await self._work.recorder.record(facts.Said(self._work.place, self._work.attempt, draft, consumed))
+        fact = facts.Said(self._work.place, self._work.attempt, draft, consumed)
+        ticket = await self._work.recorder.record(fact, shielded=True)
         if not ticket.held:
             raise Fenced(self._work.place.id)
         self._work.inbox.took(*consumed)

@@ -73,6 +73,8 @@ class Loop:
                     await talk.ask()
             case SettleChildren(cancel):
                 work.now("settling its agents")
+                if cancel and work.final is None:
+                    work.final = completed(talk.transcript.last_text)  # the answer stands, whatever its agents still say
                 await work.settle_children(cancel=cancel)
             case Conclude(reason):
                 self._reason = reason

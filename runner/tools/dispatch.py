@@ -234,8 +234,7 @@ class _DispatchTools:
             while not enough(child is None or child.ended for child in children):
                 await self._family.until_one_ends([child.id for child in children if child is not None and not child.ended])
                 children = [await self._family.look(each) for each in ids]
-        with anyio.CancelScope(shield=True):  # bounded: reads only; a wait that ran out still gets a truthful answer
-            looked = [await self._family.look(each) for each in ids]
+        looked = [await self._family.look(each) for each in ids]  # once more: a wait that ran out gets a truthful answer
         known = [child for child in looked if child is not None]
         return known if len(known) == len(ids) else None
 

@@ -177,3 +177,58 @@ async def test_a_parent_told_to_cancel_on_finish_does_not_wait(tmp_path: Path) -
 
         assert ended.status == "completed"
         assert service.statuses() == {"Lead": ["completed"], "Worker": ["cancelled"]}
+
+
+@requirement("S2-WA-2", "S2-WA-6", "S2-GR-6")
+async def test_an_execution_stuck_beyond_its_deadline_is_given_up_after_the_grace(tmp_path: Path) -> None:
+    released = anyio.Event()
+
+    async def stuck(_: Any) -> str:
+        return await stubborn(released)
+
+    config = """
+    defaults: {limits: {timeout: 600ms, agent_timeout: 300ms, wrap_up_reserve: 100ms, cancel_grace: 100ms}}
+    agents:
+      Lead: {sub_agents: [Worker]}
+      Worker: {description: works}
+    """
+    scripts = {"Lead": [dispatch("Worker"), say("waiting"), say("concluded")], "Worker": [say("a start") + call("stuck")]}
+    tools = LocalTools({"stuck": stuck})
+    async with bench(tmp_path, config, scripts, tools.for_agents("Worker")) as service:
+        with anyio.fail_after(10):
+            started = await service.dispatcher.start(Order("Lead"))
+            ended = await service.dispatcher.wait(started.id)
+        assert ended.status in ("completed", "timed_out")
+        assert service.sql("select id from executions where finished_at is null") == []
+        (worker,) = service.sql("select status, error_type from executions where agent = 'Worker'")
+        assert worker["error_type"] == "stubborn"
+        released.set()
+
+
+@requirement("S2-GR-14")
+async def test_an_answer_that_cancels_the_rest_stands_without_another_model_call(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Lead: {sub_agents: [Worker], limits: {on_finish: cancel}}
+      Worker: {description: works}
+    """
+    scripts = {"Lead": [dispatch("Worker"), say("I know enough")], "Worker": [hang()]}
+    async with bench(tmp_path, config, scripts) as service:
+        ended = await service.run("Lead")
+        assert ended.result is not None
+        assert ended.result.text == "I know enough"
+        assert len(service.model.of("Lead")) == 2
+        (worker,) = service.sql("select status, outcome, cancelled_by from executions where agent = 'Worker'")
+        assert worker == {"status": "cancelled", "outcome": "partial", "cancelled_by": "Lead"}
+        assert service.sql("select count(*) as n from deliveries where consumed_at is null") == [{"n": 0}]
+
+
+@requirement("S2-GT-6")
+async def test_an_ended_execution_is_told_from_its_row_when_nobody_remembers_it(tmp_path: Path) -> None:
+    config = "agents: {Solo: {}}"
+    async with bench(tmp_path, config, {"Solo": [say("forty-two")]}) as service:
+        ended = await service.run("Solo")
+    async with bench(tmp_path, config, {}) as later:
+        again = await later.dispatcher.wait(ended.id)
+        assert again.result == ended.result
+        assert (again.status, again.agent, again.task) == (ended.status, ended.agent, ended.task)
