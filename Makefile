@@ -2,7 +2,7 @@
 # Needs Python 3.11 or newer and nothing else; another interpreter: make PYTHON=python3.13 …
 
 PYTHON ?= python3
-WORKERS ?= auto
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 BIN := .venv/bin
 STAMP := .venv/.installed
 PACKAGES := db registry runner server
@@ -12,7 +12,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test format requirements bench lock clean-room clean
+.PHONY: help setup demo test format requirements properties bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: $(STAMP) ## Format the code and repair what ruff can repair
 
 requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
 	@$(BIN)/python -m tests.requirements.update
+
+properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and spawn
+	@OUTRIDER_INTERLEAVINGS=10000 $(BIN)/pytest -q --timeout=0 tests/properties
 
 bench: $(STAMP) ## Measure what Outrider costs beside bare loops (scenarios a and b)
 	@$(BIN)/python -m bench

@@ -17,7 +17,7 @@ from tests.properties.world import CONFIG, World, interleave, plant
 from tests.support.requirement import requirement
 from tests.support.service import bench
 
-INTERLEAVINGS = int(os.environ.get("OUTRIDER_INTERLEAVINGS", "1000"))
+INTERLEAVINGS = int(os.environ.get("OUTRIDER_INTERLEAVINGS", "500"))
 BATCH = 100
 """Interleavings that share a service, and run at the same time."""
 
