@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.requirement import requirement
 from tests.support.sources import (
     PACKAGES,
     ROOT,
@@ -152,6 +153,7 @@ def test_concurrency_is_anyio_alone() -> None:
     assert users >= ASYNCIO_ALLOWED.keys(), f"no longer needed: {sorted(ASYNCIO_ALLOWED.keys() - users)}"
 
 
+@requirement("S2-LE-21")
 def test_tests_wait_for_events_and_never_sleep() -> None:
     sleeping = [
         f"{relative(file)}:{node.lineno}"

@@ -1,7 +1,6 @@
 """The composite executor inside a running service: real servers over stdio beside our own tools."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,14 @@ from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import call, fail, hang, say
 from tests.support.reading import answer, dispatch, results
 from tests.support.requirement import requirement
+from tests.support.servers import DEAD, raw_server, sdk_server
 from tests.support.service import bench
-from tests.support.upstream_specs import ROOT, none_running, servers_running
+from tests.support.upstream_specs import none_running, servers_running
 
 
 def server(mode: str = "plain", **more: Any) -> str:
-    """A server of the configuration, as one line of YAML; `plain` is made with the SDK, any other is hostile."""
-    if mode == "plain":
-        command = [sys.executable, "-m", "tests.support.upstream_server", "plain"]
-    else:
-        command = [sys.executable, "-I", "-S", str(ROOT / "tests/support/raw_server.py"), mode]
-    return json.dumps({"command": command, "cwd": str(ROOT), **more})
-
-
-DEAD = json.dumps({"command": [sys.executable, "-c", "raise SystemExit('no licence')"]})
+    """`plain` is made with the SDK, any other is hostile."""
+    return sdk_server(**more) if mode == "plain" else raw_server(mode, **more)
 
 
 @requirement("S2-CX-7", "S2-LE-8")
