@@ -1,6 +1,5 @@
 """The file itself: its journal, its pragmas, and a disk that is full or read-only."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,19 +26,69 @@ def mount(*arguments: str) -> bool:
     return subprocess.run(["mount", *arguments], check=False, capture_output=True).returncode == 0
 
 
+class MountedDisk:
+    """A real disk of 12 MB; root can have one."""
+
+    full = "the disk is full"
+    read_only = "Read-only"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def grow(self) -> None:
+        assert mount("-o", "remount,size=64m", str(self.folder))
+
+    def protect(self) -> None:
+        assert mount("-o", "remount,ro", str(self.folder))
+
+    def release(self) -> None:
+        assert mount("-o", "remount,rw", str(self.folder))
+
+
+class LimitedFolder:
+    """The same for everybody else: files of this process end at 12 MB, and permissions protect the folder."""
+
+    full = "the disk failed"
+    read_only = "Permission denied"
+
+    def __init__(self, folder: Path) -> None:
+        import resource
+
+        self.folder = folder
+        self._before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (12 * 1024 * 1024, self._before[1]))
+
+    def grow(self) -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, self._before)
+
+    def protect(self) -> None:
+        for path in (*self.folder.iterdir(), self.folder):
+            path.chmod(0o555)
+
+    def release(self) -> None:
+        for path in (self.folder, *self.folder.iterdir()):
+            path.chmod(0o755)
+
+
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 12 MB."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("only root can mount a disk")
+def small_disk(tmp_path: Path) -> Iterator[MountedDisk | LimitedFolder]:
+    """A place with room for 12 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if not mount("-t", "tmpfs", "-o", "size=12m", "outrider-test", str(folder)):
-        pytest.skip("no disk can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
+    if mount("-t", "tmpfs", "-o", "size=12m", "outrider-test", str(folder)):
+        try:
+            yield MountedDisk(folder)
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
+    else:
+        limited = LimitedFolder(folder)
+        try:
+            yield limited
+        finally:
+            limited.grow()
+            limited.release()
 
 
 async def test_the_log_is_folded_back_and_emptied_when_it_is_long(store: Store) -> None:
@@ -112,8 +161,8 @@ async def test_a_program_that_holds_the_file_is_waited_for_once_and_not_by_every
         assert store.sequence() == [1]
 
 
-async def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(small_disk: Path) -> None:
-    path = small_disk / "outrider.db"
+async def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(small_disk: MountedDisk | LimitedFolder) -> None:
+    path = small_disk.folder / "outrider.db"
     told: list[str] = []
     trouble: DatabaseUnavailable | None = None
     async with open_store(path) as store:
@@ -125,26 +174,28 @@ async def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(small_disk: 
             except DatabaseUnavailable as error:
                 trouble = error
         assert len(await store.database.reads.roots(100)) == len(told)
-        assert mount("-o", "remount,size=64m", str(small_disk))
+        small_disk.grow()
         told.extend([(await store.pending(task=LONG)).id for _ in range(10)])
 
-    assert "the disk is full" in trouble.hint
+    assert small_disk.full in trouble.hint
     assert len(told) > 20
     assert [row["id"] for row in rows_of(path, "select id from executions order by id")] == sorted(told)
     assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-async def test_a_read_only_disk_is_told_and_works_again_once_it_is_writable(small_disk: Path) -> None:
-    path = small_disk / "outrider.db"
+async def test_a_read_only_disk_is_told_and_works_again_once_it_is_writable(
+    small_disk: MountedDisk | LimitedFolder,
+) -> None:
+    path = small_disk.folder / "outrider.db"
     async with open_store(path) as store:
         await store.pending()
-    assert mount("-o", "remount,ro", str(small_disk))
+    small_disk.protect()
 
-    with pytest.raises(DatabaseUnavailable, match="Read-only") as refused:
+    with pytest.raises(DatabaseUnavailable, match=small_disk.read_only) as refused:
         async with open_store(path):
             pass
 
     assert "--db" in refused.value.hint
-    assert mount("-o", "remount,rw", str(small_disk))
+    small_disk.release()
     async with open_store(path) as store:
         assert (await store.pending()).id
