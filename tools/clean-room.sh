@@ -17,7 +17,7 @@ refuse() {
 }
 
 leave() {
-  for mounted in dev/shm proc; do
+  for mounted in dev/pts dev/shm proc; do
     if mountpoint --quiet "$room/$mounted"; then
       umount --lazy "$room/$mounted"
     fi
@@ -50,6 +50,9 @@ enter_the_room() {
   mount -t proc proc "$room/proc" || refuse 'mounting is not allowed here' 'run this outside of the container'
   mkdir -p "$room/dev/shm"
   mount -t tmpfs -o mode=1777 tmpfs "$room/dev/shm"
+  mkdir -p "$room/dev/pts"
+  mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$room/dev/pts"
+  ln -sf pts/ptmx "$room/dev/ptmx"
   for file in /etc/resolv.conf /etc/hosts "$certificates"; do
     if [ -f "$file" ]; then
       cp --dereference "$file" "$room$file"

@@ -34,7 +34,10 @@ def answer_text(result: Result, pricing: Collection[str]) -> str:
     """The answer for people; one that no model gave says so first."""
     text = safe(result.text)
     rehearsed = result.metadata.get("rehearsed") or "rehearsed" in pricing
-    return f"{REHEARSED} {text}" if rehearsed and not text.startswith(REHEARSED) else text
+    if not rehearsed or text.startswith(REHEARSED):
+        return text
+    # A heading stays a heading only at the beginning of a line.
+    return f"{REHEARSED}\n\n{text}" if text.startswith("#") else f"{REHEARSED} {text}"
 
 
 def remarks(ended: Ended) -> list[str]:

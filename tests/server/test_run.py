@@ -18,7 +18,7 @@ ALERT = {
 def test_the_answer_goes_to_stdout_and_the_tree_to_stderr(shell: Shell) -> None:
     done = shell.type("run", "Quick", "look")
 
-    assert (done.returncode, done.stdout) == (0, "[rehearsed] # Finding\n\nat once\n")
+    assert (done.returncode, done.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
     assert re.search(r"◐ Quick  running\n", done.stderr)
     assert re.search(r"● Quick  completed: at once \([\d.]+s, \d+ tok, rehearsed\)", done.stderr)
     assert re.search(r"note: 1 execution, .* rehearsed; `outrider show \w{12}` shows it again", done.stderr)
@@ -92,7 +92,7 @@ def test_the_demo_runs_offline_and_says_what_to_type_next(shell: Shell) -> None:
     done = shell.type("demo", "--fast")
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[rehearsed] ")
+    assert done.stdout.startswith("[rehearsed]\n\n## Summary\n")
     assert "sre-investigation › Investigator › LogAnalyzer" in done.stderr
     assert re.search(r"note: \d+ executions, .* tok, rehearsed", done.stderr)
     shown = re.search(r"what to type next\n  outrider (show \w+ --tree)\n", done.stderr)

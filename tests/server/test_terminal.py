@@ -35,7 +35,7 @@ def typed(shell: Shell, *words: str, **environ: str) -> tuple[int, str, str]:
 def test_the_last_picture_stays_in_the_scroll_back(shell: Shell) -> None:
     code, answer, seen = typed(shell, "run", "look", "go")
 
-    assert (code, answer) == (0, "[rehearsed] # Finding\n\nat once\n")
+    assert (code, answer) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen).replace("\r", "")
     last = plain[plain.rindex("● look") :].splitlines()
     assert last[1].startswith("└─ ● Quick  at once")
