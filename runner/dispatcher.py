@@ -86,13 +86,10 @@ class Dispatcher:
 
     def _check_models(self, subject: AgentSpec | ChainSpec) -> None:
         """Refuse before anything is written when a model of the first agents cannot be asked."""
-        settings = self.services.settings
-        if isinstance(subject, AgentSpec):
-            self.services.models.choose(settings.model(subject.model))
-            return
-        for stage in subject.stages:
+        self.services.model_for(subject)
+        for stage in subject.stages if isinstance(subject, ChainSpec) else ():
             for stage_agent in stage.agents:
-                self.services.models.choose(settings.model(settings.agent(stage_agent.name).model))
+                self.services.model_for(self.services.settings.agent(stage_agent.name))
 
     def _begin(self, execution: Execution) -> tuple[Work, Strategy]:
         return begin(execution, self._cancellation)

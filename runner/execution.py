@@ -125,7 +125,7 @@ class Execution:
 
     def row(self) -> NewExecution:
         """The row it is born with."""
-        request, agent, settings = self.request, self.request.agent, self.services.settings
+        request, agent, spec = self.request, self.request.agent, self.services.model_spec(self.request.agent)
         waits = self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0
         return NewExecution(
             id=self.id,
@@ -145,10 +145,10 @@ class Execution:
             task=clean(request.task),
             input=to_json(request.input).decode() if request.input is not None and self.parent is None else None,
             timeout_seconds=self.allowance.timeout,
-            model=None if isinstance(agent, ChainSpec) else settings.model(agent.model).model,
+            model=spec.model if spec is not None else None,
             budget_usd=self.limits.max_cost_usd,
             budget_tokens=self.limits.max_tokens,
-            config_hash=settings.hash,
+            config_hash=self.services.settings.hash,
             waiting_for="slot" if waits else None,
             reason=request.reason,
         )

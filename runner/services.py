@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from db.database import Database
-from registry import AgentSpec, ModelSpec, Settings
+from registry import AgentSpec, ChainSpec, ModelSpec, Settings
 from runner.bus import Bus
 from runner.llm.protocol import Model
 from runner.recorder import Recorder
@@ -23,6 +23,10 @@ class ChoosesModels(Protocol):
         ...
 
 
+AgentFunction = Callable[[str, Any], Awaitable[Any]]
+"""An agent written in Python: task and input in, an answer (text, data or a Result) out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What executions share."""
@@ -35,3 +39,16 @@ class Services:
     upstreams: Upstreams
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider: one executor for each execution."""
+    functions: Mapping[str, AgentFunction] = field(default_factory=dict)
+    """Agents of that program that are no models, by name."""
+
+    def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
+        """The model a subject is asked through; None for chains and for agents that are functions."""
+        if isinstance(subject, ChainSpec) or subject.strategy == "function":
+            return None
+        return self.settings.model(subject.model)
+
+    def model_for(self, subject: AgentSpec | ChainSpec) -> Model | None:
+        """Who answers for a subject, if it needs anybody; raises NoModel."""
+        spec = self.model_spec(subject)
+        return self.models.choose(spec) if spec is not None else None

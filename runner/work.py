@@ -14,6 +14,7 @@ from runner.inbox import Inbox
 from runner.llm.protocol import Model
 from runner.recorder import Recorder
 from runner.result import Result
+from runner.services import AgentFunction
 from runner.toolbox import Toolbox
 from runner.transcript import ToolCall
 
@@ -66,6 +67,7 @@ class Work:
     recorder: Recorder
     toolbox: Toolbox | None
     model: Model | None
+    function: AgentFunction | None
     spawn: Spawn
     settle_children: Callable[..., Awaitable[None]]
     """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""

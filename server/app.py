@@ -18,7 +18,7 @@ from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
 from runner.llm.models import Models
 from runner.recorder import Recorder
-from runner.services import ChoosesModels, Services
+from runner.services import AgentFunction, ChoosesModels, Services
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstream import UpstreamNotice
 from runner.tools.upstreams import Upstreams
@@ -39,6 +39,8 @@ class Blueprint:
     """Instead of the models of the configuration."""
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider."""
+    functions: Mapping[str, AgentFunction] = field(default_factory=dict)
+    """Agents of that program that are no models, by name; the settings must have been loaded with them as `registered`."""
 
 
 @asynccontextmanager
@@ -59,7 +61,9 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
         upstreams = Upstreams(settings.upstreams, default_timeout=timeout, notify=notices.notice)
         await stack.enter_async_context(upstreams)
-        services = Services(settings, database, recorder, bus, models, upstreams, blueprint.extra_tools)
+        services = Services(
+            settings, database, recorder, bus, models, upstreams, blueprint.extra_tools, blueprint.functions
+        )
         dispatcher = await stack.enter_async_context(open_dispatcher(services))
         notices.dispatcher = dispatcher
         yield dispatcher

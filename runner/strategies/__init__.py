@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runner.strategies.chain import Chain
+from runner.strategies.function import Function
 from runner.strategies.loop import Loop
 from runner.strategies.synthesis import Synthesis
 from runner.work import Strategy, Work
 
-STRATEGIES: dict[str, Callable[[Work], Strategy]] = {"loop": Loop, "chain": Chain, "synthesis": Synthesis}
+STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
+    "loop": Loop,
+    "chain": Chain,
+    "synthesis": Synthesis,
+    "function": Function,
+}

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic_core import to_json
-
-from db.ids import new_id
-from db.turns import MessageDraft
 from registry import ChainSpec, Place, StageAgent, StageSpec
 from runner import facts
 from runner.context import first_message
-from runner.delivery import delivery_message
-from runner.errors import Fenced, Refusal
+from runner.errors import Refusal
 from runner.inbox import Item
+from runner.notebook import Notebook
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.work import SpawnRequest, Work
 
@@ -34,7 +30,7 @@ class Chain:
         self._chain = work.subject
         self._outputs: list[tuple[str, Result]] = []
         self._failure: Result | None = None
-        self._positions = 1
+        self._notebook = Notebook(work)
 
     @property
     def found(self) -> str:
@@ -47,8 +43,7 @@ class Chain:
             stage = self._chain.stages[len(self._outputs)]
             self._work.now(f"stage {stage.name}")
             await self._run_stage(stage)
-        if self._work.inbox.waiting:
-            await self._read(self._work.inbox.waiting)
+        await self._notebook.read()
         return self._failure or self._outputs[-1][1]
 
     async def _run_stage(self, stage: StageSpec) -> None:
@@ -65,10 +60,7 @@ class Chain:
             return
         answers = [item.answer for item in good if item.answer is not None]
         if len(good) > 1:
-            merged = await self._synthesise(stage, good)
-            if merged is None:
-                return
-            answers = [merged]
+            answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
 
     async def _start_agents(self, stage: StageSpec) -> int:
@@ -103,29 +95,9 @@ class Chain:
         self._work.recorder.post(facts.Waiting(self._work.place, "children"))
         await self._work.inbox.until_all_ended()
         self._work.recorder.post(facts.Waiting(self._work.place, None))
-        ended = self._work.inbox.waiting
-        await self._read(ended)
-        return [item for item in ended if item.result is not None]
+        return [item for item in await self._notebook.read() if item.result is not None]
 
-    async def _read(self, items: Sequence[Item]) -> None:
-        message = delivery_message(items, 0)
-        draft = MessageDraft(
-            id=new_id(),
-            execution_id=self._work.place.id,
-            position=self._positions,
-            role=message.role,
-            kind=message.kind,
-            content=to_json(message.content).decode(),
-        )
-        self._positions += 1
-        consumed = [item.id for item in items]
-        fact = facts.Said(self._work.place, self._work.attempt, draft, consumed)
-        ticket = await self._work.recorder.record(fact, shielded=True)
-        if not ticket.held:
-            raise Fenced(self._work.place.id)
-        self._work.inbox.took(*consumed)
-
-    async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result | None:
+    async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
         agent = work.settings.agent(stage.synthesis)
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
@@ -142,7 +114,7 @@ class Chain:
         await work.spawn(request)
         ended = await self._collect()
         item = next((item for item in ended if item.result is not None and item.result.status == "completed"), None)
-        if item is None:
+        if item is None or item.answer is None:
             # The findings are there, only nobody merged them: hand them on side by side.
             text = "\n\n".join(f"## {name}\n\n{report}" for name, report in reports)
             return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")

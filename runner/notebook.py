@@ -1,0 +1,40 @@
+"""The notebook of an execution without a model: what was delivered to it is written down, and by that consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from db.ids import new_id
+from db.turns import MessageDraft
+from runner import facts
+from runner.delivery import delivery_message
+from runner.errors import Fenced
+from runner.inbox import Item
+from runner.transcript import clean
+from runner.work import Work
+
+
+class Notebook:
+    """The messages of an execution after its first."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._position = 1
+
+    async def read(self) -> Sequence[Item]:
+        """Take everything that arrived out of the inbox, in the transaction that writes it down."""
+        work, items = self._work, self._work.inbox.waiting
+        if not items:
+            return items
+        message = delivery_message(items, len(work.inbox.pending))
+        content = clean(to_json(message.content).decode())
+        draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
+        consumed = [item.id for item in items]
+        fact = facts.Said(work.place, work.attempt, draft, consumed)
+        if not (await work.recorder.record(fact, shielded=True)).held:
+            raise Fenced(work.place.id)
+        self._position += 1
+        work.inbox.took(*consumed)
+        return items

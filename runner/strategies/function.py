@@ -1,0 +1,40 @@
+"""function: a Python callable instead of a model. The program that embeds Outrider registers it by the agent's name."""
+
+from __future__ import annotations
+
+from runner.notebook import Notebook
+from runner.result import Outcome, Result, completed, summarise
+from runner.work import Work
+
+
+class Function:
+    """Calls once; what the callable returns is the answer, what it raises is the failure."""
+
+    def __init__(self, work: Work) -> None:
+        assert work.function is not None
+        self._work = work
+        self._function = work.function
+        self._notebook = Notebook(work)
+        self._answer: Result | None = None
+
+    @property
+    def found(self) -> str:
+        """Its answer, once it has one."""
+        return self._answer.text if self._answer is not None else ""
+
+    async def run(self) -> Result:
+        """Call it, unless it has answered already: what arrives later does not call it again."""
+        if self._answer is None:
+            self._work.now("working")
+            self._answer = _result(await self._function(self._work.task, self._work.input))
+        await self._notebook.read()
+        return self._answer
+
+
+def _result(returned: object) -> Result:
+    if isinstance(returned, Result):
+        return returned
+    if isinstance(returned, str):
+        return completed(returned)
+    text = summarise(str(returned))
+    return Result(Outcome.COMPLETED, text, returned)
