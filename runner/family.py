@@ -111,7 +111,7 @@ class ExecutionFamily:
             limits=me.limits,
             dispatches_left=me.allowance.dispatches_left,
             wrap_up=me.allowance.wrap_up,
-            running=[child.id for child in me.alive.values() if not child.slot.queue_position],
+            running=lambda: [child.id for child in me.alive.values() if not child.slot.queue_position],
             slots_full=me.slots.full,
         )
 

@@ -6,7 +6,7 @@ crashes the caller and leaves no row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from registry import CatalogueEntry, Limits, fold, nearest
@@ -24,8 +24,8 @@ class Caller:
     limits: Limits
     dispatches_left: int
     wrap_up: str | None = None
-    running: Sequence[str] = ()
-    """Ids of children that hold a slot."""
+    running: Callable[[], Sequence[str]] = tuple
+    """Ids of children that hold a slot; asked only for a refusal."""
     slots_full: bool = False
 
 
@@ -88,10 +88,10 @@ def _something_left(caller: Caller) -> None:
             {"limit": "max_dispatches"},
         )
     if caller.slots_full and caller.limits.on_limit == "error":
-        most, busy = caller.limits.max_concurrent_agents, ", ".join(caller.running)
+        most, running = caller.limits.max_concurrent_agents, list(caller.running())
         raise Refusal(
             "limit",
-            f"{most} agents are at work already (`max_concurrent_agents`): {busy}",
+            f"{most} agents are at work already (`max_concurrent_agents`): {', '.join(running)}",
             "wait for one of them to end, or cancel one, then dispatch again",
-            {"limit": "max_concurrent_agents", "running": list(caller.running)},
+            {"limit": "max_concurrent_agents", "running": running},
         )

@@ -5,6 +5,8 @@ Counting and taking happen without an await between them, so no burst of dispatc
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import anyio
 
 
@@ -14,7 +16,10 @@ class Slots:
     def __init__(self, total: int) -> None:
         self.total = total
         self.taken = 0
-        self._queue: list[anyio.Event] = []
+        self._numbers: list[int] = []
+        """Those who wait, in order; numbers only grow, so a place is found by bisection."""
+        self._turns: dict[int, anyio.Event] = {}
+        self._next = 0
 
     @property
     def full(self) -> bool:
@@ -23,22 +28,27 @@ class Slots:
 
     def reserve(self) -> Slot:
         """A place in the queue, taken now; `Slot.wait` returns when it is its turn."""
-        turn = anyio.Event()
+        number, turn = self._next, anyio.Event()
+        self._next += 1
         if self.full:
-            self._queue.append(turn)
+            self._numbers.append(number)
+            self._turns[number] = turn
         else:
             self.taken += 1
             turn.set()
-        return Slot(self, turn)
+        return Slot(self, number, turn)
 
-    def _place(self, turn: anyio.Event) -> int:
-        return self._queue.index(turn) + 1 if turn in self._queue else 0
+    def place(self, number: int) -> int:
+        """1 for the next in line, 0 for one that does not wait."""
+        return bisect_left(self._numbers, number) + 1 if number in self._turns else 0
 
-    def _leave(self, turn: anyio.Event) -> None:
-        if turn in self._queue:
-            self._queue.remove(turn)
-        elif self._queue:
-            self._queue.pop(0).set()  # handed over: `taken` stays
+    def leave(self, number: int) -> None:
+        """One that waited goes away, or one that held a slot hands it on."""
+        if number in self._turns:
+            del self._turns[number]
+            del self._numbers[bisect_left(self._numbers, number)]
+        elif self._numbers:
+            self._turns.pop(self._numbers.pop(0)).set()  # handed over: `taken` stays
         else:
             self.taken -= 1
 
@@ -46,15 +56,15 @@ class Slots:
 class Slot:
     """One reservation. Release it once, whether its turn came or not."""
 
-    __slots__ = ("_released", "_slots", "_turn")
+    __slots__ = ("_number", "_released", "_slots", "_turn")
 
-    def __init__(self, slots: Slots, turn: anyio.Event) -> None:
-        self._slots, self._turn, self._released = slots, turn, False
+    def __init__(self, slots: Slots, number: int, turn: anyio.Event) -> None:
+        self._slots, self._number, self._turn, self._released = slots, number, turn, False
 
     @property
     def queue_position(self) -> int:
         """1 for the next in line; 0 once it has its slot."""
-        return self._slots._place(self._turn)
+        return self._slots.place(self._number)
 
     async def wait(self) -> None:
         """Return when the slot is ours."""
@@ -64,4 +74,4 @@ class Slot:
         """Give the slot, or the place in the queue, to the next one; harmless when repeated."""
         if not self._released:
             self._released = True
-            self._slots._leave(self._turn)
+            self._slots.leave(self._number)

@@ -49,7 +49,8 @@ class CompositeTools:
         return route[0] if route is not None else None
 
     def _exact(self, name: str) -> str:
-        return normalise(name, (self._routes or {}).keys()) or name
+        routes = self._routes or {}
+        return name if name in routes else normalise(name, routes.keys()) or name
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Carry out one call; never raises but cancellation."""
