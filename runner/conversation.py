@@ -157,9 +157,12 @@ class Conversation:
             results[index] = await self._run_tool(call)
 
         try:
-            async with anyio.create_task_group() as group:
-                for index, call in enumerate(calls):
-                    group.start_soon(run, index, call, name=f"tool {call.name}")
+            if len(calls) == 1:  # the common case needs no task of its own
+                await run(0, calls[0])
+            else:
+                async with anyio.create_task_group() as group:
+                    for index, call in enumerate(calls):
+                        group.start_soon(run, index, call, name=f"tool {call.name}")
         finally:
             answers = (self._answer(call, result) for call, result in zip(calls, results, strict=True))
             self.transcript.append(tool_results(answers))

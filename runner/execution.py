@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -290,8 +289,14 @@ class Execution:
     @property
     def usage(self) -> dict[str, Any]:
         """What it used itself, without its children."""
-        spent = asdict(self.allowance.own)
-        return {**spent, "cost_usd": round(spent["cost_usd"], 6)}
+        spent = self.allowance.own
+        return {
+            "turns": spent.turns,
+            "tokens": spent.tokens,
+            "cost_usd": round(spent.cost_usd, 6),
+            "dispatches": spent.dispatches,
+            "tool_calls": spent.tool_calls,
+        }
 
     def describe(self) -> Child:
         """This execution as its caller sees it."""

@@ -6,7 +6,7 @@ Owns the shape, its JSON and the summary rule. Metadata is stamped by the runtim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -67,7 +67,7 @@ class Result:
 
     def to_json(self) -> str:
         """The stored form."""
-        return to_json(asdict(self)).decode()
+        return to_json(self).decode()
 
     @classmethod
     def of_json(cls, stored: str) -> Result:
