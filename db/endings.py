@@ -48,6 +48,8 @@ class Ending:
 
 def _conditions(target: ExecutionStatus) -> list[Any]:
     """What else must hold: success is refused while anything is open, unread or asked to stop."""
+    if target is ExecutionStatus.FAILED:
+        return [executions.c.cancel_requested_at.is_(None)]  # what fails because it is asked to stop is cancelled
     if target is not ExecutionStatus.COMPLETED:
         return []
     child = executions.alias("child")

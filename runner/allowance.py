@@ -106,17 +106,17 @@ class Allowance:
 
     # -- settle --------------------------------------------------------------------------------------------------------
 
-    def settle_dispatch(self) -> None:
-        """One more agent was dispatched."""
-        self.own.dispatches += 1
+    def settle_dispatch(self, count: int = 1) -> None:
+        """One more agent is being dispatched; -1 takes it back when it could not be."""
+        self.own.dispatches += count
         holder: Allowance | None = self
         while holder is not None:
-            holder.subtree.dispatches += 1
+            holder.subtree.dispatches += count
             holder = holder.parent
 
-    def settle_call(self, tokens: int, cost_usd: float, tool_calls: int, *, is_turn: bool = True) -> None:
-        """A model call came back. The last one, without tools, is no turn."""
-        self.own.turns += int(is_turn)
+    def settle_call(self, tokens: int, cost_usd: float, tool_calls: int) -> None:
+        """A model call came back."""
+        self.own.turns += 1
         self.own.tokens += tokens
         self.own.cost_usd += cost_usd
         self.own.tool_calls += tool_calls

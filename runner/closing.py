@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from db.endings import Ending
+from db.errors import StoreError
 from db.status import ExecutionStatus
 from runner import facts
 from runner.cause import Cause, End, Verdict, verdict
@@ -52,10 +53,19 @@ class Closing:
         judged = verdict(end, execution.found)
         if execution.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
             judged = replace(judged, status=ExecutionStatus.BLOCKED)  # what never started cannot fail
-        if not await self.write(judged) and not await self._adopt():
-            execution.status, execution.result, execution.error = judged.status, judged.result, judged.error
+        if await self.write(judged):
+            return
+        refused = await self.why_refused()
+        if not isinstance(refused, Cause) or not await self.write(verdict(refused, execution.found)):
+            await self._adopt()
 
-    async def write(self, judged: Verdict) -> bool:
+    def assume(self, end: End) -> None:
+        """The store did not answer in time: this process goes on as if the end were written; the write is on its way."""
+        if not self._written:
+            judged = verdict(end, self._of.found)
+            self._of.status, self._of.result, self._of.error = judged.status, judged.result, judged.error
+
+    async def write(self, judged: Verdict, *, shielded: bool = False) -> bool:
         """The last write; False when it is refused: ended already, asked to stop, or something is open or unread."""
         execution = self._of
         execution.ended_at = anyio.current_time()
@@ -75,7 +85,7 @@ class Closing:
         )
         parent = execution.parent.place if execution.parent is not None else None
         fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage)
-        if not (await execution.services.recorder.record(fact, shielded=True)).held:
+        if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error
@@ -102,7 +112,11 @@ class Closing:
         execution = self._of
         judged = verdict(execution.why_stopped(), execution.found)
         note = "it did not stop in time and was given up"
-        if not await self.write(replace(judged, error_type="stubborn", error=note)):
+        try:
+            if not await self.write(replace(judged, error_type="stubborn", error=note)):
+                return False
+        except StoreError:
+            log.exception("execution %s (%s) could not be given up yet", execution.id, execution.name)
             return False
         self._report("stubborn", note, {"activity": execution.activity})
         return True

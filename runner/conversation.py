@@ -76,6 +76,7 @@ class Conversation:
             messages=self.transcript.messages,
             tools=self._tools if with_tools else (),
             input=work.input,
+            on_attempt=self._attempting,
         )
         try:
             with anyio.fail_after(work.limits.model_timeout):
@@ -83,12 +84,19 @@ class Conversation:
         except TimeoutError as error:
             seconds = f"{work.limits.model_timeout:g} s"
             raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True) from error
-        await self._keep(reply, started, is_turn=with_tools)
+        await self._keep(reply, started, may_call=with_tools)
+
+    def _attempting(self, model: str, number: int) -> None:
+        """Attempts after the first are worth an event: something did not answer."""
+        if number > 1:
+            self.work.now(f"asking {model} (attempt {number})")
+            attempt = {"model": model, "attempt": number}
+            self.work.recorder.post(facts.Noticed(self.work.place, "model.attempt", attempt))
 
     def _heard(self, piece: str) -> None:
         self.work.recorder.whisper(self.work.place, "stream.chunk", {"text": piece, "attempt": self.work.attempt})
 
-    async def _keep(self, reply: Reply, started: str, *, is_turn: bool) -> None:
+    async def _keep(self, reply: Reply, started: str, *, may_call: bool) -> None:
         work, usage = self.work, reply.usage
         tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
         cost = cost_of(tokens, self._price_of(reply))
@@ -111,7 +119,7 @@ class Conversation:
             finished_at=stamp(),
         )
         draft = self._draft(message)
-        calls = [replace(each, row=new_id()) for each in message.tool_calls] if is_turn else []
+        calls = [replace(each, row=new_id()) for each in message.tool_calls] if may_call else []
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
         ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
@@ -119,7 +127,7 @@ class Conversation:
             raise Fenced(work.place.id)
         work.rehearsed = work.rehearsed or reply.rehearsed
         spent = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-        work.allowance.settle_call(spent, cost.usd, len(calls), is_turn=is_turn)
+        work.allowance.settle_call(spent, cost.usd, len(calls))
         self.transcript.append(message)
         self.transcript.unanswered = calls
 

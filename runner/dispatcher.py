@@ -6,6 +6,7 @@ asks for an execution may go away.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from db.database import Database
-from db.errors import UnknownExecution
+from db.errors import StoreError, UnknownExecution
 from db.watch import changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
 from runner import facts
@@ -31,6 +32,8 @@ from runner.lookup import child_of_row
 from runner.services import Services
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
+
+log = logging.getLogger("outrider.dispatcher")
 
 SUPERVISION_SECONDS = 0.5
 """Between looks for executions that outlived their deadline and the grace after it."""
@@ -130,7 +133,16 @@ class Dispatcher:
         database = self.services.database
         async with aclosing(changes(database.path)) as looks:
             async for _ in looks:
-                await self._look_around(database)
+                await self._look_until_answered(database)
+
+    async def _look_until_answered(self, database: Database) -> None:
+        """A store that does not answer now is asked again: it must not take the service down, nor may a wish be missed."""
+        while True:
+            try:
+                return await self._look_around(database)
+            except StoreError:
+                log.exception("other processes could not be minded")
+            await anyio.sleep(SUPERVISION_SECONDS)
 
     async def _look_around(self, database: Database) -> None:
         for wish in await database.reads.cancel_wishes(database.owner):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 RefusalKind = Literal[
-    "unknown_agent", "not_in_catalogue", "cycle", "max_depth_exceeded", "limit", "wrapping_up", "stopping", "invalid"
+    "unknown_agent", "not_in_catalogue", "cycle", "max_depth_exceeded", "limit", "wrapping_up", "stopping"
 ]
 
 
@@ -41,6 +41,13 @@ class NoModel(RunnerError):
             f"the model `{model}` has no API key and no rehearsal",
             f"set `{variable}`, or give the model a `rehearsal:` in the configuration; `outrider demo` needs neither",
         )
+
+
+def first_cause(error: Exception) -> Exception:
+    """The first error inside groups of errors: what a person wants to hear of."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class Fenced(RunnerError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from runner.allowance import Allowance
 from runner.cause import Cause, End, verdict
 from runner.closing import Closing
 from runner.delivery import cut
+from runner.errors import first_cause
 from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.result import Result
@@ -58,6 +60,8 @@ class Execution:
         self.id = new_execution_id()
         self.name = request.name or request.agent.name
         self.limits = request.limits
+        if parent is not None and parent.limits.max_depth < request.limits.max_depth:
+            self.limits = replace(request.limits, max_depth=parent.limits.max_depth)  # depth binds below
         self.path: tuple[str, ...] = (*(parent.path if parent is not None else ()), request.agent.name)
         self.depth: int = 0 if parent is None else parent.depth + int(isinstance(parent.request.agent, AgentSpec))
         self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
@@ -89,6 +93,7 @@ class Execution:
         self.group: TaskGroup | None = None
         self.work: Work | None = None
         self._strategy: Strategy | None = None
+        self._failed = False
         self.closing = Closing(self)
 
     def _timeout(self) -> float:
@@ -163,8 +168,12 @@ class Execution:
                 end = await self._live()
         finally:
             # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
-            with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
-                await self.closing.finish(end if end is not None else self.why_stopped())
+            final = end if end is not None else self.why_stopped()
+            with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True) as last_write:
+                await self.closing.finish(final)
+            if last_write.cancelled_caught:
+                log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
+                self.closing.assume(final)
             self._leave()
             if self.work is not None and self.work.toolbox is not None:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
@@ -202,10 +211,11 @@ class Execution:
             async with anyio.create_task_group() as self.group:
                 end = await self._strategy_end()
                 if not isinstance(end, Result):
+                    self._failed = True
                     self.group.cancel_scope.cancel("the parent failed")
             assert end is not None
             judged = verdict(end, self.found)
-            if judged.status is not ExecutionStatus.COMPLETED or await self.closing.write(judged):
+            if judged.status is not ExecutionStatus.COMPLETED or await self.closing.write(judged, shielded=True):
                 return end
             if (refused := await self.closing.why_refused()) is not None:
                 return refused
@@ -216,7 +226,7 @@ class Execution:
             return await self._strategy.run()
         except Exception as error:
             log.info("execution %s (%s) ends with %r", self.id, self.name, error)
-            return error
+            return first_cause(error)
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
@@ -239,8 +249,10 @@ class Execution:
             if holder.cause is not None:
                 own = holder is self
                 return holder.cause if own or holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
+            if holder is not self and (holder._failed or anyio.current_time() >= holder.allowance.deadline):
+                return Cause("parent", holder.name, "its parent ended")
             holder = holder.parent
-        return Cause("parent", "parent", "its parent ended")
+        return Cause("shutdown", "outrider", "the service stopped")
 
     def _leave(self) -> None:
         """Tell the parent, free the slot, be forgotten."""

@@ -56,7 +56,7 @@ class ExecutionFamily:
         parent.alive[child.id] = child
         settled = None
         if request.call is not None:
-            parent.allowance.settle_dispatch()
+            parent.allowance.settle_dispatch()  # before the commit: the next dispatch of this turn must see it
             text = dispatch_answer(child.describe())
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
         if not await self._stored(child, facts.Spawned(child.row(), parent.place, settled)):
@@ -79,6 +79,8 @@ class ExecutionFamily:
             if not held:
                 del self._self.alive[child.id]
                 child.slot.release()
+                if fact.settled is not None:
+                    self._self.allowance.settle_dispatch(-1)
         return held
 
     async def dispatch(self, order: DispatchOrder) -> Child:

@@ -72,7 +72,7 @@ class Family(Protocol):
         ...
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
-        """Stop a child: `requested`, `done` or `already_finished`."""
+        """Stop a child: `requested` or `already_finished`."""
         ...
 
     async def until_one_ends(self, children: Sequence[str]) -> None:

@@ -34,8 +34,8 @@ class Loop:
 
     @property
     def found(self) -> str:
-        """The newest text of the model."""
-        return self._talk.transcript.last_text
+        """What it reported, or the newest text of its model."""
+        return self._work.final.text if self._work.final is not None else self._talk.transcript.last_text
 
     async def run(self) -> Result:
         """Take one step after the other. Ordinary work ends where the time for a conclusion begins."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import anyio.to_thread
 
+from runner.errors import first_cause
 from runner.tools.listing import Listing, list_offers
 from runner.tools.process import CannotStart, LastWords, ServerCommand
 
@@ -188,9 +189,7 @@ def _answer_adapter() -> TypeAdapter[InputRequiredResult | CallToolResult]:
 
 def _reason(error: Exception) -> str:
     """The first cause inside nested groups, in words."""
-    cause: BaseException = error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
+    cause = first_cause(error)
     if isinstance(cause, CannotStart):
         return str(cause)
     return f"could not be connected: {str(cause).strip() or type(cause).__name__}"

@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from runner.delivery import cut
 from runner.errors import Refusal
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
+from runner.result import Result
 from runner.tools.own import Arguments, OwnTool, OwnTools, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
@@ -133,6 +134,15 @@ def dispatch_answer(child: Child) -> str:
     return to_json(shown | {"note": WILL_COME}).decode()
 
 
+def _shown(result: Result, handle: str) -> dict[str, Any]:
+    """A result as a caller gets it: the whole answer up to the cap, then what else it says."""
+    shown: dict[str, Any] = {"outcome": result.outcome, "summary": result.summary, "output": cut(result.text, handle)}
+    for name in ("artifacts", "errors", "next_steps", "signals"):
+        if value := getattr(result, name):
+            shown[name] = value
+    return shown
+
+
 def describe(child: Child) -> dict[str, Any]:
     """One execution, as every tool answers about it."""
     result = child.result
@@ -142,9 +152,10 @@ def describe(child: Child) -> dict[str, Any]:
         "status": child.status,
         "outcome": result.outcome if result is not None else None,
         "reason": result.reason if result is not None else None,
-        "result": cut(result.text, child.id) if result is not None else None,
+        "result": _shown(result, child.id) if result is not None else None,
         "error": child.error,
         "usage": dict(child.usage),
+        "warnings": [],
     }
     if not child.ended:
         progress = {"activity": child.activity, "elapsed_seconds": round(child.elapsed, 1)}

@@ -76,6 +76,8 @@ class Launch:
             try:
                 started = await service.start(self._order)
                 self._root = started.id
+                if self._interruptions:  # it came while the first row was being written
+                    await self._cancel(service, started.id)
                 ended = await self._end_of(service, await service.wait(started.id))
             finally:
                 watchers.cancel_scope.cancel()
@@ -101,9 +103,10 @@ class Launch:
     async def _mind(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope, group: TaskGroup) -> None:
         async for _ in signals:
             self._interruptions += 1
-            if self._interruptions == 1 and self._service is not None and self._root is not None:
+            if self._interruptions == 1 and self._service is not None:
                 self._view.painter.say("cancelling; interrupt once more to leave at once")
-                group.start_soon(self._cancel, self._service, self._root, name="cancel the tree")
+                if self._root is not None:
+                    group.start_soon(self._cancel, self._service, self._root, name="cancel the tree")
             elif self._interruptions <= 2:
                 leave = threading.Timer(LEAVE_SECONDS, self._leave_now)
                 leave.daemon = True

@@ -43,8 +43,9 @@ def answer_text(result: Result, pricing: Collection[str]) -> str:
 def remarks(ended: Ended) -> list[str]:
     """What is worth knowing besides the answer."""
     child, lines = ended.child, list(ended.remarks)
-    if child.status == "completed" and child.result is not None and child.result.outcome == "partial":
-        lines.append(f"the answer is partial ({child.result.reason})")
+    if child.status == "completed" and child.result is not None and child.result.outcome != "completed":
+        why = f" ({child.result.reason})" if child.result.reason else ""
+        lines.append(f"the answer is {child.result.outcome}{why}")
     elif child.status not in ("completed", "failed", "timed_out"):
         lines.append(f"{child.agent} was {child.status}")
     used = usage(ended)

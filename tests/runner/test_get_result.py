@@ -67,7 +67,7 @@ async def test_a_wait_ends_as_soon_as_the_child_ends_with_its_whole_text(tmp_pat
 
         told = answer(service.model.of("Lead")[2])
         stored = service.sql("select json_extract(result, '$.output') as text from executions where agent = 'Left'")
-        assert (told["status"], told["result"]) == ("completed", text.strip())
+        assert (told["status"], told["result"]["output"]) == ("completed", text.strip())
         assert stored == [{"text": text.strip()}]
 
 
@@ -121,7 +121,7 @@ async def test_a_child_without_success_is_told_with_its_reason_and_what_it_found
             await service.dispatcher.wait(started.id)
 
         told = answer(service.model.of("Lead")[2])
-        assert (told["status"], told["result"]) == (end, "found so far")
+        assert (told["status"], told["result"]["output"]) == (end, "found so far")
         assert told["reason"]
         assert bool(told["error"]) == (end != "cancelled")
 
