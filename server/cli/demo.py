@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.resources import files
 from typing import Annotated
 
 import typer
@@ -32,9 +31,10 @@ def demo(
     from server.cli.launch import Ended, Launch
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
+    from server.sre.incident import incident_folder
 
     settings = load(explicit_config(config) or packaged_config())
-    order = order_of(Wish(CHAIN, alert=str(files("server.sre") / "alert.json")), settings)
+    order = order_of(Wish(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
     preflight.check(settings, order.name, os.environ, rehearse=not live)
     if live:
         preflight.check_live(settings, order.name, os.environ)

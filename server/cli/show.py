@@ -25,6 +25,8 @@ def show(
     """Show an execution: facts, answer and tree."""
     import anyio
 
+    if tree and transcript:
+        raise typer.BadParameter("`--tree` and `--transcript` are two views; choose one")
     anyio.run(_show, chosen_database(db), identifier, "tree" if tree else "transcript" if transcript else "all", as_json)
     return 0
 

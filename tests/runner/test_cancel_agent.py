@@ -107,14 +107,22 @@ async def test_the_slot_of_a_cancelled_child_is_free_again(tmp_path: Path) -> No
 
 @requirement("S2-CN-5")
 async def test_wrapping_up_lets_a_child_answer_with_what_it_has(tmp_path: Path) -> None:
-    opened = anyio.Event()
+    opened, at_work = anyio.Event(), anyio.Event()
+
+    async def once_it_works(request: Request) -> Turn:
+        await at_work.wait()
+        turn: Turn = cancel(mode="wrap_up")(request)
+        return turn
+
     scripts = {
-        "Top": [dispatch("Leaf"), cancel(mode="wrap_up"), say("waiting"), say("done")],
+        "Top": [dispatch("Leaf"), once_it_works, say("waiting"), say("done")],
         "Leaf": [gate(opened, call("nothing")), say("what I have")],
     }
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("Top"))
         with anyio.fail_after(5):
+            await service.model.started("Leaf")
+            at_work.set()
             await service.model.started("Top", 3)
             opened.set()
             await service.dispatcher.wait(started.id)
