@@ -16,7 +16,7 @@ from runner.llm.protocol import Request
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.requirement import requirement
-from tests.support.service import bench
+from tests.support.service import Bench, bench
 
 
 @requirement("S2-LE-4", "S2-CH-11")
@@ -95,13 +95,15 @@ async def test_the_last_write_is_waited_for_but_not_for_ever(tmp_path: Path, mon
 @requirement("S2-LE-13")
 async def test_a_service_that_is_stopped_leaves_its_rows_to_whoever_goes_on(tmp_path: Path) -> None:
     config = "agents: {Lead: {sub_agents: [Scout]}, Scout: {description: scouts}}"
+    services: list[Bench] = []
     with anyio.CancelScope() as whole:
         async with bench(tmp_path, config, {"Lead": [dispatch("Scout"), hang()], "Scout": [hang()]}) as service:
             await service.dispatcher.start(Order("Lead"))
+            services.append(service)
             await service.model.started("Scout")
             whole.cancel()
             await anyio.sleep_forever()
-    assert service.statuses() == {"Lead": ["running"], "Scout": ["running"]}
+    assert services[0].statuses() == {"Lead": ["running"], "Scout": ["running"]}
 
 
 @requirement("S2-TL-8", "S2-LE-2")
