@@ -110,9 +110,8 @@ async def test_an_agent_without_a_part_in_the_rehearsal_says_so(tmp_path: Path) 
     assert "Set an API key" in found.report
 
 
-@pytest.mark.parametrize("turns", [1, 2])
-async def test_agents_that_must_conclude_early_report_what_they_have_and_what_is_left(turns: int, tmp_path: Path) -> None:
-    config = changed_config(tmp_path, "    max_iterations: 20 ", f"    max_iterations: {turns} ")
+async def test_agents_that_must_conclude_early_report_what_they_have_and_what_is_left(tmp_path: Path) -> None:
+    config = changed_config(tmp_path, "    max_iterations: 20 ", "    max_iterations: 2 ")
     config.write_text(
         config.read_text("utf-8").replace("    type: orchestrator ", "    max_iterations: 20\n    type: orchestrator "),
         "utf-8",
