@@ -188,9 +188,10 @@ async def test_a_missing_key_is_refused_before_anything_is_sent_and_names_the_va
 
 async def test_closing_twice_is_harmless() -> None:
     async with messages_api(reply(text("ok"))) as api, model() as adapter:
-        await adapter.complete(at(api), lambda _: None)
+        answered = await adapter.complete(at(api), lambda _: None)
         await adapter.close()
         await adapter.close()
+        assert answered.stop_reason == "end_turn"
 
 
 def test_importing_the_adapter_does_not_import_the_sdk() -> None:
