@@ -12,7 +12,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test format requirements properties bench lock clean-room clean
+.PHONY: help setup demo test format requirements properties faults bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from
 
 properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and spawn
 	@OUTRIDER_INTERLEAVINGS=10000 $(BIN)/pytest -q --timeout=0 tests/properties
+
+faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
+	@$(BIN)/python -m tests.faults.page
 
 bench: $(STAMP) ## Measure what Outrider costs beside bare loops (scenarios a and b)
 	@$(BIN)/python -m bench

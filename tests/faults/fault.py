@@ -1,0 +1,79 @@
+"""A fault and the gauge it is survived under.
+
+Owns: the shape of a declared fault, and what is measured while it happens. Must not know: models or upstreams.
+Invariant: a fault that is not contained fails its test; a figure is only ever written beside a passed bound.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import anyio
+import psutil
+
+LAG_SECONDS = 0.1
+"""How long the event loop may stand still for everybody else."""
+GROWTH_BYTES = 64 * 1024 * 1024
+"""How much memory a fault may cost."""
+GRACE_SECONDS = 1.0
+"""How much later than its timeout a fault may end."""
+
+FIGURES = "OUTRIDER_FAULT_FIGURES"
+"""The file that `make faults` collects figures in; without it nothing is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong, and the documented state it ends in."""
+
+    name: str
+    happens: str
+    """What the peer does, in words."""
+    ends: str
+    """What the user, the model and the rows see, in words."""
+
+
+@dataclass(slots=True)
+class Figure:
+    """What one survived fault cost."""
+
+    seconds: float = 0.0
+    lag_seconds: float = 0.0
+    growth_bytes: int = 0
+
+
+@asynccontextmanager
+async def contained(fault: Fault, way: str, *, within: float) -> AsyncIterator[Figure]:
+    """Fail unless the body ends within its timeout and the grace, without hurting the loop or the memory.
+
+    `way` tells runs of one fault apart, such as the transport.
+    """
+    process, figure = psutil.Process(), Figure()
+    before, began = process.memory_info().rss, time.monotonic()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_watch_loop, figure, name="loop watch")
+        yield figure
+        figure.seconds = time.monotonic() - began
+        group.cancel_scope.cancel()
+    figure.growth_bytes = max(0, process.memory_info().rss - before)
+    assert figure.seconds < within + GRACE_SECONDS, f"{fault.name} took {figure.seconds:.2f} s"
+    assert figure.lag_seconds < LAG_SECONDS, f"{fault.name} held the loop for {figure.lag_seconds * 1000:.0f} ms"
+    assert figure.growth_bytes < GROWTH_BYTES, f"{fault.name} cost {figure.growth_bytes >> 20} MB"
+    if path := os.environ.get(FIGURES):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"fault": fault.name, "way": way, **asdict(figure)}) + "\n")
+
+
+async def _watch_loop(figure: Figure) -> None:
+    """Note how much later than asked a short rest ends: what a sibling would have felt."""
+    rest = 0.005
+    while True:
+        asked = time.monotonic() + rest
+        await anyio.sleep(rest)
+        figure.lag_seconds = max(figure.lag_seconds, time.monotonic() - asked)
