@@ -27,8 +27,8 @@ KEPT = HERE / "figures.json"
 INTRODUCTION = """\
 # Faults and how they end
 
-What can go wrong outside Outrider, and the state it ends in. Each row is a test: it fails when the fault ends otherwise, later than its
-timeout and one second more, holds the event loop for 100 ms, costs 64 MB of memory or leaves a process behind.
+What can go wrong outside Outrider, and the state it ends in. Each row is a test: it fails when the fault ends otherwise,
+later than its timeout and one second more, holds the event loop for 100 ms, costs 64 MB of memory or leaves a process.
 
 Made by `make faults`; the figures are of one run on {machine}, {date}.
 """
