@@ -10,7 +10,8 @@ from pathlib import Path
 from db.ids import Owner
 from db.owners import Ownership
 from db.reads import Reads
-from db.writer import Event, Writer
+from db.unit import Event
+from db.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from db.ids import result_delivery
 from db.status import OPEN, ExecutionStatus, sources
 from db.tables import deliveries, executions
 from db.tables import events as events_table
-from db.writer import Added, Event, Statement, Write
+from db.unit import Added, Event, Statement, Write
 from db.writes import Place, event
 
 _OPEN = sorted(status.value for status in OPEN)

@@ -89,6 +89,15 @@ def checkpoint(connection: Connection) -> bool:
     return not busy
 
 
+def data_version(connection: Connection) -> int | None:
+    """SQLite's count of commits by others, as this connection has seen them; None while it cannot be read."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        return int(driver.execute("PRAGMA data_version").fetchone()[0])
+    except sqlite_library().OperationalError:
+        return None
+
+
 def connect_read_only(path: Path) -> aiosqlite.Connection:
     """A connection that can neither write nor checkpoint; await it to open it. Its thread never keeps the process alive."""
 

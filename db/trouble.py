@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
-
 from db.errors import DatabaseUnavailable, StoreError, WriteRefused
 
 _HINTS = {
@@ -22,11 +20,16 @@ _HINTS = {
 }
 
 
+_TROUBLES, _REFUSALS = {"DatabaseError", "InterfaceError"}, {"DataError", "IntegrityError", "ProgrammingError"}
+"""By name, because every driver has classes of its own for them (PEP 249), and SQLAlchemy wraps them in further ones."""
+
+
 def told(path: Path, error: Exception) -> StoreError:
     """Whatever went wrong, in words for people: the row, or the disk."""
     if isinstance(error, StoreError):
         return error
-    if isinstance(error, DBAPIError) and not isinstance(error, IntegrityError | DataError | ProgrammingError):
+    names = {each.__name__ for each in type(getattr(error, "orig", None) or error).__mro__}
+    if names & _TROUBLES and not names & _REFUSALS:
         return unavailable(path, error)
     return WriteRefused(str(getattr(error, "orig", None) or error))
 

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, exists, literal, select, update
 from db.clock import stamp
 from db.status import ExecutionStatus
 from db.tables import columns_of, deliveries, executions, messages, model_calls, tool_calls
-from db.writer import Added, Event, Statement, Write
+from db.unit import Added, Event, Statement, Write
 
 _FENCE = select(literal(1)).where(
     exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))

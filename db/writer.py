@@ -16,30 +16,27 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
-from sqlalchemy import Connection, Engine, Executable, Insert, Table, func, insert, select
-from sqlmodel import SQLModel
+from sqlalchemy import Connection, Engine, func, select
 
-from db.engine import checkpoint, open_writer
+from db.batch import Batch
+from db.engine import checkpoint, data_version, open_writer
 from db.errors import DatabaseUnavailable, StoreError, WriterClosed
 from db.lock import FileLock
 from db.migrate import migrate
+from db.prepared import Prepared
 from db.tables import events as events_table
 from db.trouble import told, unavailable
+from db.unit import Event, Ticket, Write
 
 log = logging.getLogger("outrider.writer")
-
-Row = Mapping[str, Any]
-Event = dict[str, Any]
-"""A row of `events`; the writer gives it its `seq`."""
 
 BATCH = 256
 """Writes per commit: enough to make the fsync cheap, small enough that nobody waits long behind a crowd."""
@@ -51,53 +48,12 @@ CHECKPOINT_PAUSE = 1.0
 """Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A prebuilt statement and its parameters. A guard must touch (or find) `expect` rows, or at least one if None."""
-
-    sql: Executable
-    parameters: Row
-    guard: bool = False
-    expect: int | None = None
-    looks_around: bool = False
-    """Whether it reads rows other than its own, so that inserts queued before it must be flushed first."""
-    then: Callable[[Sequence[Any]], Iterable[Added]] | None = None
-    """For statements with RETURNING: the rows to add for the rows it touched."""
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """A row to insert."""
-
-    table: Table
-    row: Row
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """One unit, all or nothing, with the events it makes."""
-
-    steps: Sequence[Statement | Added]
-    events: Sequence[Event] = ()
-
-
 @dataclass(slots=True)
-class Ticket:
-    """A write on its way; `held` is known once `done` is set."""
+class _Look:
+    """A question for SQLite's data version, answered between two commits."""
 
-    write: Write
     done: anyio.Event
-    held: bool = False
-    touched: list[Any] = field(default_factory=list)
-    error: StoreError | None = None
-
-    def fail(self, error: StoreError) -> None:
-        """Nothing of it was applied."""
-        self.held, self.error = False, error
-
-
-class _GuardFailed(Exception):
-    """Leaves the savepoint of a write whose guard did not hold."""
+    version: int | None = None
 
 
 class Writer:
@@ -107,8 +63,7 @@ class Writer:
         self._path = path
         self._publish = publish
         """Called in the event loop with the committed events, in order, before the writers wake."""
-        self._queue: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
-        self._inserts: dict[Table, Insert] = {table: insert(table) for table in SQLModel.metadata.sorted_tables}
+        self._queue: queue.SimpleQueue[Ticket | _Look | None] = queue.SimpleQueue()
         self._last_seq = select(func.coalesce(func.max(events_table.c.seq), 0))
         self._closed = False
         self._next_checkpoint = 0.0
@@ -146,6 +101,15 @@ class Writer:
         self._queue.put(ticket)
         return ticket
 
+    async def version(self) -> int | None:
+        """A number that changes whenever another process commits, and never by this one; None when it cannot be told."""
+        if self._closed:
+            raise WriterClosed
+        look = _Look(anyio.Event())
+        self._queue.put(look)
+        await look.done.wait()
+        return look.version
+
     # What follows runs in threads.
 
     def _open(self) -> tuple[Engine, FileLock]:
@@ -175,19 +139,21 @@ class Writer:
 
     def _work(self) -> None:
         with self._engine.connect() as connection:
+            prepared = Prepared(connection)
             open_ = True
             while open_:
                 batch = self._take()
-                if batch[-1] is None:
-                    batch.pop()
-                    open_ = False
-                tickets = [ticket for ticket in batch if ticket is not None]
-                if tickets:
-                    events = self._commit_all(connection, tickets)
-                    anyio.from_thread.run_sync(self._wake, tickets, events, token=self._token)
+                open_ = batch[-1] is not None
+                looks = [each for each in batch if isinstance(each, _Look)]
+                tickets = [each for each in batch if isinstance(each, Ticket)]
+                events = self._commit_all(connection, prepared, tickets) if tickets else []
+                for look in looks:
+                    look.version = data_version(connection)
+                if tickets or looks:
+                    anyio.from_thread.run_sync(self._wake, [*tickets, *looks], events, token=self._token)
         self._finish()
 
-    def _take(self) -> list[Ticket | None]:
+    def _take(self) -> list[Ticket | _Look | None]:
         batch = [self._queue.get()]
         while len(batch) < BATCH and batch[-1] is not None:
             try:
@@ -196,20 +162,20 @@ class Writer:
                 break
         return batch
 
-    def _wake(self, tickets: list[Ticket], events: list[Event]) -> None:
+    def _wake(self, waiting: Sequence[Ticket | _Look], events: list[Event]) -> None:
         try:
             if events:
                 self._publish(events)
         except Exception:
             log.exception("%d events were committed but not published", len(events))
-        for ticket in tickets:
-            ticket.done.set()
+        for each in waiting:
+            each.done.set()
 
-    def _commit_all(self, connection: Connection, tickets: list[Ticket]) -> list[Event]:
+    def _commit_all(self, connection: Connection, prepared: Prepared, tickets: list[Ticket]) -> list[Event]:
         try:
             self._lock.acquire(LOCK_SECONDS)
             try:
-                return self._commit(connection, tickets)
+                return self._commit(connection, prepared, tickets)
             finally:
                 self._lock.release()
         except Exception as error:
@@ -218,14 +184,15 @@ class Writer:
                 ticket.fail(told(self._path, error))
             return []
 
-    def _commit(self, connection: Connection, tickets: list[Ticket]) -> list[Event]:
+    def _commit(self, connection: Connection, prepared: Prepared, tickets: list[Ticket]) -> list[Event]:
         try:
-            events = _Batch(connection, self._inserts).run(tickets)
+            connection.begin()
+            events = Batch(connection, prepared).run(tickets)
             if events:
                 last: int = connection.execute(self._last_seq).scalar_one()
                 for number, event in enumerate(events, last + 1):
                     event["seq"] = number
-                connection.execute(self._inserts[events_table], events)
+                prepared.insert(events_table, events)
             connection.commit()
         except Exception as error:
             connection.rollback()
@@ -236,7 +203,7 @@ class Writer:
                     ticket.fail(told(self._path, error))
                 return []
             # One bad row must fail its owner only: redo the batch one by one.
-            return [event for ticket in tickets for event in self._commit(connection, [ticket])]
+            return [event for ticket in tickets for event in self._commit(connection, prepared, [ticket])]
         self._checkpoint(connection, CHECKPOINT_PAGES)
         return events
 
@@ -268,85 +235,3 @@ class Writer:
         finally:
             self._engine.dispose()
             self._lock.close()
-
-
-class _Batch:
-    """The writes of one transaction: gathers inserts, flushes them where order matters."""
-
-    def __init__(self, connection: Connection, inserts: Mapping[Table, Insert]) -> None:
-        self._connection = connection
-        self._inserts = inserts
-        self._gathered: dict[Table, list[Row]] = {table: [] for table in inserts if table is not events_table}
-        self._events_made: list[Event] = []
-
-    def run(self, tickets: Sequence[Ticket]) -> list[Event]:
-        for ticket in tickets:
-            ticket.touched.clear()
-            ticket.held = self._apply(ticket)
-        self._flush()
-        return self._events_made
-
-    def _apply(self, ticket: Ticket) -> bool:
-        events_before = len(self._events_made)
-        try:
-            if _may_fail_halfway(ticket.write):
-                self._apply_in_savepoint(ticket)
-            else:
-                self._steps(ticket)
-        except _GuardFailed:
-            del self._events_made[events_before:]
-            ticket.touched.clear()
-            return False
-        self._events_made.extend(ticket.write.events)
-        return True
-
-    def _apply_in_savepoint(self, ticket: Ticket) -> None:
-        self._flush()
-        try:
-            with self._connection.begin_nested():
-                self._steps(ticket)
-                self._flush()
-        except _GuardFailed:
-            for rows in self._gathered.values():  # only its own: the others were flushed before it
-                rows.clear()
-            raise
-
-    def _steps(self, ticket: Ticket) -> None:
-        for step in ticket.write.steps:
-            if isinstance(step, Added):
-                self._gathered[step.table].append(step.row)
-            else:
-                self._execute(step, ticket)
-
-    def _execute(self, step: Statement, ticket: Ticket) -> None:
-        if step.looks_around or self._gathered.get(getattr(step.sql, "table", events_table)):
-            self._flush()
-        result = self._connection.execute(step.sql, step.parameters)
-        rows = result.all() if result.returns_rows else None
-        count = len(rows) if rows is not None else result.rowcount
-        if step.guard and (count != step.expect if step.expect is not None else count < 1):
-            raise _GuardFailed
-        if rows is not None:
-            ticket.touched.extend(rows)
-            if step.then is not None:
-                for added in step.then(rows):
-                    self._add(added)
-
-    def _add(self, added: Added) -> None:
-        rows = self._gathered.get(added.table)
-        if rows is None:
-            self._events_made.append(dict(added.row))
-        else:
-            rows.append(added.row)
-
-    def _flush(self) -> None:
-        for table, rows in self._gathered.items():
-            if rows:
-                self._connection.execute(self._inserts[table], rows)
-                rows.clear()
-
-
-def _may_fail_halfway(write: Write) -> bool:
-    """Whether a guard could fail after something was changed: by an earlier step, or by itself with too few rows."""
-    guards = [step for step in write.steps if isinstance(step, Statement) and step.guard]
-    return len(guards) > 1 or any(step is not write.steps[0] or step.expect is not None for step in guards)

@@ -18,7 +18,7 @@ from db.ids import new_id
 from db.status import OPEN, ExecutionStatus
 from db.tables import columns_of, config_snapshots, deliveries, error_records, executions
 from db.turns import MessageDraft, ToolOutcome, settling
-from db.writer import Added, Event, Statement, Write
+from db.unit import Added, Event, Statement, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +139,13 @@ def start(execution: str, begun: Start, first: MessageDraft | None, events: Sequ
     return Write(steps, events)
 
 
+_SNAPSHOT = upsert(config_snapshots).on_conflict_do_nothing()
+
+
 def snapshot(config_hash: str, body: str) -> Write:
     """Keep a configuration, once."""
     row = {"hash": config_hash, "body": body, "created_at": stamp()}
-    return Write([Statement(upsert(config_snapshots).values(**row).on_conflict_do_nothing(), {})])
+    return Write([Statement(_SNAPSHOT, row)])
 
 
 _WAITING = (
@@ -177,6 +180,17 @@ def note(events: Sequence[Event]) -> Write:
     return Write([], events)
 
 
+_ERROR = upsert(error_records)
+_ERROR = _ERROR.on_conflict_do_update(
+    index_elements=["fingerprint"],
+    set_={
+        "recurrence_count": error_records.c.recurrence_count + 1,
+        "last_seen": _ERROR.excluded.last_seen,
+        "execution_id": _ERROR.excluded.execution_id,
+    },
+)
+
+
 def error_record(execution: str, kind: str, severity: str, message: str, context: Mapping[str, Any]) -> Write:
     """An error worth a look; the same one again only counts up."""
     at = stamp()
@@ -197,9 +211,4 @@ def error_record(execution: str, kind: str, severity: str, message: str, context
         "last_seen": at,
         "related_errors": "[]",
     }
-    statement = upsert(error_records).values(**row)
-    counted = statement.on_conflict_do_update(
-        index_elements=["fingerprint"],
-        set_={"recurrence_count": error_records.c.recurrence_count + 1, "last_seen": at, "execution_id": execution},
-    )
-    return Write([Statement(counted, {})])
+    return Write([Statement(_ERROR, row)])

@@ -131,7 +131,7 @@ class Dispatcher:
     async def mind_other_processes(self) -> None:
         """Act on what other processes wrote: wishes to cancel, messages. Runs until it is cancelled."""
         database = self.services.database
-        async with aclosing(changes(database.path)) as looks:
+        async with aclosing(changes(database.writer)) as looks:
             async for _ in looks:
                 await self._look_until_answered(database)
 

@@ -15,7 +15,8 @@ from pydantic_core import to_json
 from db import endings, turns, writes
 from db.endings import status_event
 from db.ids import new_id
-from db.writer import Ticket, Write, Writer
+from db.unit import Ticket, Write
+from db.writer import Writer
 from db.writes import Place, event
 from runner import facts
 from runner.bus import Bus

@@ -22,6 +22,7 @@ from runner.services import AgentFunction, ChoosesModels, Services
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstream import UpstreamNotice
 from runner.tools.upstreams import Upstreams
+from server.collector import patient_collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
     bus = Bus()
     recorder = Recorder(bus)
     async with AsyncExitStack() as stack:
+        stack.enter_context(patient_collector())
         database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
         recorder.attach(database.writer)
         settings = blueprint.settings

@@ -63,7 +63,7 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
     from db.watch import changes
 
     with anyio.move_on_after(PATIENCE):
-        async for _ in changes(opened.path):
+        async for _ in changes(opened.writer):
             if all(row["finished_at"] is not None for row in await opened.reads.tree(execution)):
                 break
     return await opened.reads.tree(execution)

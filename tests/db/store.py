@@ -22,7 +22,7 @@ from db.engine import sqlite_library
 from db.ids import new_execution_id, new_id
 from db.status import ExecutionStatus
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
-from db.writer import Event, Ticket, Write
+from db.unit import Event, Ticket, Write
 from db.writes import NewExecution, Place, Start
 
 

@@ -7,7 +7,7 @@ import pytest
 from db import endings, turns, writes
 from db.endings import CancelWish
 from db.status import ExecutionStatus
-from db.writer import Write
+from db.unit import Write
 from db.writes import Place
 from tests.db.store import Store, beginning, birth, draft, ending, message
 from tests.support.requirement import requirement

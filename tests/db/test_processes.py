@@ -16,7 +16,7 @@ import pytest
 from db.database import open_database
 from db.owners import Ownership, is_alive, sweep
 from db.watch import changes
-from db.writer import Event
+from db.unit import Event
 from tests.db.store import Store, birth, connected, draft, names_in, open_store, rows_of
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
@@ -172,7 +172,7 @@ async def test_a_sign_of_life_survives_any_number_of_sweeps_at_the_moment_it_is_
 async def test_a_write_of_another_process_is_noticed_within_a_second(store: Store) -> None:
     with neighbours(store.path, 1) as (neighbour,):
         await anyio.to_thread.run_sync(neighbour.answer)
-        async with aclosing(changes(store.path)) as looks:
+        async with aclosing(changes(store.database.writer)) as looks:
             await anext(looks)  # the first look
             neighbour.ask("write", 1)
             made = await anyio.to_thread.run_sync(neighbour.answer)
@@ -182,9 +182,10 @@ async def test_a_write_of_another_process_is_noticed_within_a_second(store: Stor
     assert len(await store.database.reads.roots(100)) == len(made)
 
 
-async def test_what_nobody_writes_is_not_noticed(store: Store) -> None:
-    async with aclosing(changes(store.path, interval=0.01)) as looks:
+async def test_what_nobody_else_writes_is_not_noticed(store: Store) -> None:
+    async with aclosing(changes(store.database.writer, interval=0.01)) as looks:
         await anext(looks)
+        await store.database.writer.apply(birth(draft()))
         with anyio.move_on_after(0.1) as scope:
             await anext(looks)
 

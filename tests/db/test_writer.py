@@ -12,7 +12,8 @@ from db.endings import CancelWish
 from db.errors import WriterClosed, WriteRefused
 from db.lock import FileLock
 from db.status import ExecutionStatus
-from db.writer import Event, Statement, Write, Writer
+from db.unit import Event, Statement, Write
+from db.writer import Writer
 from db.writes import Place, event
 from tests.db.store import (
     Store,

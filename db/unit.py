@@ -1,0 +1,75 @@
+"""A unit of writing: what is committed together or not at all, and the ticket of one on its way.
+
+Owns the vocabulary between those who say what a change means and the writer that applies it. Knows no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from sqlalchemy import Executable, Table
+
+from db.errors import StoreError
+
+Row = Mapping[str, Any]
+Event = dict[str, Any]
+"""A row of `events`; the writer gives it its `seq`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A prebuilt statement and its parameters. A guard must touch (or find) `expect` rows, or at least one if None."""
+
+    sql: Executable
+    parameters: Row
+    guard: bool = False
+    expect: int | None = None
+    looks_around: bool = False
+    """Whether it reads rows other than its own, so that inserts queued before it must be flushed first."""
+    then: Callable[[Sequence[Any]], Iterable[Added]] | None = None
+    """For statements with RETURNING: the rows to add for the rows it touched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A row to insert. Rows of one table always have the same keys."""
+
+    table: Table
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One unit, all or nothing, with the events it makes."""
+
+    steps: Sequence[Statement | Added]
+    events: Sequence[Event] = ()
+
+    @property
+    def may_fail_halfway(self) -> bool:
+        """Whether a guard could fail after a row was changed: by an earlier step, or by itself with too few rows."""
+        changed = False
+        for step in self.steps:
+            if isinstance(step, Statement):
+                if step.guard and (changed or step.expect is not None):
+                    return True
+                changed = changed or not step.sql.is_select
+        return False
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A write on its way; `held` is known once `done` is set."""
+
+    write: Write
+    done: anyio.Event
+    held: bool = False
+    touched: list[Any] = field(default_factory=list)
+    error: StoreError | None = None
+
+    def fail(self, error: StoreError) -> None:
+        """Nothing of it was applied."""
+        self.held, self.error = False, error
