@@ -1,6 +1,6 @@
 """Notice that another process has written: SQLite's data version, looked at a few times a second.
 
-Asked of the writer's own connection, which alone can tell others' commits from this process's. Knows nothing of what changed.
+Asked of the writer's own connection, which alone can tell others' commits from this process's. Knows not what changed.
 """
 
 from __future__ import annotations

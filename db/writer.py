@@ -149,8 +149,8 @@ class Writer:
                 events = self._commit_all(connection, prepared, tickets) if tickets else []
                 for look in looks:
                     look.version = data_version(connection)
-                if tickets or looks:
-                    anyio.from_thread.run_sync(self._wake, [*tickets, *looks], events, token=self._token)
+                if waiting := [each for each in batch if each is not None]:
+                    anyio.from_thread.run_sync(self._wake, waiting, events, token=self._token)
         self._finish()
 
     def _take(self) -> list[Ticket | _Look | None]:

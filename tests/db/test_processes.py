@@ -15,8 +15,8 @@ import pytest
 
 from db.database import open_database
 from db.owners import Ownership, is_alive, sweep
-from db.watch import changes
 from db.unit import Event
+from db.watch import changes
 from tests.db.store import Store, birth, connected, draft, names_in, open_store, rows_of
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
