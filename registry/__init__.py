@@ -11,7 +11,7 @@ from registry.describe import describe
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
-from registry.models import ModelSpec
+from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
 from registry.pricing import Cost, Price, Tokens, cost_of
 from registry.schema import json_schema
@@ -40,6 +40,7 @@ __all__ = [
     "Settings",
     "StageAgent",
     "StageSpec",
+    "StreamTimeouts",
     "Tokens",
     "ToolFilter",
     "UnknownName",

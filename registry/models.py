@@ -4,22 +4,34 @@ Owns: the shape of a `models` entry and ModelSpec. Must not know: how a model is
 Invariant: a key is known only by the name of its environment variable, never by its value.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from registry.durations import Seconds
 from registry.entry import Count, Entry, Flag, Line
 from registry.names import Directories
-from registry.pricing import Price, PriceEntry
+from registry.pricing import Price, PriceEntry, price_of
 from registry.variables import referenced
 
 DEFAULT_KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_MAX_TOKENS = 8192
 
 Provider = Literal["anthropic"]
+CacheLifetime = Literal["auto", "5m", "1h", "off"]
+"""How long a prompt stays cached; `auto` is an hour for agents that wait for others, and five minutes for the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTimeouts:
+    """How long one attempt to get an answer may be silent, and how long it may take. The defaults here are built in."""
+
+    first_token: float = 120.0
+    stall: float = 60.0
+    total: float = 240.0
 
 
 def web_address(value: str) -> str:
@@ -39,6 +51,17 @@ def _reference(value: str) -> str:
     return value
 
 
+_BUILT_IN = StreamTimeouts()
+
+
+class TimeoutsEntry(Entry):
+    """`timeouts:` of a model as written."""
+
+    first_token: Seconds = Field(default=_BUILT_IN.first_token, description="until an answer begins")
+    stall: Seconds = Field(default=_BUILT_IN.stall, description="without any sign of life in the middle of an answer")
+    total: Seconds = Field(default=_BUILT_IN.total, description="for one whole answer, however lively")
+
+
 class ModelEntry(Entry):
     """One entry of `models` as written."""
 
@@ -50,6 +73,8 @@ class ModelEntry(Entry):
     )
     max_tokens: Count = Field(default=DEFAULT_MAX_TOKENS, description="tokens one answer may have")
     thinking: Flag = Field(default=False, description="let the model think before it answers")
+    timeouts: TimeoutsEntry = Field(default=TimeoutsEntry(), description="how long one attempt may take")
+    cache: CacheLifetime = Field(default="auto", description="how long the provider keeps prompts for reuse")
     fallback: tuple[Line, ...] = Field(default=(), description="models asked in turn when this one cannot answer")
     price: PriceEntry | None = Field(default=None, description="US dollars per million tokens")
     rehearsal: Line | None = Field(default=None, description="script that stands in without a key; relative to this file")
@@ -66,6 +91,8 @@ class ModelSpec:
     api_key_env: str = DEFAULT_KEY_VARIABLE
     max_tokens: int = DEFAULT_MAX_TOKENS
     thinking: bool = False
+    timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
+    cache: CacheLifetime = "auto"
     fallback: tuple[str, ...] = ()
     price: Price | None = None
     rehearsal: Path | None = None
@@ -73,14 +100,17 @@ class ModelSpec:
 
 BUILT_IN_MODEL = (
     "sonnet",
-    {"model": "claude-sonnet-5-5", "price": {"input": 2, "output": 10, "cache_read": 0.2, "cache_write": 2.5}},
+    {
+        "model": "claude-sonnet-5-5",
+        "price": {"input": 2, "output": 10, "cache_read": 0.2, "cache_write": 2.5, "cache_write_1h": 4},
+    },
 )
 """The model of a configuration without a `models` section, so that a file of agents alone can run."""
 
 
 def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -> ModelSpec:
     """Return the spec of a checked entry; paths are relative to the folder of the configuration file."""
-    price = entry.price
+    limits = entry.timeouts
     return ModelSpec(
         name=name,
         model=entry.model,
@@ -89,7 +119,9 @@ def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -
         api_key_env=referenced(entry.api_key or "") or DEFAULT_KEY_VARIABLE,
         max_tokens=entry.max_tokens,
         thinking=entry.thinking,
+        timeouts=StreamTimeouts(limits.first_token, limits.stall, limits.total),
+        cache=entry.cache,
         fallback=tuple(map(names.models.canonical, entry.fallback)),
-        price=None if price is None else Price(price.input, price.output, price.cache_read, price.cache_write),
+        price=price_of(entry.price),
         rehearsal=None if entry.rehearsal is None else folder / entry.rehearsal,
     )

@@ -4,25 +4,38 @@ Owns: the price book entry and the arithmetic. Must not know: where a usage came
 Invariant: a cost says how complete it is; tokens without a price are never counted as free in silence.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field
 
-from registry.entry import Amount, Entry
+from registry.entry import Amount, Count, Entry
 
 Completeness = Literal["priced", "partly", "unpriced"]
 
 _TOKENS_PER_PRICE = 1_000_000
 
 
-class PriceEntry(Entry):
-    """`price:` as written: US dollars per million tokens."""
+class RateEntry(Entry):
+    """Rates as written: US dollars per million tokens."""
 
     input: Amount | None = Field(default=None, description="US dollars per million input tokens")
     output: Amount | None = Field(default=None, description="US dollars per million output tokens")
     cache_read: Amount | None = Field(default=None, description="US dollars per million tokens read from the cache")
-    cache_write: Amount | None = Field(default=None, description="US dollars per million tokens written to the cache")
+    cache_write: Amount | None = Field(default=None, description="US dollars per million tokens cached for 5 minutes")
+    cache_write_1h: Amount | None = Field(default=None, description="US dollars per million tokens cached for an hour")
+
+
+class TierEntry(RateEntry):
+    """`price.above`: the rates of a call whose prompt is longer than `tokens`; rates left out are not known."""
+
+    tokens: Count = Field(description="prompt tokens, cached ones included, up to which the lower rates hold")
+
+
+class PriceEntry(RateEntry):
+    """`price:` as written."""
+
+    above: TierEntry | None = Field(default=None, description="other rates for a call with a long prompt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +46,48 @@ class Price:
     output: float | None = None
     cache_read: float | None = None
     cache_write: float | None = None
+    cache_write_1h: float | None = None
+    above_tokens: int | None = None
+    above: "Price | None" = None
+    """What a call costs whose prompt is longer than `above_tokens`, all its tokens."""
+
+    def of_call(self, tokens: "Tokens") -> "Price":
+        """Return the price that holds for a call: the length of its prompt decides."""
+        if self.above is None or self.above_tokens is None or tokens.prompt <= self.above_tokens:
+            return self
+        return self.above
+
+
+def price_of(entry: PriceEntry | None) -> Price | None:
+    """Return the price of a checked entry."""
+    if entry is None:
+        return None
+    plain = Price(**entry.model_dump(exclude={"above"}))
+    if entry.above is None:
+        return plain
+    above = Price(**entry.above.model_dump(exclude={"tokens"}))
+    return replace(plain, above_tokens=entry.above.tokens, above=above)
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one or more model calls."""
+    """The tokens of one model call, each counted once."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    cache_write_1h: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """Everything the model read."""
+        return self.input + self.cache_read + self.cache_write + self.cache_write_1h
+
+    @property
+    def total(self) -> int:
+        """Everything the model read and wrote."""
+        return self.prompt + self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +99,14 @@ class Cost:
 
 
 def cost_of(tokens: Tokens, price: Price | None) -> Cost:
-    """Return the cost of the tokens at the price; only kinds that were used need one."""
-    book = price if price is not None else Price()
+    """Return the cost of a call at the price; only kinds that were used need one."""
+    book = price.of_call(tokens) if price is not None else Price()
     pairs = (
         (tokens.input, book.input),
         (tokens.output, book.output),
         (tokens.cache_read, book.cache_read),
         (tokens.cache_write, book.cache_write),
+        (tokens.cache_write_1h, book.cache_write_1h),
     )
     used = [(count, each) for count, each in pairs if count]
     known = [(count, each) for count, each in used if each is not None]
