@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from registry import ModelSpec
+from runner.llm.patience import OutOfPatience
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
 
@@ -59,6 +60,12 @@ _STATUS_KINDS = {
 
 _RECOVERABLE = frozenset({"rate_limited", "overloaded", "timeout", "connection", "broken_stream", "server"})
 
+_LAPSES = {
+    "first_token": "did not begin to answer within {seconds:g} s",
+    "stall": "fell silent in the middle of its answer, for {seconds:g} s",
+    "total": "had not finished its answer after {seconds:g} s",
+}
+
 _HINTS = {
     "authentication": "check the key in `{key}`",
     "permission": "check what the key in `{key}` may use, and its credit",
@@ -91,6 +98,10 @@ def failure_of(error: Exception, spec: ModelSpec) -> Failure | None:
     import httpx2
 
     match error:
+        case ModelError():
+            return Failure(error, retryable=False)
+        case OutOfPatience():
+            return _of_lapse(error, spec)
         case anthropic.APIStatusError():
             return _of_status(error.status_code, error.response.headers, error.body, spec)
         # The transport calls every failure to connect, and a connection dropped before the headers, a connect timeout.
@@ -125,8 +136,19 @@ def _of_status(status: int, headers: Mapping[str, str], body: object, spec: Mode
     return Failure(failure.error, retryable, wait)
 
 
+def _of_lapse(error: OutOfPatience, spec: ModelSpec) -> Failure:
+    what = _LAPSES[error.lapse].format(seconds=error.seconds)
+    hint = f"raise `models.{spec.name}.timeouts.{error.lapse}`, or name a `fallback` for `models.{spec.name}`"
+    told = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
+    # What was not finished in all that time would not be the second time either; another model may be quicker.
+    return Failure(told, retryable=error.lapse != "total")
+
+
 def _of_stream(type_: str, spec: ModelSpec) -> Failure:
     kind = _TYPE_KINDS.get(type_)
+    if type_ == "oversized":
+        failure = _failure("broken_stream", "sent an answer that has no end", spec)
+        return Failure(failure.error, retryable=False)
     if kind is None:
         return _failure("broken_stream", "sent an answer that broke off or could not be read", spec)
     return _failure(kind, f"broke off its answer ({type_})", spec)
@@ -153,7 +175,16 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return max(0.0, float(headers.get(name, "")) * unit)
         except ValueError:
             continue
+    until = _moment(headers.get("retry-after", ""))
+    if until is None:
+        return None
+    # A date is measured by the clock that wrote it: ours may be wrong by hours.
+    now = _moment(headers.get("date", ""))
+    return max(0.0, until - (time.time() if now is None else now))
+
+
+def _moment(date: str) -> float | None:
     try:
-        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time.time())
-    except (TypeError, ValueError):
+        return parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, OverflowError):
         return None

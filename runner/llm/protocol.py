@@ -24,6 +24,9 @@ class Usage:
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    """All that was written to the cache, whatever its lifetime."""
+    cache_write_1h_tokens: int = 0
+    """Of these, what stays for an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Request:
     tools: Sequence[Tool] = ()
     input: Any = None
     """The structured input of the execution (an alert, for example), for rehearsal templates only."""
+    waits: bool = False
+    """Whether the agent may wait long between two calls, for others it dispatched: its prompt is cached for longer."""
     on_attempt: OnAttempt | None = None
     """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
 
@@ -71,6 +76,8 @@ class ModelError(Exception):
         "connection",
         "broken_stream",
         "server",
+        "circuit_open",
+        "refused",
         "rehearsal",
         "unknown",
     )

@@ -1,7 +1,8 @@
 """The reader of a streamed answer: bytes of server-sent events become one message of the Messages API.
 
 Owns the event format. Knows no client, no retry and no error text for people.
-Invariant: what is returned is complete; a stream that ends early, reports an error or cannot be read raises StreamError.
+Invariant: what is returned is complete and well formed; a stream that ends early, reports an error or cannot be read raises
+StreamError.
 
 A stream may hold blocks and deltas that did not exist when this was written; they are carried along, never refused, because
 every block must be sent back as it came.
@@ -10,19 +11,24 @@ every block must be sent back as it came.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterable, Callable
 from typing import Any
 
 from pydantic_core import from_json
 
+from runner.llm.patience import Patience
 from runner.transcript import clean
 
-LINE_CAP = 64 * 1024 * 1024
-"""Bytes of one event; a peer that never ends its line must not fill the memory."""
+LINE_CAP = 16 * 1024 * 1024
+"""Bytes of one event; a peer that never ends its line must not fill the memory, nor its parsing hold up everybody else."""
+ANSWER_CAP = 32 * 1024 * 1024
+"""Bytes of one answer: more than the longest one any model gives, sent a token at a time."""
 
 _TEXT_FIELD = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 """Deltas that are pieces of one long text; they are collected and joined once."""
+
+_NEEDED = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
+"""Fields of known blocks that everything after this relies on being texts."""
 
 
 class StreamError(Exception):
@@ -36,34 +42,50 @@ class StreamError(Exception):
         self.type = type
 
 
-async def events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[dict[str, Any], None]:
-    """The events of a stream, however its bytes are cut. Their JSON names their type: other lines are skipped."""
-    rest = b""
-    async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > LINE_CAP:
-            raise StreamError("oversized")
-        for line in lines:
-            if line.startswith(b"data:"):
-                event = _json(line[5:])
-                if isinstance(event, dict):
-                    yield event
-
-
-async def collect(chunks: AsyncIterable[bytes], on_text: Callable[[str], object]) -> dict[str, Any]:
+async def collect(
+    chunks: AsyncIterable[bytes], on_text: Callable[[str], object], patience: Patience | None = None
+) -> dict[str, Any]:
     """The message a stream carries; each piece of its text is handed to `on_text` when it arrives."""
-    message = _Message()
-    async with aclosing(events(chunks)) as found:
-        async for event in found:
+    message, lines = _Message(), _Lines()
+    async for chunk in chunks:
+        for line in lines.feed(chunk):
+            if not line.startswith(b"data:"):
+                continue  # the JSON names its type: other lines say nothing new
             try:
-                piece = message.take(event)
+                piece = message.take(_json(line[5:]))
             except (LookupError, TypeError, AttributeError) as error:
                 raise StreamError("unreadable") from error
             if piece:
                 on_text(piece)
             if message.complete:
                 return message.fields
+        if patience is not None and message.begun:
+            patience.heard()
     raise StreamError("incomplete")
+
+
+class _Lines:
+    """Lines out of bytes, however these are cut. A line without end is kept in pieces: joining each time costs squares."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._held = 0
+        self._seen = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines this chunk completes."""
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            if self._rest:
+                lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest, self._held = [], 0
+        if rest:
+            self._rest.append(rest)
+            self._held += len(rest)
+        self._seen += len(chunk)
+        if self._held > LINE_CAP or self._seen > ANSWER_CAP:
+            raise StreamError("oversized")
+        return lines
 
 
 class _Message:
@@ -71,17 +93,20 @@ class _Message:
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {"content": [], "usage": {}}
+        self.begun = False
         self.complete = False
+        self._open = False
         self._parts: list[str] = []
 
-    def take(self, event: dict[str, Any]) -> str:
+    def take(self, event: Any) -> str:
         """Add one event, and return the piece of text it brought."""
-        match event.get("type"):
+        match event["type"]:
             case "content_block_delta":
                 return self._add(event["delta"])
             case "content_block_start":
+                self._finish_block()
                 self.fields["content"].append(dict(event["content_block"]))
-                self._parts = []
+                self.begun = self._open = True
             case "content_block_stop":
                 self._finish_block()
             case "message_start":
@@ -94,6 +119,8 @@ class _Message:
             case "error":
                 raise StreamError(str(event["error"]["type"]))
             case "message_stop":
+                self._finish_block()
+                _check(self.fields["content"])
                 self.complete = True
         return ""
 
@@ -111,12 +138,24 @@ class _Message:
         return ""
 
     def _finish_block(self) -> None:
+        """Put the pieces into the open block; some servers forget to say that a block is over."""
+        if not self._open:
+            return
         block, text = self.fields["content"][-1], "".join(self._parts)
         if block["type"] in ("text", "thinking"):
             block[block["type"]] = block.get(block["type"], "") + text
         elif text:
             # Arguments that are no JSON stay the text they are: the call is answered with an error, never guessed at.
             block["input"] = _json_or_text(text)
+        self._parts, self._open = [], False
+
+
+def _check(content: list[Any]) -> None:
+    """Raise TypeError or KeyError unless the blocks are what their types promise."""
+    for block in content:
+        for name in ("type", *_NEEDED.get(block["type"], ())):
+            if not isinstance(block[name], str):
+                raise TypeError(name)
 
 
 def _json(data: bytes) -> Any:
@@ -127,7 +166,7 @@ def _json(data: bytes) -> Any:
     try:
         # The fast parser refuses half a surrogate pair, which some servers send; `clean` takes care of it later.
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StreamError("unreadable") from error
 
 

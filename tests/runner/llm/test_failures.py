@@ -212,7 +212,8 @@ async def test_when_every_fallback_fails_the_error_is_the_first_and_names_them()
                 ModelError, match=r"`sonnet` answered with status 529 .*; `haiku`, `opus` failed, too"
             ) as caught:
                 await adapter.complete(at(api, fallback=("haiku", "opus")), lambda _: None)
-        assert len(api.requests) == 9
+        asked_for = [received.body["model"] for received in api.requests]
+        assert asked_for == ["claude-sonnet-5-5"] * 3 + ["haiku"] * 2 + ["opus"]
     assert caught.value.kind == "overloaded"
 
 
@@ -245,12 +246,3 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_error() -> None:
         with pytest.raises(ModelError) as caught:
             await adapter.complete(asked(spec=replace(SPEC, base_url=url)), lambda _: None)
     assert (caught.value.kind, caught.value.recoverable) == ("connection", True)
-
-
-async def test_a_model_that_says_nothing_for_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.llm.anthropic.SILENCE_SECONDS", 0.1)
-    for begun in (-1, 0, 5):
-        async with messages_api(reply(text("one two three"), gate=anyio.Event(), gate_after=begun)) as api:
-            error = await failing(api, retrying=replace(QUICK, attempts=2))
-            assert len(api.requests) == 2
-        assert (error.kind, error.recoverable) == ("timeout", True)

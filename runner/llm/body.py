@@ -1,0 +1,54 @@
+"""The body of a request to the Messages API, joined from parts that were encoded before.
+
+Owns what is sent and where the cache is marked. Knows no client. Invariant: history is never encoded again for the model
+that it was written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pydantic_core import to_json
+
+from registry import ModelSpec
+from runner.llm.protocol import Request
+from runner.transcript import Message
+
+_LIFETIMES = {
+    "5m": b',"cache_control":{"type":"ephemeral"}',
+    "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}',
+    "off": b"",
+}
+_THINKING = b'"thinking":{"type":"adaptive","display":"summarized"}'
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+
+
+def request_body(request: Request, spec: ModelSpec) -> bytes:
+    """The JSON of a request for the model of `spec`, joined from parts that were encoded before."""
+    lifetime = ("1h" if request.waits else "5m") if spec.cache == "auto" else spec.cache
+    cached = _LIFETIMES[lifetime]
+    fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % spec.max_tokens, b'"stream":true' + cached]
+    if spec.thinking:
+        fields.append(_THINKING)
+    if request.system:
+        fields.append(b'"system":' + to_json(request.system))
+    if request.tools:
+        *tools, last = (tool.encoded for tool in request.tools)
+        # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest is not.
+        fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
+    fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
+    return b"{" + b",".join(fields) + b"}"
+
+
+def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
+    """The messages as bytes; thoughts are bound to the model that had them, so another model must not get them."""
+    for message in messages:
+        author = message.model or meant_for.model
+        if author == spec.model or message.role == "user":
+            yield message.encoded
+        else:
+            spoken = [block for block in message.content if block["type"] not in _THOUGHTS]
+            if len(spoken) == len(message.content):
+                yield message.encoded
+            elif spoken:
+                yield Message("assistant", spoken).encoded

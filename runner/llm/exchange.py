@@ -1,0 +1,82 @@
+"""One attempt over the wire: a body goes out, a whole reply comes back.
+
+Owns the request, its connection and the reading of a message as a Reply. Knows neither retries nor other models.
+Invariant: leaving it, for whatever reason, closes the connection or gives it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from registry import ModelSpec
+from runner.llm.patience import Patience
+from runner.llm.protocol import OnText, Reply, Usage
+from runner.llm.stream import collect
+
+if TYPE_CHECKING:
+    import anthropic
+
+CONNECT_SECONDS = 10.0
+DRAIN_SECONDS = 0.2
+_WORD = re.compile(r"[a-z0-9_]{1,40}")
+
+
+async def exchange(client: anthropic.AsyncAnthropic, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
+    """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and OutOfPatience."""
+    import httpx2
+
+    # The transport has no timeout for silence: ours are about answers, and one scope is cheaper than a timer per read.
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
+    patience = Patience(spec.timeouts)
+    reply: Reply | None = None
+    with patience.scope:
+        response = await client.post(
+            "/v1/messages",
+            content=body,
+            cast_to=httpx2.Response,
+            stream=True,
+            options={"timeout": timeout, "max_retries": 0},
+        )
+        async with contextlib.aclosing(response):
+            chunks = response.aiter_bytes()
+            reply = _reply(await collect(chunks, on_text, patience), spec, response.headers.get("request-id"))
+            # A connection is used again only if its answer was read to the end, which is a few bytes after the last event.
+            patience.only(DRAIN_SECONDS)
+            with contextlib.suppress(httpx2.HTTPError):
+                async for _ in chunks:
+                    continue
+    if reply is None:
+        raise patience.lapsed()
+    return reply
+
+
+def _reply(message: Mapping[str, Any], spec: ModelSpec, request_id: str | None) -> Reply:
+    reason = message.get("stop_reason") or "end_turn"
+    return Reply(
+        content=message["content"],
+        stop_reason=reason if isinstance(reason, str) and _WORD.fullmatch(reason) else "unknown",
+        usage=_usage(message.get("usage")),
+        model=spec.model,
+        request_id=request_id,
+    )
+
+
+def _usage(counted: Any) -> Usage:
+    """Tokens as the provider counted them; what is no count is none."""
+
+    def count(of: Any, name: str) -> int:
+        number = of.get(name) if isinstance(of, Mapping) else None
+        return number if isinstance(number, int) and 0 <= number < 2**53 else 0
+
+    of_lifetimes = counted.get("cache_creation") if isinstance(counted, Mapping) else None
+    written = count(counted, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=count(counted, "input_tokens"),
+        output_tokens=count(counted, "output_tokens"),
+        cache_read_tokens=count(counted, "cache_read_input_tokens"),
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(written, count(of_lifetimes, "ephemeral_1h_input_tokens")),
+    )
