@@ -126,6 +126,8 @@ class ModelCallRow(SQLModel, table=True):
     pricing: str
     started_at: str
     finished_at: str
+    cache_write_1h_tokens: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """Of the tokens written to the cache, those that stay for an hour."""
 
 
 class ToolCallRow(SQLModel, table=True):

@@ -75,6 +75,8 @@ class ModelCall:
     pricing: str
     started_at: str
     finished_at: str
+    cache_write_1h_tokens: int = 0
+    """Of those written to the cache."""
 
 
 @dataclass(frozen=True, slots=True)

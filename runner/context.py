@@ -119,4 +119,8 @@ def conclude_note(reason: str) -> str:
     )
 
 
+GO_ON = (
+    "Your answer was cut at the length limit of one message. Go on exactly where it stopped, repeat nothing, "
+    "and come to an end soon."
+)
 SAY_SOMETHING = "Your last message was empty. Go on with the task: call a tool, or give your answer as text."

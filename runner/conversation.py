@@ -20,12 +20,18 @@ from runner import facts
 from runner.context import PromptParts, conclude_note, system_prompt
 from runner.delivery import delivery_message
 from runner.errors import Fenced
-from runner.llm.protocol import ModelError, Reply, Request
+from runner.llm.protocol import ModelError, Reply, Request, Usage
 from runner.tools.protocol import ToolResult
-from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, tool_results
+from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
 
 CUT_SHORT = ToolResult("error: stopped before it had a result", is_error=True, error_type="cancelled")
+CUT_OFF = ToolResult(
+    "error: this call was cut off at the length limit of one message and was not carried out\n"
+    "hint: make it again with shorter arguments, or do it in several calls",
+    is_error=True,
+    error_type="cut_off",
+)
 
 
 class Conversation:
@@ -44,6 +50,8 @@ class Conversation:
         self._system = ""
         self._tools: Sequence[Tool] = ()
         self._positions = 0
+        self._asked = 1
+        """Which attempt of the current model call it is."""
 
     async def open(self) -> None:
         """Set the scene and get to know the tools; the first message is already stored."""
@@ -76,6 +84,7 @@ class Conversation:
             messages=self.transcript.messages,
             tools=self._tools if with_tools else (),
             input=work.input,
+            waits=bool(work.catalogue),
             on_attempt=self._attempting,
         )
         try:
@@ -87,20 +96,23 @@ class Conversation:
         await self._keep(reply, started, may_call=with_tools)
 
     def _attempting(self, model: str, number: int) -> None:
-        """Attempts after the first are worth an event: something did not answer."""
+        """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
+        self._asked = number
         if number > 1:
             self.work.now(f"asking {model} (attempt {number})")
             attempt = {"model": model, "attempt": number}
             self.work.recorder.post(facts.Noticed(self.work.place, "model.attempt", attempt))
 
     def _heard(self, piece: str) -> None:
-        self.work.recorder.whisper(self.work.place, "stream.chunk", {"text": piece, "attempt": self.work.attempt})
+        self.work.recorder.whisper(self.work.place, "stream.chunk", {"text": piece, "attempt": self._asked})
 
     async def _keep(self, reply: Reply, started: str, *, may_call: bool) -> None:
         work, usage = self.work, reply.usage
-        tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+        tokens = _tokens(usage)
         cost = cost_of(tokens, self._price_of(reply))
-        message = Message("assistant", list(reply.content), "reply", model=reply.model)
+        refused = reply.stop_reason == "refusal"
+        content = distinct(reply.content, self.transcript.call_ids)
+        message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
         call = ModelCall(
             id=new_id(),
             execution_id=work.place.id,
@@ -113,30 +125,33 @@ class Conversation:
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
+            cache_write_1h_tokens=usage.cache_write_1h_tokens,
             cost_usd=cost.usd,
             pricing="rehearsed" if reply.rehearsed else cost.completeness,
             started_at=started,
             finished_at=stamp(),
         )
         draft = self._draft(message)
-        calls = [replace(each, row=new_id()) for each in message.tool_calls] if may_call else []
+        calls = _calls(message, reply.stop_reason) if may_call else []
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
         ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
         if not ticket.held:
             raise Fenced(work.place.id)
         work.rehearsed = work.rehearsed or reply.rehearsed
-        spent = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-        work.allowance.settle_call(spent, cost.usd, len(calls))
-        self.transcript.append(message)
+        work.allowance.settle_call(tokens.total, cost.usd, len(calls))
+        if refused:
+            hint = "put the task differently, or give it to an agent with another model"
+            raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
+        self.transcript.append(message, reply.stop_reason)
         self.transcript.unanswered = calls
 
     def _price_of(self, reply: Reply) -> Price | None:
         """What the model that answered costs: a fallback has its own price, a rehearsal none."""
         if reply.rehearsed:
             return None
-        answered = (spec for spec in self.work.settings.models.values() if spec.model == reply.model)
-        return next(answered, self._spec).price
+        known = (self._spec, *self.work.settings.models.values())
+        return next((spec for spec in known if spec.model == reply.model), self._spec).price
 
     def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
         tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
@@ -185,7 +200,7 @@ class Conversation:
         assert self.work.toolbox is not None
         begun, result = time.monotonic(), CUT_SHORT
         try:
-            result = await self.work.toolbox.tools.call(call)
+            result = CUT_OFF if call.cut else await self.work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
             self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
             raise
@@ -250,6 +265,22 @@ class Conversation:
         )
         self._positions += 1
         return draft
+
+
+def _tokens(usage: Usage) -> Tokens:
+    """The tokens, each counted once."""
+    brief = usage.cache_write_tokens - usage.cache_write_1h_tokens
+    return Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, brief, usage.cache_write_1h_tokens)
+
+
+def _calls(reply: Message, stop_reason: str) -> list[ToolCall]:
+    """The calls a reply asks for, with their rows. None of a reply that was refused or is the last one possible."""
+    if stop_reason in ("refusal", "model_context_window_exceeded"):
+        return []
+    calls = [replace(each, row=new_id()) for each in reply.tool_calls]
+    if stop_reason == "max_tokens" and reply.content and reply.content[-1]["type"] == "tool_use":
+        calls[-1] = replace(calls[-1], cut=True)
+    return calls
 
 
 def _doing(calls: Sequence[ToolCall]) -> str:

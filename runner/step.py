@@ -14,6 +14,8 @@ from runner.transcript import ToolCall, Transcript
 
 EMPTY_ANSWERS = 2
 """How often a model that said nothing is asked again."""
+CONTINUATIONS = 2
+"""How often an answer that was cut at its length limit is continued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class AskAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class Continue:
+    """The answer was cut at its length limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class SettleChildren:
     """No more children: those that wait are cancelled, those that run wrap up, or are cancelled too."""
 
@@ -71,17 +78,20 @@ class Finish:
     """The last word is the answer."""
 
 
-Action = AskModel | RunTools | Drain | Wait | AskAgain | SettleChildren | Conclude | Finish
+Action = AskModel | RunTools | Drain | Wait | AskAgain | Continue | SettleChildren | Conclude | Finish
 
 
 def step(transcript: Transcript, mail: Mail, wrap_up: str | None, *, cancel_on_finish: bool = False) -> Action:
     """What to do next."""
     if transcript.unanswered:
         return RunTools(transcript.unanswered)
+    if transcript.exhausted:
+        return _close(mail)
     if transcript.concluding and transcript.resting and not mail.waiting:
         return Finish()
     if (action := _rest(transcript, mail, cancel_on_finish)) is not None:
-        return action
+        cut = isinstance(action, Finish) and transcript.final is None and transcript.shortfall is not None
+        return Continue() if cut and wrap_up is None and transcript.continuations < CONTINUATIONS else action
     if wrap_up is not None:
         return _wrap_up(mail, wrap_up)
     if mail.waiting and (mail.ready or not transcript.resting):
@@ -102,6 +112,13 @@ def _rest(transcript: Transcript, mail: Mail, cancel_on_finish: bool) -> Action 
     if transcript.final is None and not cancel_on_finish:
         return None
     return SettleChildren(cancel=True) if mail.pending else Drain()
+
+
+def _close(mail: Mail) -> Action:
+    """Nothing can be asked any more: what is open is settled and kept, then the last word is the answer."""
+    if mail.pending:
+        return SettleChildren()
+    return Drain() if mail.waiting else Finish()
 
 
 def _wrap_up(mail: Mail, reason: str) -> Action:

@@ -17,6 +17,9 @@ Block = dict[str, Any]
 
 Role = Literal["user", "assistant"]
 
+SHORTFALLS = {"max_tokens": "max_tokens", "model_context_window_exceeded": "context_window"}
+"""Stop reasons of a reply that is not whole, and what that is called in a result."""
+
 
 def clean(text: str) -> str:
     """Text that every store and every API accepts: no NUL, no lone surrogate."""
@@ -72,14 +75,42 @@ class Message:
         return self._encoded
 
     @property
-    def text(self) -> str:
+    def words(self) -> str:
         """The text blocks, joined; thinking and tool blocks are not text."""
-        return "\n".join(block["text"] for block in self.content if block["type"] == "text").strip()
+        return "\n".join(block["text"] for block in self.content if block["type"] == "text")
+
+    @property
+    def text(self) -> str:
+        """Its words, without the space around them."""
+        return self.words.strip()
 
     @property
     def tool_calls(self) -> list[ToolCall]:
         """The tool calls of an assistant message, in order."""
         return [ToolCall.of_block(block) for block in self.content if block["type"] == "tool_use"]
+
+
+def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:
+    """The blocks, each call with an id of its own; `taken` are the ids used so far, and is added to.
+
+    Servers repeat ids, within a reply and across them, and the API refuses a conversation in which one occurs twice. A call
+    that is there twice, id and all, is one call and is kept once.
+    """
+    blocks: list[Block] = []
+    calls: list[Block] = []
+    for block in content:
+        kept = block
+        if block["type"] == "tool_use":
+            identifier = block["id"]
+            if identifier in taken and block in calls:
+                continue
+            calls.append(block)
+            while not identifier or identifier in taken:
+                identifier = f"{block['id'] or 'call'}_{len(taken) + 1}"
+            taken.add(identifier)
+            kept = block if identifier == block["id"] else {**block, "id": identifier}
+        blocks.append(kept)
+    return blocks
 
 
 def _sendable(block: Block) -> Block:
@@ -99,6 +130,8 @@ class ToolCall:
     malformed: str | None = None
     row: str = ""
     """The id of its row, once it has one."""
+    cut: bool = False
+    """Whether the reply ended in the middle of it: then nobody knows what it was to be, and it is never carried out."""
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:
@@ -167,12 +200,20 @@ class Transcript:
         """What `finish` reported, once it was accepted."""
         self.last_text = ""
         """The newest text of the model: what there is to show if everything else is lost."""
+        self.call_ids: set[str] = set()
+        """Of all tool calls so far."""
+        self.stop_reason = ""
+        """Why the newest reply ended, in the provider's word."""
+        self.continuations = 0
+        """How many replies in a row went on with the text of the one before."""
+        self._begun = ""
+        """The text so far of an answer that comes in several replies."""
 
-    def append(self, message: Message) -> None:
+    def append(self, message: Message, stop_reason: str = "end_turn") -> None:
         """Add a message; an empty reply only counts."""
         if message.kind == "reply":
-            text, self.unanswered = message.text, message.tool_calls
-            self.last_text = text or self.last_text
+            text, self.unanswered, self.stop_reason = message.text, message.tool_calls, stop_reason
+            self._read(message)
             if not text and not self.unanswered:
                 self.empty_answers += 1
                 return
@@ -183,12 +224,37 @@ class Transcript:
             self.empty_answers = 0  # there is something new to say something about
         self.messages.append(message)
 
+    def _read(self, reply: Message) -> None:
+        """An answer that was cut or paused goes on in the next reply: their texts are one."""
+        words = self._begun + reply.words
+        self.last_text = words.strip() if reply.text else self.last_text
+        goes_on = self.stop_reason in ("max_tokens", "pause_turn") and not self.unanswered
+        self.continuations = self.continuations + 1 if self._begun else 0
+        self._begun = words if goes_on else ""
+
     @property
     def resting(self) -> bool:
         """Whether the model's last word asks for nothing more."""
         return (
-            self.final is not None or self.empty_answers > 0 or (bool(self.messages) and self.messages[-1].kind == "reply")
+            self.final is not None
+            or self.empty_answers > 0
+            or (bool(self.messages) and self.messages[-1].kind == "reply" and not self._paused)
         )
+
+    @property
+    def _paused(self) -> bool:
+        """Whether the provider wants its reply back, to go on with it."""
+        return self.stop_reason == "pause_turn" and not self.concluding
+
+    @property
+    def shortfall(self) -> str | None:
+        """Why the newest reply is not whole, if it is not."""
+        return SHORTFALLS.get(self.stop_reason)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the conversation has become too long for its model: nothing more can be asked."""
+        return self.stop_reason == "model_context_window_exceeded"
 
     @property
     def concluding(self) -> bool:

@@ -5,13 +5,14 @@ knowing it: dispatching is one more tool, and results come through the inbox.
 from __future__ import annotations
 
 from runner import facts
-from runner.context import SAY_SOMETHING
+from runner.context import GO_ON, SAY_SOMETHING
 from runner.conversation import Conversation
 from runner.result import Result, completed, partial
 from runner.step import (
     AskAgain,
     AskModel,
     Conclude,
+    Continue,
     Drain,
     Finish,
     Mail,
@@ -67,8 +68,8 @@ class Loop:
                 await talk.drain()
             case Wait():
                 await self._wait()
-            case AskAgain():
-                await talk.remark(SAY_SOMETHING)
+            case AskAgain() | Continue():
+                await talk.remark(SAY_SOMETHING if isinstance(action, AskAgain) else GO_ON)
                 with work.allowance.before_wrap_up():
                     await talk.ask()
             case SettleChildren(cancel):
@@ -92,6 +93,7 @@ class Loop:
     def _result(self) -> Result:
         if self._work.final is not None:
             return self._work.final
-        if self._reason is not None:
-            return partial(self._talk.transcript.last_text, self._reason)
+        reason = self._reason or self._talk.transcript.shortfall
+        if reason is not None:
+            return partial(self._talk.transcript.last_text, reason)
         return completed(self._talk.transcript.last_text)

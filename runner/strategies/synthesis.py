@@ -28,4 +28,5 @@ class Synthesis:
             self._asked = True
         if self._work.inbox.waiting:
             await self._talk.drain()
-        return completed(self.found) if self.found else partial("", "empty_answers")
+        reason = self._talk.transcript.shortfall or (None if self.found else "empty_answers")
+        return completed(self.found) if reason is None else partial(self.found, reason)
