@@ -8,9 +8,9 @@ kept nowhere else than in the client that sends it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from importlib import import_module
 from urllib.parse import urlsplit
 
 import anyio
@@ -19,16 +19,11 @@ import anyio.to_thread
 from registry import ModelSpec
 from runner.llm.body import request_body
 from runner.llm.breaker import Breaker, Breaking
+from runner.llm.endpoint import Endpoint
 from runner.llm.exchange import exchange
 from runner.llm.failures import Failure, failure_of, missing_key
 from runner.llm.protocol import ModelError, OnText, Reply, Request
 from runner.llm.retrying import Retrying
-
-if TYPE_CHECKING:
-    import anthropic
-
-KEEP_ALIVE_SECONDS = 60.0
-"""Tools often take longer than the five seconds after which the SDK would close a connection and need a new handshake."""
 
 
 class AnthropicModel:
@@ -45,7 +40,7 @@ class AnthropicModel:
         self._retrying = retrying or Retrying()
         self._environ = environ
         self._breaking = breaking or Breaking()
-        self._clients: dict[tuple[str | None, str], anthropic.AsyncAnthropic] = {}
+        self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._breakers: dict[str | None, Breaker] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
@@ -71,18 +66,18 @@ class AnthropicModel:
 
     async def close(self) -> None:
         """Close every connection."""
-        while self._clients:
-            _, client = self._clients.popitem()
-            await client.close()
+        while self._endpoints:
+            _, endpoint = self._endpoints.popitem()
+            await endpoint.close()
 
     async def _ask(self, call: _Call, spec: ModelSpec, attempts: int) -> Reply:
-        client = await self._client(spec)
+        endpoint = await self._endpoint(spec)
         body = request_body(call.request, spec)
         breaker = self._breaker(self._address(spec))
 
         async def attempt() -> Reply:
             number = call.announce(spec)
-            return replace(await exchange(client, body, spec, call.on_text), attempts=number)
+            return replace(await exchange(endpoint, body, spec, call.on_text), attempts=number)
 
         def error_of(error: Exception) -> ModelError | None:
             failure = failure_of(error, spec)
@@ -105,19 +100,19 @@ class AnthropicModel:
             self._breakers[address] = Breaker(shown or "api.anthropic.com", self._breaking)
         return self._breakers[address]
 
-    async def _client(self, spec: ModelSpec) -> anthropic.AsyncAnthropic:
+    async def _endpoint(self, spec: ModelSpec) -> Endpoint:
         key = self._environ.get(spec.api_key_env)
         if not key:
             raise missing_key(spec)
         place = self._address(spec), spec.api_key_env
-        if place not in self._clients:
+        if place not in self._endpoints:
             # The import takes over a second: in a thread, so that the agents already at work do not stand still.
-            make = await anyio.to_thread.run_sync(_import_client)
-            if place not in self._clients:
-                self._clients[place] = make(place[0], key)
-        client = self._clients[place]
-        client.api_key = key
-        return client
+            await anyio.to_thread.run_sync(import_module, "anthropic")
+            if place not in self._endpoints:
+                self._endpoints[place] = Endpoint(place[0], key)
+        endpoint = self._endpoints[place]
+        endpoint.use_key(key)
+        return endpoint
 
 
 class _Call:
@@ -134,17 +129,3 @@ class _Call:
         if self.request.on_attempt is not None:
             self.request.on_attempt(spec.name, self.made)
         return self.made
-
-
-def _import_client() -> Callable[[str | None, str], anthropic.AsyncAnthropic]:
-    """Import the SDK; what is returned makes a client and must be called where the event loop runs."""
-    import anthropic
-    import httpx2
-
-    def make(base_url: str | None, key: str) -> anthropic.AsyncAnthropic:
-        # For this transport 0 is no limit: how many agents may talk at once is not decided here.
-        limits = httpx2.Limits(max_connections=0, keepalive_expiry=KEEP_ALIVE_SECONDS)
-        transport = anthropic.DefaultAioHttpClient(limits=limits)
-        return anthropic.AsyncAnthropic(api_key=key, base_url=base_url, http_client=transport, max_retries=0)
-
-    return make

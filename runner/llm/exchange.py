@@ -9,37 +9,26 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from registry import ModelSpec
+from runner.llm.endpoint import Endpoint
 from runner.llm.patience import Patience
 from runner.llm.protocol import OnText, Reply, Usage
 from runner.llm.stream import collect
 
-if TYPE_CHECKING:
-    import anthropic
-
-CONNECT_SECONDS = 10.0
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
 
 
-async def exchange(client: anthropic.AsyncAnthropic, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
+async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
     """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and OutOfPatience."""
     import httpx2
 
-    # The transport has no timeout for silence: ours are about answers, and one scope is cheaper than a timer per read.
-    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
     patience = Patience(spec.timeouts)
     reply: Reply | None = None
-    with patience.scope:
-        response = await client.post(
-            "/v1/messages",
-            content=body,
-            cast_to=httpx2.Response,
-            stream=True,
-            options={"timeout": timeout, "max_retries": 0},
-        )
+    with patience.scope:  # one scope for all timeouts: cheaper than a timer per read
+        response = await endpoint.post(body)
         async with contextlib.aclosing(response):
             chunks = response.aiter_bytes()
             reply = _reply(await collect(chunks, on_text, patience), spec, response.headers.get("request-id"))
