@@ -50,8 +50,8 @@ class Entrant:
 
     run: Callable[[], Awaitable[str]]
     cancel: Callable[[], Awaitable[None]] | None = None
-    warm: Callable[[], None] | None = None
-    """Imports what is otherwise left to the first request: the clock of the work starts after it."""
+    warm: Callable[[], Awaitable[None]] | None = None
+    """Makes what is otherwise left to the first request: the clock of the work starts after it."""
 
 
 Contest = Callable[[Options], AbstractAsyncContextManager[Entrant]]

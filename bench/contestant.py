@@ -6,7 +6,6 @@ service, its dispatcher and the seam for tools. Invariant: the service that is m
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +20,7 @@ from bench.contest import CANCELLED, MODEL, SUPERVISOR_PROMPT, WORKER_PROMPT, En
 from bench.measure import main
 from registry import AgentSpec, load
 from runner.dispatcher import Dispatcher, Order
+from runner.llm.models import Models
 from runner.tools.protocol import ToolResult
 from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
@@ -102,14 +102,14 @@ async def contest(options: Options) -> AsyncIterator[Entrant]:
     await file.write_text(json.dumps(configuration(options)), encoding="utf-8")  # JSON is YAML
     settings = load(Path(file))
     tools = [Lookup] if options.tool == "inproc" else []
-    async with open_service(Blueprint(settings, options.database, environ=ENVIRONMENT, extra_tools=tools)) as dispatcher:
-        supervision = Supervision(dispatcher, f"{options.directive} {DELEGATE}")
-        yield Entrant(supervision.run, supervision.cancel, warm)
-
-
-def warm() -> None:
-    """Import the SDK, which the service leaves to its first call; the floors import it before they are built."""
-    importlib.import_module("anthropic")
+    # The models of the configuration, as the service would make them: the floors, too, have their client before the clock.
+    models = Models(settings.models, ENVIRONMENT)
+    try:
+        async with open_service(Blueprint(settings, options.database, models=models, extra_tools=tools)) as dispatcher:
+            supervision = Supervision(dispatcher, f"{options.directive} {DELEGATE}")
+            yield Entrant(supervision.run, supervision.cancel, models.prepare)
+    finally:
+        await models.close()
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ async def measure(contest: Contest, options: Options, cancel: bool) -> Report:
         report["ready_at"] = time.time()
         work = Work(entrant)
         if entrant.warm is not None:
-            entrant.warm()
+            await entrant.warm()
         before = len(anyio.get_running_tasks())
         if cancel:
             await tasks.start(work.cancel_on_signal)

@@ -15,9 +15,8 @@ INTERVAL = 0.2
 """Seconds between looks: soon enough for a person who cancels, cheap enough to forget about."""
 
 
-async def changes(writer: Writer, interval: float = INTERVAL) -> AsyncGenerator[None]:
-    """Yield once at the start, then whenever another process has changed the database since the last look."""
-    seen: int | None = None
+async def changes(writer: Writer, seen: int | None = None, interval: float = INTERVAL) -> AsyncGenerator[None]:
+    """Yield whenever another process has changed the database since the last look, the first one compared with `seen`."""
     while True:
         version = await writer.version()
         if version is not None and version != seen:

@@ -128,10 +128,10 @@ class Dispatcher:
             if execution.parent is None:
                 execution.cancel(Cause("shutdown", "outrider", "the service stopped"))
 
-    async def mind_other_processes(self) -> None:
-        """Act on what other processes wrote: wishes to cancel, messages. Runs until it is cancelled."""
+    async def mind_other_processes(self, seen: int | None) -> None:
+        """Act on what other processes wrote after `seen`: wishes to cancel, messages. Runs until it is cancelled."""
         database = self.services.database
-        async with aclosing(changes(database.writer)) as looks:
+        async with aclosing(changes(database.writer, seen)) as looks:
             async for _ in looks:
                 await self._look_until_answered(database)
 
@@ -157,9 +157,10 @@ class Dispatcher:
 async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
     await services.recorder.record(facts.Configured(services.settings.hash, services.settings.snapshot))
+    seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as group:
         dispatcher = Dispatcher(services, group)
-        group.start_soon(dispatcher.mind_other_processes, name="mind other processes")
+        group.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
         group.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
         try:
             yield dispatcher

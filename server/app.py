@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import anyio
+
 from db.database import open_database
 from registry import AgentSpec, Settings
 from runner import facts
@@ -58,6 +60,9 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         if models is None:
             own = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
             stack.push_async_callback(own.close)
+            background = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(background.cancel_scope.cancel, "the service stopped")
+            background.start_soon(own.prepare, name="prepare models")
             models = own
         notices = _Notices(recorder)
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout

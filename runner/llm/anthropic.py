@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from urllib.parse import urlsplit
 
 import anyio
@@ -41,6 +40,7 @@ class AnthropicModel:
         self._environ = environ
         self._breaking = breaking or Breaking()
         self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
+        self._making = anyio.Lock()
         self._breakers: dict[str | None, Breaker] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
@@ -63,6 +63,12 @@ class AnthropicModel:
         assert failed is not None
         message = f"{failed}; {', '.join(others)} failed, too"
         raise ModelError(failed.kind, message, failed.hint, recoverable=True) from failed
+
+    async def prepare(self) -> None:
+        """Do now what the first call would wait for; a model without a key is left to say so when it is asked."""
+        for spec in self._models.values():
+            if self._environ.get(spec.api_key_env):
+                await self._endpoint(spec)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -106,10 +112,10 @@ class AnthropicModel:
             raise missing_key(spec)
         place = self._address(spec), spec.api_key_env
         if place not in self._endpoints:
-            # The import takes over a second: in a thread, so that the agents already at work do not stand still.
-            await anyio.to_thread.run_sync(import_module, "anthropic")
-            if place not in self._endpoints:
-                self._endpoints[place] = Endpoint(place[0], key)
+            async with self._making:
+                if place not in self._endpoints:
+                    # Importing the SDK takes over a second: in a thread, so that agents at work do not stand still.
+                    self._endpoints[place] = await anyio.to_thread.run_sync(Endpoint, place[0], key)
         endpoint = self._endpoints[place]
         endpoint.use_key(key)
         return endpoint

@@ -20,7 +20,7 @@ _OF_ONE_REQUEST = ("content-length", "idempotency-key")
 
 
 class Endpoint:
-    """Where requests go. Make it where the event loop runs; importing it is cheap, making one imports the SDK."""
+    """Where requests go. Making one imports the SDK, which takes more than a second; it may be made in any thread."""
 
     def __init__(self, base_url: str | None, key: str) -> None:
         import anthropic

@@ -6,11 +6,18 @@ Owns the choice and the adapters it made. Nothing else ever spends money or pret
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
 
 from registry import ModelSpec
 from runner.errors import NoModel
 from runner.llm.protocol import Model
+
+if TYPE_CHECKING:
+    from runner.llm.anthropic import AnthropicModel
 
 
 class Models:
@@ -23,7 +30,7 @@ class Models:
         self._environ = environ
         self._rehearse = rehearse
         self._pace = pace
-        self._anthropic: Model | None = None
+        self._anthropic: AnthropicModel | None = None
         self._rehearsed: dict[Path, Model] = {}
 
     def choose(self, spec: ModelSpec) -> Model:
@@ -39,7 +46,13 @@ class Models:
         for spec in specs:
             self.choose(spec)
 
-    def _real(self) -> Model:
+    async def prepare(self) -> None:
+        """Get ready what the first call of a real model would wait for; nothing is asked."""
+        if not self._rehearse and any(self._environ.get(spec.api_key_env) for spec in self._specs.values()):
+            await anyio.to_thread.run_sync(import_module, "runner.llm.anthropic")
+            await self._real().prepare()
+
+    def _real(self) -> AnthropicModel:
         if self._anthropic is None:
             from runner.llm.anthropic import AnthropicModel
 
