@@ -5,6 +5,7 @@ PYTHON ?= python3
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 BIN := .venv/bin
 STAMP := .venv/.installed
+SERVERS := .servers/.installed
 PACKAGES := db registry runner server
 
 # The wheel brings its own Node and its own pyright: neither a system Node nor the version check on the network is wanted.
@@ -12,7 +13,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test format requirements properties faults bench lock clean-room clean
+.PHONY: help setup servers demo test format requirements properties faults bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +31,17 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
 	@touch $@
 
+servers: $(SERVERS) ## Install the third-party MCP servers that tests drive, and a Prometheus
+
+$(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/third_party/package-lock.json
+	@tools/servers.sh
+	@touch $@
+
 demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
 	@$(BIN)/outrider demo
 
 test: $(STAMP) ## Lint, types, import contracts and every test, with branch coverage
+	-@$(MAKE) --no-print-directory --silent servers # where they cannot be had, their tests fail and say so; the others still run
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -158,6 +158,13 @@ class Connection:
 
         async with Client(self._transport(), mode=self.mode, cache=None, message_handler=self._on_message) as client:
             self._client = client
+            who = client.server_info
+            logger.info(
+                "upstream %s connected: %s, protocol %s",
+                self.spec.name,
+                f"{who.name} {who.version}" if who is not None else "nameless",
+                client.protocol_version,
+            )
             self.settled.set()
             await self._closing.wait()
 
