@@ -4,6 +4,7 @@ Owns: the shape of an `mcp_servers` entry and UpstreamSpec. Must not know: how a
 Invariant: a server is reached in exactly one way, by a command or by an address.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -25,6 +26,8 @@ Isolation = Literal["shared", "per_execution"]
 DEFAULT_START_TIMEOUT = 10.0
 DEFAULT_MAX_RESULT_BYTES = 262_144
 
+_HEADER_VALUE = re.compile(r"[^\x00-\x20\x7f](?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
+
 _ONLY_WITH = {"env": "command", "cwd": "command", "headers": "url"}
 
 
@@ -34,6 +37,17 @@ def _words(value: object) -> object:
             "command",
             "a command is a list: the program and its arguments",
             {"hint": "write it as `[program, argument, ...]`; no shell is involved"},
+        )
+    return value
+
+
+def _header_value(value: str) -> str:
+    # Found out while sending, the value itself would stand in the error, and from there in logs and prompts.
+    if value and not _HEADER_VALUE.fullmatch(value):
+        raise PydanticCustomError(
+            "header",
+            "a header neither begins nor ends with white space and holds no control characters",
+            {"hint": "check the variable it comes from; it may be empty or end with a line break"},
         )
     return value
 
@@ -54,7 +68,9 @@ class UpstreamEntry(Entry):
     url: Annotated[Line, AfterValidator(web_address)] | None = Field(
         default=None, description="address of a server that speaks streamable HTTP"
     )
-    headers: dict[str, Text] = Field(default={}, description="headers sent to the address")
+    headers: dict[str, Annotated[Text, AfterValidator(_header_value)]] = Field(
+        default={}, description="headers sent to the address"
+    )
     description: Text = Field(default="", description="what the server is for, for people")
     instructions: Text = Field(default="", description="how to use its tools, for the agents that have them")
     tools: ToolFilterEntry | None = Field(default=None, description="which of its tools exist for agents")

@@ -123,6 +123,17 @@ def test_no_error_shows_the_value_of_a_variable(load_yaml: Load, text: str) -> N
     assert CANARY not in repr(caught.value.problems)
 
 
+@pytest.mark.parametrize(
+    "value", [f"{CANARY}\n", f" {CANARY}", f"{CANARY}\t", f"{CANARY[:4]}\r\nX-Forged: yes{CANARY[4:]}"]
+)
+def test_a_header_that_cannot_be_sent_is_refused_without_being_shown(load_yaml: Load, value: str) -> None:
+    with pytest.raises(ConfigError, match=r"config\.yaml:1:.*neither begins nor ends with white space") as caught:
+        load_yaml("mcp_servers: {s: {url: 'http://x', headers: {Authorization: '${SECRET}'}}}", {"SECRET": value})
+
+    assert CANARY not in str(caught.value)
+    assert caught.value.problems[0].path == "mcp_servers.s.headers.Authorization"
+
+
 SECRETIVE = """
 models: {m: {model: x, api_key: "${MODEL_KEY}", base_url: "https://user:canary-7391-canary@host"}}
 mcp_servers:

@@ -81,11 +81,12 @@ async def bench(
     config: str,
     scripts: Mapping[str, Any],
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Bench]:
     """A service with scripted models, on a fresh database."""
     model = ScriptedModel(scripts)
     blueprint = Blueprint(
-        settings_of(folder, config), folder / "outrider.db", models=OneModel(model), extra_tools=extra_tools
+        settings_of(folder, config, environ), folder / "outrider.db", models=OneModel(model), extra_tools=extra_tools
     )
     async with open_service(blueprint) as dispatcher:
         yield Bench(dispatcher, model, blueprint.database)

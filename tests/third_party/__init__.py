@@ -1,0 +1,1 @@
+"""Servers other people made, driven through Outrider as its users drive them."""

@@ -1,0 +1,96 @@
+"""Programs that listen on loopback: started, awaited, stopped.
+
+Owns: a Prometheus that scrapes what the test serves, and any server that says in its log when it is ready.
+Must not know: Outrider.
+Invariant: whoever waits, waits for a line or a request, never for time to pass.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketStream
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.third_party.place import SERVERS
+
+METRICS = b"# TYPE checkout_errors_total counter\ncheckout_errors_total 42\n"
+READY_SECONDS = 20
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@asynccontextmanager
+async def listening(command: Sequence[str], env: Mapping[str, str], ready: bytes) -> AsyncIterator[None]:
+    """Run a program from the moment its log says that it is ready."""
+    async with await anyio.open_process(command, env=dict(env), stdin=None, stdout=None) as process:
+        assert process.stderr is not None
+        log = BufferedByteReceiveStream(process.stderr)
+        try:
+            async with anyio.create_task_group() as reading:
+                with anyio.fail_after(READY_SECONDS):
+                    while ready not in await log.receive_until(b"\n", 100_000):
+                        pass
+                reading.start_soon(_read_on, log)
+                yield
+                reading.cancel_scope.cancel()
+        finally:
+            process.kill()
+
+
+async def _read_on(log: BufferedByteReceiveStream) -> None:
+    """A log nobody reads would stop the program."""
+    async for _ in log:
+        pass
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """Where it answers, and whether what it scraped can be asked for."""
+
+    url: str
+    scraped: anyio.Event
+
+
+@asynccontextmanager
+async def prometheus(folder: Path) -> AsyncIterator[Prometheus]:
+    """A real Prometheus with its own data, that scrapes the metrics of this test."""
+    scraped = anyio.Event()
+    scrapes = 0
+
+    async def answer(stream: SocketStream) -> None:
+        nonlocal scrapes
+        async with stream:
+            await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", 100_000)
+            scrapes += 1
+            if scrapes > 1:
+                scraped.set()  # the one before is stored: a target is scraped by one loop, step by step
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n")
+            await stream.send(b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(METRICS), METRICS))
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as target, anyio.create_task_group() as tasks:
+        tasks.start_soon(target.serve, answer)
+        address = f"127.0.0.1:{free_port()}"
+        async with listening(
+            _command(folder, address, target.extra(anyio.abc.SocketAttribute.local_port)), {}, b"is ready"
+        ):
+            yield Prometheus(f"http://{address}", scraped)
+        tasks.cancel_scope.cancel()
+
+
+def _command(folder: Path, address: str, target: int) -> list[str]:
+    config = folder / "prometheus.yml"
+    jobs = f"[{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{target}']}}]}}]"
+    config.write_text(
+        f"global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\nscrape_configs: {jobs}\n", encoding="utf-8"
+    )
+    program, data = SERVERS / "bin" / "prometheus", folder / "prometheus"
+    return [str(program), f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address={address}"]
