@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does a newcomer's machine suffice? A bare Debian with Python, make and git gets a fresh clone of HEAD and runs
 # `make demo` and `make test` as an ordinary user. The Debian is cached between runs, the clone never is.
-# What reaching the package index takes on this machine is handed over for the length of a run and stored nowhere.
+# What reaching the package indexes takes on this machine is handed over for the length of a run and stored nowhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -65,8 +65,8 @@ enter_the_room() {
 
 settings() {
   printf '%s\n' "HOME=$guest" LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin \
-    "PIP_CERT=$certificates" "SSL_CERT_FILE=$certificates"
-  env | grep -E '^(PIP_INDEX_URL|PIP_TRUSTED_HOST|PIP_DEFAULT_TIMEOUT|(https?|no)_proxy|(HTTPS?|NO)_PROXY)=' || true
+    "PIP_CERT=$certificates" "SSL_CERT_FILE=$certificates" "NODE_EXTRA_CA_CERTS=$certificates"
+  env | grep -E '^(PIP_INDEX_URL|PIP_TRUSTED_HOST|PIP_DEFAULT_TIMEOUT|npm_config_registry|(https?|no)_proxy|(HTTPS?|NO)_PROXY)=' || true
   if [ -z "${PIP_INDEX_URL:-}" ] && index=$(python3 -m pip config get global.index-url 2>/dev/null); then
     echo "PIP_INDEX_URL=$index"
   fi
