@@ -6,6 +6,7 @@ import signal
 
 from runner.llm.protocol import Request
 from tests.support.models import Turn, call, say
+from tests.support.reading import dispatch, shown
 from tests.support.requirement import requirement
 from tests.support.upstream_specs import ended, servers_running
 from tests.third_party.listening import free_port, listening
@@ -132,3 +133,26 @@ async def test_every_shape_of_result_arrives_over_http_with_sessions(place: Plac
     command = [str(SERVERS / "node_modules/.bin/mcp-server-everything"), "streamableHttp"]
     async with listening(command, {"PATH": os.environ["PATH"], "PORT": port}, b"listening on port"):
         await shapes(place, over_http=True)
+
+
+async def test_one_tree_uses_servers_of_both_protocols_at_once(place: Place) -> None:
+    (place.notes / "runbook.txt").write_text("restart the pool", encoding="utf-8")
+    place.repository.mkdir()
+    commit(place.repository, "Halve the connection pool")
+    scripts = {
+        "Lead": [dispatch("Historian") + dispatch("Librarian"), say("waiting"), lambda request: say(shown(request))],
+        "Historian": [call("git__git_show", repo_path=str(place.repository), revision="HEAD"), repeat],
+        "Librarian": [call("files__read_text_file", path=str(place.notes / "runbook.txt")), repeat],
+    }
+    async with place.service(scripts) as service:
+        ended = await service.run("Lead")
+
+        assert ended.result is not None
+        assert "Halve the connection pool" in ended.result.text
+        assert "restart the pool" in ended.result.text
+    assert place.protocols() == {"time": [MODERN], "git": [MODERN], "files": [LEGACY], "memory": [LEGACY]}
+
+
+def repeat(request: Request) -> Turn:
+    """Say what the tools said."""
+    return say("\n".join(told(request)))
