@@ -71,6 +71,6 @@ lock: ## Resolve pyproject.toml into requirements.lock (UPGRADE=1: newest versio
 clean-room: ## Run demo and test from a fresh clone in a bare Debian (needs root)
 	@tools/clean-room.sh
 
-clean: ## Remove caches and build output; .venv stays
+clean: ## Remove caches and build output; .venv and .servers stay
 	@rm -rf dist build .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.servers/*' -prune -exec rm -rf {} +

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.third_party.place import PROGRAMS, SERVERS, Place, prepare
+from tests.third_party.place import PROGRAMS, SERVERS, Place, installed, prepare
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Place:
     """Folders for one test, and the installed servers with the Node that runs them first on the `PATH`."""
-    missing = [program for program in PROGRAMS if not os.access(SERVERS / program, os.X_OK)]
-    if missing:
-        pytest.fail(f"missing in {SERVERS}: {', '.join(missing)}\nhint: `make servers` installs them", pytrace=False)
+    installed(*PROGRAMS)
     monkeypatch.setenv("PATH", str(SERVERS / "bin"), prepend=os.pathsep)
     return prepare(tmp_path, caplog)

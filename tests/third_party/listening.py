@@ -5,19 +5,22 @@ Must not know: Outrider.
 Invariant: whoever waits, waits for a line or a request, never for time to pass.
 """
 
+import json
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from anyio.abc import SocketStream
+from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from tests.third_party.place import SERVERS
+from tests.third_party.place import installed
 
 METRICS = b"# TYPE checkout_errors_total counter\ncheckout_errors_total 42\n"
+HEADERS = b"Content-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\nConnection: close" % len(METRICS)
+ANSWER = b"HTTP/1.1 200 OK\r\n" + HEADERS + b"\r\n\r\n" + METRICS
 READY_SECONDS = 20
 
 
@@ -68,29 +71,28 @@ async def prometheus(folder: Path) -> AsyncIterator[Prometheus]:
 
     async def answer(stream: SocketStream) -> None:
         nonlocal scrapes
-        async with stream:
-            await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", 100_000)
-            scrapes += 1
-            if scrapes > 1:
-                scraped.set()  # the one before is stored: a target is scraped by one loop, step by step
-            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n")
-            await stream.send(b"Content-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(METRICS), METRICS))
+        # Prometheus may be stopped while it scrapes.
+        with suppress(anyio.IncompleteRead, anyio.BrokenResourceError):
+            async with stream:
+                await BufferedByteReceiveStream(stream).receive_until(b"\r\n\r\n", 100_000)
+                scrapes += 1
+                if scrapes > 1:
+                    scraped.set()  # the one before is stored: a target is scraped by one loop, step by step
+                await stream.send(ANSWER)
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as target, anyio.create_task_group() as tasks:
         tasks.start_soon(target.serve, answer)
         address = f"127.0.0.1:{free_port()}"
-        async with listening(
-            _command(folder, address, target.extra(anyio.abc.SocketAttribute.local_port)), {}, b"is ready"
-        ):
+        command = _command(folder, address, target.extra(SocketAttribute.local_port))
+        async with listening(command, {}, b"is ready"):
             yield Prometheus(f"http://{address}", scraped)
         tasks.cancel_scope.cancel()
 
 
 def _command(folder: Path, address: str, target: int) -> list[str]:
+    job = {"job_name": "checkout", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+    pace = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
     config = folder / "prometheus.yml"
-    jobs = f"[{{job_name: checkout, static_configs: [{{targets: ['127.0.0.1:{target}']}}]}}]"
-    config.write_text(
-        f"global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\nscrape_configs: {jobs}\n", encoding="utf-8"
-    )
-    program, data = SERVERS / "bin" / "prometheus", folder / "prometheus"
-    return [str(program), f"--config.file={config}", f"--storage.tsdb.path={data}", f"--web.listen-address={address}"]
+    config.write_text(json.dumps({"global": pace, "scrape_configs": [job]}), encoding="utf-8")
+    options = [f"--config.file={config}", f"--storage.tsdb.path={folder / 'prometheus'}", f"--web.listen-address={address}"]
+    return [*installed("bin/prometheus"), *options]

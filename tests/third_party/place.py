@@ -8,6 +8,7 @@ Invariant: the configuration is the page's, word for word; only environment vari
 import logging
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,7 +31,6 @@ PROGRAMS = (
     "bin/mcp-server-time",
     "bin/mcp-server-git",
     "bin/prometheus-mcp-server",
-    "bin/prometheus",
     "bin/node",
     "node_modules/.bin/mcp-server-everything",
     "node_modules/.bin/mcp-server-filesystem",
@@ -40,6 +40,15 @@ PROGRAMS = (
 NOWHERE = "http://127.0.0.1:9/mcp"
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
+
+
+def installed(*programs: str) -> list[str]:
+    """The paths of these programs; a test whose programs are missing fails and says how to get them."""
+    missing = [program for program in programs if not os.access(SERVERS / program, os.X_OK)]
+    if missing:
+        hint = "run `make servers`, after removing `.servers` if that changes nothing"
+        pytest.fail(f"missing in `.servers`: {', '.join(missing)}\nhint: {hint}", pytrace=False)
+    return [str(SERVERS / program) for program in programs]
 
 
 def configuration(*, over_http: bool = False) -> str:
@@ -108,6 +117,9 @@ def prepare(folder: Path, log: pytest.LogCaptureFixture) -> Place:
 
 def commit(repository: Path, message: str) -> None:
     """Make a repository with one commit."""
+    if shutil.which("git") is None:
+        pytest.fail("`git` is missing\nhint: install it; the server for repositories needs it", pytrace=False)
+    repository.mkdir()
     author = ["-c", "user.name=Tester", "-c", "user.email=tester@example.org"]
     for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", message]):
         subprocess.run(["git", "-C", str(repository), *words], check=True, env={"PATH": os.environ["PATH"]})

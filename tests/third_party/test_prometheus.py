@@ -5,7 +5,7 @@ import json
 from runner.llm.protocol import Request
 from tests.support.models import Turn, call, say
 from tests.third_party.listening import free_port, listening, prometheus
-from tests.third_party.place import MODERN, SERVERS, Place, recorded, told
+from tests.third_party.place import MODERN, Place, installed, recorded, told
 
 
 async def test_values_come_from_a_real_prometheus_over_stdio_and_over_http(place: Place) -> None:
@@ -25,7 +25,7 @@ async def test_values_come_from_a_real_prometheus_over_stdio_and_over_http(place
             wanted = ("up", "checkout_errors_total")
             return sum((call("prometheus__execute_query", query=each) for each in wanted), Turn())
 
-        async with listening([str(SERVERS / "bin/prometheus-mcp-server")], listen, b"Uvicorn running on"):
+        async with listening(installed("bin/prometheus-mcp-server"), listen, b"Uvicorn running on"):
             for over_http in (False, True):
                 async with place.service({"MetricChecker": [query, say("done")]}, over_http=over_http) as service:
                     await service.run("MetricChecker")

@@ -10,12 +10,11 @@ from tests.support.reading import dispatch, shown
 from tests.support.requirement import requirement
 from tests.support.upstream_specs import ended, servers_running
 from tests.third_party.listening import free_port, listening
-from tests.third_party.place import LEGACY, MODERN, SERVERS, Place, commit, recorded, told
+from tests.third_party.place import LEGACY, MODERN, Place, commit, installed, recorded, told
 
 
 @requirement("S2-TN-1", "S2-CX-3", "S2-CX-10")
 async def test_times_and_history_come_from_servers_of_the_new_protocol(place: Place) -> None:
-    place.repository.mkdir()
     commit(place.repository, "Halve the connection pool")
     convert = call("time__convert_time", source_timezone="Etc/UTC", time="12:00", target_timezone="Asia/Tokyo")
     log = call("git__git_log", repo_path=str(place.repository), max_count=1)
@@ -130,14 +129,13 @@ async def test_every_shape_of_result_arrives_or_is_mentioned(place: Place) -> No
 async def test_every_shape_of_result_arrives_over_http_with_sessions(place: Place) -> None:
     port = str(free_port())
     place.environ["EVERYTHING_URL"] = f"http://127.0.0.1:{port}/mcp"
-    command = [str(SERVERS / "node_modules/.bin/mcp-server-everything"), "streamableHttp"]
+    command = [*installed("node_modules/.bin/mcp-server-everything"), "streamableHttp"]
     async with listening(command, {"PATH": os.environ["PATH"], "PORT": port}, b"listening on port"):
         await shapes(place, over_http=True)
 
 
 async def test_one_tree_uses_servers_of_both_protocols_at_once(place: Place) -> None:
     (place.notes / "runbook.txt").write_text("restart the pool", encoding="utf-8")
-    place.repository.mkdir()
     commit(place.repository, "Halve the connection pool")
     scripts = {
         "Lead": [dispatch("Historian") + dispatch("Librarian"), say("waiting"), lambda request: say(shown(request))],
