@@ -30,6 +30,8 @@ class Spent:
 class Allowance:
     """Admit before, settle after."""
 
+    __slots__ = ("_asked", "limits", "own", "parent", "started_at", "subtree", "timeout")
+
     def __init__(self, limits: Limits, parent: Allowance | None, timeout: float) -> None:
         self.limits = limits
         self.parent = parent

@@ -52,7 +52,7 @@ class Cancellation:
             for execution in doomed:
                 await execution.done.wait()
         for execution in reversed(doomed):  # children before parents
-            if not execution.done.is_set():
+            if not execution.done.is_set:
                 log.warning("execution %s (%s) did not stop within %g s", execution.id, execution.name, grace)
                 await execution.abandon()
 

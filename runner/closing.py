@@ -32,6 +32,8 @@ log = logging.getLogger("outrider.execution")
 class Closing:
     """The end of one execution."""
 
+    __slots__ = ("_of", "_written")
+
     def __init__(self, execution: Execution) -> None:
         self._of = execution
         self._written = False

@@ -73,7 +73,10 @@ class Conversation:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     async def ask(self, *, with_tools: bool = True) -> None:
-        """One model call; its reply, usage and tool calls are committed when this returns."""
+        """One model call; its reply, usage and tool calls are committed when this returns.
+
+        With tools it ends, without a reply, where the time for a conclusion begins.
+        """
         work, started = self.work, stamp()
         work.now("asking the model" if with_tools else "concluding")
         request = Request(
@@ -87,13 +90,16 @@ class Conversation:
             waits=bool(work.catalogue),
             on_attempt=self._attempting,
         )
-        try:
-            with anyio.fail_after(work.limits.model_timeout):
-                reply = await self._model.complete(request, self._heard)
-        except TimeoutError as error:
+        limit = anyio.current_time() + work.limits.model_timeout
+        end = min(limit, work.allowance.wrap_up_at) if with_tools else limit
+        reply: Reply | None = None
+        with anyio.CancelScope(deadline=end):
+            reply = await self._model.complete(request, self._heard)
+        if reply is not None:
+            await self._keep(reply, started, may_call=with_tools)
+        elif end == limit:
             seconds = f"{work.limits.model_timeout:g} s"
-            raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True) from error
-        await self._keep(reply, started, may_call=with_tools)
+            raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
 
     def _attempting(self, model: str, number: int) -> None:
         """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
@@ -234,7 +240,7 @@ class Conversation:
         items = self.work.inbox.waiting
         if any(item.kind == "wrap_up" for item in items):
             self.work.allowance.ask_to_wrap_up()
-        message = delivery_message(items, len(self.work.inbox.pending))
+        message = delivery_message(items, self.work.inbox.pending)
         consumed = [item.id for item in items]
         await self._say(message, consumed)
         self.work.inbox.took(*consumed)

@@ -31,6 +31,7 @@ from runner.delivery import cut
 from runner.errors import first_cause
 from runner.handle import Child
 from runner.inbox import Inbox, Item
+from runner.latch import Latch
 from runner.result import Result
 from runner.services import Services
 from runner.slots import Slots
@@ -52,6 +53,12 @@ Begin = Callable[["Execution"], tuple[Work, Strategy]]
 
 class Execution:
     """One agent at work on one task."""
+
+    __slots__ = (
+        "_begin", "_failed", "_strategy", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth",
+        "done", "ended", "ended_at", "error", "group", "id", "inbox", "limits", "name", "parent", "path", "place",
+        "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status", "tree", "work",
+    )  # fmt: skip
 
     def __init__(
         self, services: Services, tree: Tree, request: SpawnRequest, parent: Execution | None, begin: Begin
@@ -80,7 +87,7 @@ class Execution:
         self.status = ExecutionStatus(request.status)
         self.result: Result | None = None
         self.error: str | None = None
-        self.done = anyio.Event()
+        self.done = Latch()
         self.attempt = 1
         self.born_at = anyio.current_time()
         self.ended_at: float | None = None
@@ -256,7 +263,7 @@ class Execution:
 
     def _leave(self) -> None:
         """Tell the parent, free the slot, be forgotten."""
-        if self.done.is_set():
+        if self.done.is_set:
             return
         self.tree.remove(self)
         if self.parent is not None:

@@ -35,6 +35,8 @@ NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: 
 class ExecutionFamily:
     """A `Family` around one execution of this process."""
 
+    __slots__ = ("_cancellation", "_self")
+
     def __init__(self, execution: Execution, cancellation: Cancellation) -> None:
         self._self = execution
         self._cancellation = cancellation
@@ -212,7 +214,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
 def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
     def accept(result: Result) -> str | None:
         if work.inbox.pending and execution.limits.on_finish == "wait":
-            return NOT_YET.format(count=len(work.inbox.pending))
+            return NOT_YET.format(count=work.inbox.pending)
         work.final = result
         return None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import anyio
-
+from db.ids import result_delivery
+from runner.latch import Latch
 from runner.result import Result
 from runner.transcript import Delivered
 
@@ -37,12 +37,16 @@ class Item:
 class Inbox:
     """What has arrived and how many children are still out."""
 
+    __slots__ = ("_changed", "_items", "_open", "_taken", "_urgent", "_wake_on_any")
+
     def __init__(self, wake_on_any: bool) -> None:
         self._wake_on_any = wake_on_any
         self._items: dict[str, Item] = {}
         self._taken: set[str] = set()
         self._open: set[str] = set()
-        self._changed = anyio.Event()
+        self._urgent = 0
+        """How many of the items a waiting parent should look at at once."""
+        self._changed = Latch()
 
     # -- filled by children, other executions and other processes -----------------------------------------------------
 
@@ -54,10 +58,11 @@ class Inbox:
         """Something arrived. Putting the same item twice, or one that was already shown, changes nothing."""
         if item.result is not None:
             self._open.discard(item.result.execution_id)
-        if item.id not in self._taken:
-            self._items.setdefault(item.id, item)
+        if item.id not in self._taken and item.id not in self._items:
+            self._items[item.id] = item
+            self._urgent += item.urgent
         self._changed.set()
-        self._changed = anyio.Event()
+        self._changed = Latch()
 
     # -- read by the strategy ------------------------------------------------------------------------------------------
 
@@ -67,22 +72,25 @@ class Inbox:
         return list(self._items.values())
 
     @property
-    def pending(self) -> frozenset[str]:
-        """The children that have not ended."""
-        return frozenset(self._open)
+    def arrived(self) -> int:
+        """How much has arrived and not been shown."""
+        return len(self._items)
+
+    @property
+    def pending(self) -> int:
+        """How many children have not ended."""
+        return len(self._open)
 
     @property
     def ready(self) -> bool:
         """Whether a parent with nothing else to do should go on: 500 children must not cost 500 turns."""
         if not self._items:
             return not self._open
-        if not self._open or self._wake_on_any:
-            return True
-        return any(item.urgent for item in self._items.values())
+        return not self._open or self._wake_on_any or self._urgent > 0
 
     def find(self, child: str) -> Item | None:
         """The unread end of a child."""
-        return next((item for item in self._items.values() if item.result and item.result.execution_id == child), None)
+        return self._items.get(result_delivery(child))
 
     def claim(self, child: str) -> str | None:
         """The delivery of a child's end, for somebody who will hand it over now; asking again gives None."""
@@ -96,7 +104,9 @@ class Inbox:
         """These were shown, and the transaction that says so is committed."""
         for identifier in ids:
             self._taken.add(identifier)
-            self._items.pop(identifier, None)
+            item = self._items.pop(identifier, None)
+            if item is not None:
+                self._urgent -= item.urgent
 
     async def until_ready(self) -> None:
         """Wait until `ready`."""

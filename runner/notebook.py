@@ -28,7 +28,7 @@ class Notebook:
         work, items = self._work, self._work.inbox.waiting
         if not items:
             return items
-        message = delivery_message(items, len(work.inbox.pending))
+        message = delivery_message(items, work.inbox.pending)
         content = clean(to_json(message.content).decode())
         draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
         consumed = [item.id for item in items]

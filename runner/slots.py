@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-import anyio
+from runner.latch import Latch
 
 
 class Slots:
     """The slots of one parent, or of the service for its top-level executions."""
+
+    __slots__ = ("_next", "_numbers", "_turns", "taken", "total")
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.taken = 0
         self._numbers: list[int] = []
         """Those who wait, in order; numbers only grow, so a place is found by bisection."""
-        self._turns: dict[int, anyio.Event] = {}
+        self._turns: dict[int, Latch] = {}
         self._next = 0
 
     @property
@@ -28,14 +30,13 @@ class Slots:
 
     def reserve(self) -> Slot:
         """A place in the queue, taken now; `Slot.wait` returns when it is its turn."""
-        number, turn = self._next, anyio.Event()
+        number, turn = self._next, Latch(is_set=not self.full)
         self._next += 1
         if self.full:
             self._numbers.append(number)
             self._turns[number] = turn
         else:
             self.taken += 1
-            turn.set()
         return Slot(self, number, turn)
 
     def place(self, number: int) -> int:
@@ -58,7 +59,7 @@ class Slot:
 
     __slots__ = ("_number", "_released", "_slots", "_turn")
 
-    def __init__(self, slots: Slots, number: int, turn: anyio.Event) -> None:
+    def __init__(self, slots: Slots, number: int, turn: Latch) -> None:
         self._slots, self._number, self._turn, self._released = slots, number, turn, False
 
     @property

@@ -48,7 +48,7 @@ class Loop:
         while True:
             talk.transcript.final = work.final
             inbox = work.inbox
-            mail = Mail(len(inbox.waiting), len(inbox.pending), inbox.ready)
+            mail = Mail(inbox.arrived, inbox.pending, inbox.ready)
             cancel_on_finish = work.limits.on_finish == "cancel"
             action = step(talk.transcript, mail, work.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
             if isinstance(action, Finish):
@@ -59,8 +59,7 @@ class Loop:
         work, talk = self._work, self._talk
         match action:
             case AskModel():
-                with work.allowance.before_wrap_up():
-                    await talk.ask()
+                await talk.ask()
             case RunTools():
                 with work.allowance.before_wrap_up():
                     await talk.run_tools()
@@ -70,8 +69,7 @@ class Loop:
                 await self._wait()
             case AskAgain() | Continue():
                 await talk.remark(SAY_SOMETHING if isinstance(action, AskAgain) else GO_ON)
-                with work.allowance.before_wrap_up():
-                    await talk.ask()
+                await talk.ask()
             case SettleChildren(cancel):
                 work.now("settling its agents")
                 if cancel and work.final is None:
@@ -84,7 +82,7 @@ class Loop:
 
     async def _wait(self) -> None:
         work = self._work
-        work.now(f"waiting for {len(work.inbox.pending)} agents" if len(work.inbox.pending) > 1 else "waiting for an agent")
+        work.now(f"waiting for {work.inbox.pending} agents" if work.inbox.pending > 1 else "waiting for an agent")
         work.recorder.post(facts.Waiting(work.place, "children"))
         with work.allowance.before_wrap_up():
             await work.inbox.until_ready()
