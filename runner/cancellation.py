@@ -33,7 +33,11 @@ class Cancellation:
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Ask a subtree to stop: `requested`, or `already_finished` when nothing in it is open."""
-        answer = await wish_to_cancel(self._services.database, self._services.recorder, execution, by, reason)
+        database = self._services.database
+        # What lives here has everything below it here: nobody else needs to be looked for.
+        gone = [] if self._tree.get(execution) is not None else await gone_owners(database, execution)
+        wish = CancelWish(execution, by, reason, gone)
+        answer = await wish_to_cancel(database, self._services.recorder, wish)
         if answer == "requested":
             self.stop_here(execution, Cause("user", by, reason))
         return answer
@@ -57,11 +61,15 @@ class Cancellation:
                 await execution.abandon()
 
 
-async def wish_to_cancel(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:
-    """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
+async def gone_owners(database: Database, execution: str) -> list[str]:
+    """The processes that no longer live, of those that ran something open in a subtree."""
     owners = await database.reads.open_owners(execution)
-    gone = [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
-    if (await recorder.record(facts.CancelWished(CancelWish(execution, by, reason, gone)))).touched:
+    return [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
+
+
+async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish) -> str:
+    """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
+    if (await recorder.record(facts.CancelWished(wish))).touched:
         return "requested"
-    row = await database.reads.execution(execution)
+    row = await database.reads.execution(wish.execution)
     return "requested" if row is not None and row["finished_at"] is None else "already_finished"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from pydantic_core import to_json
 
@@ -177,6 +178,8 @@ class Execution:
             # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
             final = end if end is not None else self.why_stopped()
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True) as last_write:
+                if end is None:
+                    await anyio.lowlevel.checkpoint()  # let the connections of a whole tree close before it is written down
                 await self.closing.finish(final)
             if last_write.cancelled_caught:
                 log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
@@ -191,9 +194,8 @@ class Execution:
         try:
             if not await self._start():
                 return None
-            with anyio.CancelScope(deadline=self.allowance.deadline):
-                return await self._work_until_accepted()
-            return Cause("deadline")
+            self.scope.deadline = self.allowance.deadline
+            return await self._work_until_accepted()
         except Exception as error:
             log.exception("execution %s (%s) failed", self.id, self.name)
             return error
@@ -250,13 +252,16 @@ class Execution:
             self.inbox.put(item)
 
     def why_stopped(self) -> Cause:
-        """Its own cause, or what stopped the nearest ancestor; silence above is silence here."""
-        holder: Execution | None = self
+        """Its own cause or deadline, or what stopped the nearest ancestor; silence above is silence here."""
+        if self.cause is not None:
+            return self.cause
+        if anyio.current_time() >= self.allowance.deadline:
+            return Cause("deadline")
+        holder = self.parent
         while holder is not None:
             if holder.cause is not None:
-                own = holder is self
-                return holder.cause if own or holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
-            if holder is not self and (holder._failed or anyio.current_time() >= holder.allowance.deadline):
+                return holder.cause if holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
+            if holder._failed or anyio.current_time() >= holder.allowance.deadline:
                 return Cause("parent", holder.name, "its parent ended")
             holder = holder.parent
         return Cause("shutdown", "outrider", "the service stopped")

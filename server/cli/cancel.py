@@ -46,13 +46,15 @@ def cancel(
 
 
 async def _cancel(database: Path, identifier: str, reason: str) -> tuple[str, set[str], list[Mapping[str, Any]]]:
-    from runner.cancellation import wish_to_cancel
+    from db.endings import CancelWish
+    from runner.cancellation import gone_owners, wish_to_cancel
     from server.cli.store import writing
 
     async with writing(database) as (opened, recorder):
         execution = await opened.reads.resolve(identifier)
         before = {row["id"] for row in await opened.reads.tree(execution) if row["finished_at"] is not None}
-        answer = await wish_to_cancel(opened, recorder, execution, person(), reason)
+        wish = CancelWish(execution, person(), reason, await gone_owners(opened, execution))
+        answer = await wish_to_cancel(opened, recorder, wish)
         return answer, before, await _settled(opened, execution)
 
 
