@@ -55,6 +55,7 @@ def configuration(options: Options) -> dict[str, Any]:
     """A supervisor that may dispatch a worker as often as the work asks for, all at once."""
     limits = {"max_concurrent_agents": options.fanout, "max_dispatches": options.fanout}
     worker: dict[str, Any] = {"description": "Looks up keys", "custom_instructions": WORKER_PROMPT}
+    worker["max_iterations"] = options.turns + 1
     config: dict[str, Any] = {
         "models": {"fake": {"model": MODEL, "base_url": options.base_url, "max_tokens": 1024}},
         "agents": {

@@ -39,14 +39,19 @@ def cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def count_rows(database: Path) -> int:
-    """All rows of all tables of the SQLite file the contestant wrote."""
+def stored(database: Path) -> tuple[int, int]:
+    """All rows of all tables of the SQLite file the contestant wrote, and the bytes of their values."""
     if not database.exists():
-        return 0
+        return 0, 0
 
+    rows = size = 0
     with closing(sqlite3.connect(database)) as connection:
-        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return sum(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0] for table in tables)
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            columns = [column for _, column, *_ in connection.execute(f'PRAGMA table_info("{table}")')]
+            lengths = " + ".join(f'coalesce(length(cast("{column}" AS BLOB)), 0)' for column in columns)
+            count, total = connection.execute(f'SELECT count(*), coalesce(sum({lengths}), 0) FROM "{table}"').fetchone()
+            rows, size = rows + count, size + total
+    return rows, size
 
 
 @dataclass
@@ -103,7 +108,7 @@ async def measure(contest: Contest, options: Options, cancel: bool) -> Report:
         report["final"], report["ok"] = work.final, options.answer in work.final
 
     report["cpu_total_s"] = round(cpu_seconds(), 4)
-    report["rows"] = count_rows(options.database)
+    report["rows"], report["bytes"] = stored(options.database)
     return report
 
 

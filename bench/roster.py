@@ -34,13 +34,13 @@ class Contestant:
         return [sys.executable, "-m", self.module, "--variant", self.variant, *arguments]
 
 
-REFERENCE = "floor-sdk-aiohttp-durable"
-"""The floor that ratios are taken against: it keeps as much as Outrider promises to keep."""
+REFERENCE = "floor-sdk-aiohttp-sqlite"
+"""The floor that ratios are taken against: the least that writes everything down."""
 
 CONTESTANTS = (
     Contestant("floor-sdk-aiohttp", "bench.floor", "plain", ("inproc", "mcp")),
-    Contestant("floor-sdk-aiohttp-sqlite", "bench.floor", "sqlite"),
-    Contestant(REFERENCE, "bench.floor", "durable", ("inproc", "mcp")),
+    Contestant(REFERENCE, "bench.floor", "sqlite", ("inproc", "mcp")),
+    Contestant("floor-sdk-aiohttp-durable", "bench.floor", "durable", ("inproc", "mcp")),
     Contestant("outrider", "bench.contestant", "default", ("inproc", "mcp")),
 )
 

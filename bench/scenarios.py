@@ -11,8 +11,9 @@ from typing import Literal
 
 from bench.contest import Tool
 
-Kind = Literal["work", "start", "memory", "cancel"]
-"""Work done to its end, the start of a process, memory with everything in flight, or a cancellation of all that."""
+Kind = Literal["work", "start", "memory", "cancel", "growth"]
+"""Work done to its end, the start of a process, memory with everything in flight, a cancellation of all that, or what a
+turn costs early and late in a long conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ SCENARIOS = {
         Scenario("mcp", "as a, with `lookup` behind an MCP server over stdio", 50, tool="mcp"),
         Scenario("memory", "memory with 1000 sub-agents waiting for the model", 1000, turns=1, kind="memory"),
         Scenario("cancel", "cancellation with 200 sub-agents waiting for the model", 200, kind="cancel"),
+        Scenario("growth", "what a turn stores: the 20th and the 200th of a sub-agent", 1, turns=200, kind="growth"),
     )
 }
 QUICK = ("a", "b")

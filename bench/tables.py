@@ -40,12 +40,16 @@ def _cpu_per_request(report: Report) -> float | None:
     return 1000 * report["cpu_s"] / report["llm_requests"] if report.get("llm_requests") else None
 
 
+def _growth(report: Report) -> float | None:
+    return report["late_bytes"] / report["early_bytes"] if report.get("early_bytes") else None
+
+
 COLUMNS: Mapping[Kind, Sequence[Column]] = {
     "work": (
         Column("wall s", _field("wall_s"), ranged=True),
         Column("CPU s", _field("cpu_s"), ranged=True),
-        Column("CPU ÷ floor", _field("cpu_s"), ratio=True),
         Column("CPU ms per request", _cpu_per_request),
+        Column("÷ floor", _cpu_per_request, ratio=True),
         Column("requests", _field("llm_requests"), 0),
         Column("peak in flight", _field("max_in_flight"), 0),
         Column("connections", _field("connections"), 0),
@@ -74,6 +78,13 @@ COLUMNS: Mapping[Kind, Sequence[Column]] = {
         Column("still in flight", _field("in_flight_after"), 0),
         Column("requests after", _field("requests_after"), 0),
         Column("tasks left", _field("tasks_left_later"), 0),
+    ),
+    "growth": (
+        Column("bytes for the 20th turn", _field("early_bytes"), 0),
+        Column("bytes for the 200th turn", _field("late_bytes"), 0),
+        Column(
+            "late ÷ early", lambda report: report["late_bytes"] / report["early_bytes"] if report["early_bytes"] else None
+        ),
     ),
 }
 

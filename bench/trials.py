@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from typing import Any
 
 from bench.contest import CANCELLED
@@ -20,6 +21,10 @@ from bench.scenarios import Scenario
 POLL_SECONDS = 0.1
 STALLED_SECONDS = 10.0
 """A contestant whose number of requests in flight does not grow for so long has as many as it will have."""
+EARLY = 20
+"""The turn that a late one is compared with."""
+SPAN = 10
+"""Turns over which what is stored is averaged: ids and numbers of other lengths must not count."""
 SETTLING_SECONDS = 0.3
 """After the last request arrived, or the last task ended: until memory and sockets show it."""
 
@@ -32,6 +37,8 @@ def attempt(who: Contestant, scenario: Scenario, timeout: float) -> Report:
         return _memory(who, scenario, timeout)
     if scenario.kind == "cancel":
         return _cancel(who, scenario, timeout)
+    if scenario.kind == "growth":
+        return _growth(who, scenario, timeout)
     return _work(who, scenario, timeout)
 
 
@@ -78,6 +85,17 @@ def _memory(who: Contestant, scenario: Scenario, timeout: float) -> Report:
         report["kb_each"] = round(1024 * (many["rss_mb"] - one["rss_mb"]) / (many["held"] - 1), 1)
     else:
         report["final"] = "no sub-agent reached the model: " + many["stderr"]
+    return report
+
+
+def _growth(who: Contestant, scenario: Scenario, timeout: float) -> Report:
+    """Bytes stored for one turn around an early one and around the last, from conversations of four lengths."""
+    report: Report = {"ok": True}
+    for name, turn in (("early_bytes", EARLY), ("late_bytes", scenario.turns)):
+        ends = [_work(who, replace(scenario, turns=turn + step), timeout) for step in (-SPAN // 2, SPAN // 2)]
+        if not all(each["ok"] for each in ends):
+            return next(each for each in ends if not each["ok"])
+        report[name] = (ends[1]["bytes"] - ends[0]["bytes"]) / SPAN
     return report
 
 

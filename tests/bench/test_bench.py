@@ -47,6 +47,13 @@ def test_a_cancellation_closes_every_request_in_flight() -> None:
     assert (report["aborted"], report["requests_after"], report["tasks_left_later"]) == (3, 0, 0)
 
 
+def test_a_late_turn_stores_no_more_than_an_early_one() -> None:
+    report = attempt(chosen(["outrider"])[0], replace(SCENARIOS["growth"], turns=60), TRIAL_SECONDS)
+
+    assert report["ok"], report
+    assert 0 < report["late_bytes"] < 1.1 * report["early_bytes"]
+
+
 def test_a_contestant_that_cannot_start_is_a_failed_trial_with_its_last_words() -> None:
     report = attempt(Contestant("missing", "bench.no_such_module", "default"), SMALL, TRIAL_SECONDS)
 
@@ -109,7 +116,7 @@ def test_a_table_has_medians_and_ranges_of_the_good_rounds_and_the_reason_where_
     rows = {cells[1]: cells for line in table(SCENARIOS["a"], results).splitlines() if (cells := split(line))}
 
     assert rows[REFERENCE][2:5] == ["3/3", "2.00 (1.00–9.00)", "2.00 (1.00–9.00)"]
-    assert rows["outrider"][2:6] == ["1/2", "4.00", "4.00", "2.00"]
+    assert rows["outrider"][2:7] == ["1/2", "4.00", "4.00", "40.00", "2.00"]
     assert rows["broken"][2:4] == ["0/1", "failed: DONE n=50 ok=49"]
 
 
