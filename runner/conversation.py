@@ -5,6 +5,7 @@ Owns the transcript, its rows and the running of tool calls. It does not decide:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -68,7 +69,7 @@ class Conversation:
         work = self.work
         unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
         parts = PromptParts(self._agent, work.name, work.dispatched, work.catalogue, instructions, unavailable)
-        return system_prompt(parts)
+        return sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 

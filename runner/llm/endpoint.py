@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 60.0
 """Tools often take longer than the five seconds after which the SDK would close a connection and need a new handshake."""
-_OF_ONE_REQUEST = ("content-length", "idempotency-key")
+_TOLD_ONCE = ("content-length", "idempotency-key", "x-stainless-")
+"""Beginnings of headers that belong to one request, or tell of the SDK what the first request told already."""
 
 
 class Endpoint:
@@ -73,7 +74,7 @@ class Endpoint:
             options={"timeout": self._timeout, "max_retries": 0},
         )
         made = response.request
-        headers = {name: value for name, value in made.headers.items() if name not in _OF_ONE_REQUEST}
+        headers = {name: value for name, value in made.headers.items() if not name.startswith(_TOLD_ONCE)}
         self._built = made.url, httpx2.Headers(headers)
         return response
 
