@@ -61,6 +61,9 @@ class CompositeTools:
             route = (self._routes or {}).get(name)
             if route is None:
                 return self._unknown(call.name)
+            if call.malformed is not None:
+                message = f"error: the arguments of `{name}` are not a JSON object\nhint: send one object"
+                return ToolResult(message, is_error=True, error_type="invalid_arguments")
             return await route[1].call(replace(call, name=name))
         except Exception:
             log.exception("tool %s failed inside", call.name)

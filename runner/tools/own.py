@@ -81,8 +81,6 @@ class OwnTools:
         tool = self._tools.get(call.name)
         if tool is None:
             return refuse("unknown_tool", f"there is no tool `{call.name[:200]}`", "use one of the tools you were given")
-        if call.malformed is not None:
-            return refuse("invalid_arguments", f"the arguments of `{call.name}` are not a JSON object", "send one object")
         try:
             arguments = tool.arguments.model_validate(dict(call.arguments))
         except ValidationError as error:

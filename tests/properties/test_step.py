@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.step import AskAgain, AskModel, Conclude, Drain, Finish, Mail, RunTools, SettleChildren, Wait, step
+from runner.step import AskAgain, AskModel, Conclude, Continue, Drain, Finish, Mail, RunTools, SettleChildren, Wait, step
 from runner.transcript import Answer, Block, Message, ToolCall, Transcript, tool_results
 from tests.support.requirement import requirement
+
+STOPS = st.sampled_from(["end_turn"] * 4 + ["max_tokens", "pause_turn", "model_context_window_exceeded", "moon_phase"])
 
 
 @dataclass
@@ -21,22 +23,27 @@ class Play:
     wrap_up: str | None = None
     questions_with_open_calls: int = 0
     concluded: int = 0
+    exhausted: bool = False
 
-    def reply(self, kind: str) -> None:
+    def reply(self, kind: str, stop_reason: str) -> None:
         """The model says something."""
+        assert not self.exhausted
         self.turns += 1
         self.questions_with_open_calls += bool(self.transcript.unanswered)
         asked: Block = {"type": "tool_use", "id": f"call-{self.turns}", "name": "dispatch_agent", "input": {}}
         contents: dict[str, list[Block]] = {"calls": [asked], "text": [{"type": "text", "text": "so"}], "empty": []}
-        self.transcript.append(Message("assistant", contents[kind], "reply"))
+        self.transcript.append(Message("assistant", contents[kind], "reply"), stop_reason)
+        if stop_reason == "model_context_window_exceeded":
+            self.transcript.unanswered = []
+        self.exhausted = self.transcript.exhausted
 
     def act(self, action: object, draw: st.DataObject) -> None:
         """Carry out what `step` wants."""
         match action:
-            case AskModel() | AskAgain():
-                if isinstance(action, AskAgain):
+            case AskModel() | AskAgain() | Continue():
+                if not isinstance(action, AskModel):
                     self.transcript.append(Message.of_text("user", "say something", "note"))
-                self.reply(draw.draw(st.sampled_from(["calls", "text", "empty"])))
+                self.reply(draw.draw(st.sampled_from(["calls", "text", "empty"])), draw.draw(STOPS))
             case RunTools(calls):
                 self.transcript.append(tool_results(Answer(call, "done") for call in calls))
                 self.pending += draw.draw(st.integers(0, 2))
@@ -54,7 +61,7 @@ class Play:
             case Conclude():
                 self.concluded += 1
                 self.transcript.append(Message.of_text("user", "conclude", "conclude"))
-                self.reply(draw.draw(st.sampled_from(["text", "empty"])))
+                self.reply(draw.draw(st.sampled_from(["text", "empty"])), draw.draw(STOPS))
 
     def happen(self, draw: st.DataObject) -> None:
         """Something from outside, at any moment: a child ends, a message comes, it is time to wrap up."""

@@ -14,6 +14,8 @@ from tests.support.requirement import requirement
         ("defaults: {limits: {max_dept: 3}}", "defaults.limits.max_dept", "max_depth"),
         ("models: {m: {model: x, prise: {}}}", "models.m.prise", "price"),
         ("models: {m: {model: x, price: {inputs: 1}}}", "models.m.price.inputs", "input"),
+        ("models: {m: {model: x, price: {above: {token: 1, tokens: 1}}}}", "models.m.price.above.token", "tokens"),
+        ("models: {m: {model: x, timeouts: {stal: 1s}}}", "models.m.timeouts.stal", "stall"),
         ("mcp_servers: {s: {command: [x], timeuot: 1s}}", "mcp_servers.s.timeuot", "timeout"),
         ("mcp_servers: {s: {command: [x], tools: {alow: []}}}", "mcp_servers.s.tools.alow", "allow"),
         ("agents: {A: {descripton: x}}", "agents.A.descripton", "description"),

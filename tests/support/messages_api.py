@@ -57,6 +57,10 @@ class Answer:
     """How many events are sent before the gate is waited for; -1 holds back the headers, too."""
     cut_after: int | None = None
     """The connection is closed after this many events; -1 closes it before the headers."""
+    for_ever: bytes = b""
+    """Sent again and again after the events, in place of an end, until the client leaves."""
+    pace: float = 0.0
+    """Seconds between two times of what is sent for ever."""
 
 
 def text(words: str) -> dict[str, Any]:
@@ -77,6 +81,17 @@ def thinking(words: str, signature: str = "sig") -> dict[str, Any]:
 def reply(*blocks: Mapping[str, Any], gate: anyio.Event | None = None, gate_after: int = 0) -> Answer:
     """A complete answer; with a gate, held back after `gate_after` events."""
     return Answer(events=events_of(blocks), gate=gate, gate_after=gate_after, headers={"request-id": "req_1"})
+
+
+def stopped(reason: Any, *blocks: Mapping[str, Any]) -> Answer:
+    """A complete answer that ended for this reason."""
+    *events, last, end = events_of(blocks)
+    return Answer(events=[*events, {**last, "delta": {"stop_reason": reason}}, end])
+
+
+def endless(*blocks: Mapping[str, Any], then: bytes, pace: float = 0.0) -> Answer:
+    """An answer that never ends: its beginning, then the same bytes for ever."""
+    return Answer(events=events_of(blocks)[:-3], for_ever=then, pace=pace)
 
 
 def refuse(status: int, type_: str = "api_error", message: str = "no", **headers: str) -> Answer:
@@ -111,7 +126,7 @@ def mute() -> Answer:
     return reply(text("never said"), gate=anyio.Event())
 
 
-def events_of(blocks: Iterable[Mapping[str, Any]], usage: Mapping[str, int] | None = None) -> list[dict[str, Any]]:
+def events_of(blocks: Iterable[Mapping[str, Any]], usage: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
     """The events by which a provider streams these blocks."""
     counts = usage or {"input_tokens": 11, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 5}
     start: dict[str, Any] = {
@@ -155,7 +170,8 @@ def _streamed(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, 
 
 
 def _pieces(whole: str) -> list[str]:
-    return [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
+    size = max(PIECE, len(whole) // 1000)
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
 
 
 def encode_event(event: Mapping[str, Any]) -> bytes:
@@ -223,6 +239,8 @@ async def _read_request(receive: MemoryObjectReceiveStream[bytes], connection: i
     data = b""
     while b"\r\n\r\n" not in data:
         data += await receive.receive()
+        if data.startswith(b"\x16"):
+            data = b"TLS / HTTP/1.1\r\n\r\n"  # a client that greets in TLS is answered in plain text, as proxies do
     head, _, raw = data.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")[1:]
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -256,6 +274,9 @@ async def _write_answer(stream: ByteStream, answer: Answer) -> bool:
             await answer.gate.wait()
         data = encode_event(event)
         await stream.send(b"%x\r\n%b\r\n" % (len(data), data))
+    while answer.for_ever:
+        await stream.send(b"%x\r\n%b\r\n" % (len(answer.for_ever), answer.for_ever))
+        await anyio.sleep(answer.pace)
     await stream.send(b"0\r\n\r\n")
     return True
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -14,8 +15,11 @@ from runner.llm.protocol import Usage
 from tests.runner.llm.adapter import KEY, at, complete, failing, model
 from tests.runner.llm.asking import asked, assistant, called, tool, user
 from tests.support.messages_api import (
+    Answer,
+    events_of,
     messages_api,
     reply,
+    stopped,
     text,
     thinking,
     tool_use,
@@ -150,6 +154,53 @@ async def test_the_body_has_the_settings_of_the_model_and_marks_the_cache() -> N
         "system": "be brief",
         "messages": [{"role": "user", "content": [text("count the pods")]}],
     }
+
+
+@pytest.mark.parametrize(
+    ("cache", "waits", "mark"),
+    [
+        ("auto", False, {"type": "ephemeral"}),
+        ("auto", True, {"type": "ephemeral", "ttl": "1h"}),
+        ("5m", True, {"type": "ephemeral"}),
+        ("1h", False, {"type": "ephemeral", "ttl": "1h"}),
+        ("off", True, None),
+    ],
+)
+async def test_who_waits_for_others_is_cached_for_an_hour_unless_the_model_says_otherwise(
+    cache: str, waits: bool, mark: dict[str, str] | None
+) -> None:
+    async with messages_api(reply(text("ok"))) as api:
+        await complete(api, replace(at(api, cache=cache), tools=[tool("finish")], waits=waits))
+        body = api.requests[0].body
+    assert (body.get("cache_control"), body["tools"][0].get("cache_control")) == (mark, mark)
+
+
+@pytest.mark.parametrize(
+    ("counted", "usage"),
+    [
+        (
+            {
+                "input_tokens": 1,
+                "cache_creation_input_tokens": 7,
+                "cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4},
+            },
+            Usage(1, 42, cache_write_tokens=7, cache_write_1h_tokens=4),
+        ),
+        ({"input_tokens": "many", "cache_read_input_tokens": -1, "cache_creation": [1]}, Usage(0, 42)),
+        ({"cache_creation_input_tokens": 2, "cache_creation": {"ephemeral_1h_input_tokens": 9}}, Usage(0, 42, 0, 2, 2)),
+    ],
+)
+async def test_usage_is_what_the_provider_counted_and_nonsense_counts_nothing(
+    counted: dict[str, Any], usage: Usage
+) -> None:
+    async with messages_api(Answer(events=events_of([text("ok")], counted))) as api:
+        assert (await complete(api)).usage == usage
+
+
+@pytest.mark.parametrize("odd", [{"a": 1}, "DROP TABLE; --", 7])
+async def test_a_stop_reason_that_is_no_word_is_unknown(odd: Any) -> None:
+    async with messages_api(stopped(odd, text("ok"))) as api:
+        assert (await complete(api)).stop_reason == "unknown"
 
 
 async def test_a_conclusion_has_no_tools_and_an_empty_system_prompt_is_left_out() -> None:

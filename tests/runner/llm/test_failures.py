@@ -110,6 +110,32 @@ async def test_a_limit_that_waiting_cannot_help_is_not_asked_again(headers: dict
     assert (error.kind, error.recoverable) == ("rate_limited", True)
 
 
+async def test_a_wait_that_ends_after_the_deadline_is_not_begun() -> None:
+    async with messages_api(refuse(429, "rate_limit_error", retry_after="50")) as api:
+        began = time.monotonic()
+        with anyio.fail_after(49):
+            error = await failing(api)
+        assert time.monotonic() - began < 5
+        assert (error.kind, len(api.requests)) == ("rate_limited", 1)
+
+
+@pytest.mark.parametrize(
+    ("made", "others", "share"), [(0, 0, 3), (0, 1, 3), (3, 0, 3), (3, 1, 2), (5, 0, 1), (0, 9, 1), (6, 0, 0)]
+)
+def test_six_attempts_are_shared_so_that_every_fallback_is_asked_once(made: int, others: int, share: int) -> None:
+    assert Retrying().share(made, others) == share
+
+
+async def test_more_fallbacks_than_attempts_are_asked_as_far_as_they_go() -> None:
+    async with messages_api(refuse(529)) as api:
+        names = [f"m{number}" for number in range(8)]
+        others = [replace(SPEC, name=name, model=name, base_url=api.url) for name in names]
+        async with model(*others) as adapter:
+            with pytest.raises(ModelError, match="`m4` failed, too"):
+                await adapter.complete(at(api, fallback=tuple(names)), lambda _: None)
+        assert [received.body["model"] for received in api.requests] == ["claude-sonnet-5-5", *names[:5]]
+
+
 @pytest.mark.parametrize(("answer", "attempts"), [("true", 3), ("false", 1)])
 async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, attempts: int) -> None:
     for fault in (refuse(400, x_should_retry=answer), refuse(500, x_should_retry=answer)):

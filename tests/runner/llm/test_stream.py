@@ -87,6 +87,8 @@ async def test_tool_arguments_that_are_no_json_are_kept_as_text_and_marked(raw: 
         b'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "early"}}\n\n',
         b'data: {"type": "message_start"}\n\n',
         b'data: {"type": "error", "error": "odd"}\n\n',
+        b"data: 7\n\n",
+        b"data: " + b"[" * 100_000 + b"\n\n",
     ],
 )
 async def test_events_that_make_no_sense_are_a_stream_error_and_no_crash(data: bytes) -> None:
@@ -105,6 +107,44 @@ async def test_a_line_without_end_is_refused_before_it_fills_the_memory(monkeypa
     with pytest.raises(StreamError) as caught:
         await collect(endless(), lambda _: None)
     assert caught.value.type == "oversized"
+
+
+async def test_an_answer_without_end_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.llm.stream.ANSWER_CAP", 10_000)
+
+    async def endless() -> AsyncIterator[bytes]:
+        for event in events_of([text("a word")])[:4]:
+            yield encode_event(event)
+        while True:
+            yield encode_event({"type": "ping"})
+
+    with pytest.raises(StreamError) as caught:
+        await collect(endless(), lambda _: None)
+    assert caught.value.type == "oversized"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "tool_use", "id": None, "name": "a", "input": {}},
+        {"type": "tool_use", "id": "t", "name": 7, "input": {}},
+        {"type": "tool_use", "id": "t", "input": {}},
+        {"type": ["text"], "text": "x"},
+        {"text": "x"},
+        {"type": "thinking", "thinking": None},
+    ],
+)
+async def test_a_block_that_is_not_what_its_type_promises_makes_the_answer_unreadable(block: dict[str, Any]) -> None:
+    events = events_of([text("fine")])
+    events[-2:-2] = [{"type": "content_block_start", "index": 1, "content_block": block}, {"type": "content_block_stop"}]
+    with pytest.raises(StreamError) as caught:
+        await read(events)
+    assert caught.value.type == "unreadable"
+
+
+async def test_a_block_whose_end_is_not_told_ends_with_the_next_one_or_the_message() -> None:
+    events = [event for event in events_of(BLOCKS) if event["type"] != "content_block_stop"]
+    assert (await read(events))["content"] == BLOCKS
 
 
 async def test_text_that_no_store_accepts_is_cleaned_and_the_answer_is_kept() -> None:
