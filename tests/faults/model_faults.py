@@ -67,7 +67,7 @@ def _failed(code: str, said: str, requests: int = 2) -> dict[str, Any]:
 _SKEWED = {"date": "Wed, 21 Oct 2099 07:28:00 GMT", "retry_after": "Wed, 21 Oct 2099 07:28:00 GMT"}
 _HTML = Answer(502, body=b"<html><h1>502 Bad Gateway</h1></html>")
 _POKE = tool_use("poke", {"where": "second"}, "toolu_1")
-_NAMELESS = {"type": "tool_use", "id": "toolu_1", "name": None, "input": {}}
+_NAMELESS: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": None, "input": {}}
 _MEGABYTE = "again and again " * 65_536
 
 LIMITS = (
@@ -277,9 +277,9 @@ STOPS = (
     ),
     ModelFault(
         "text in a loop",
-        "a megabyte, `max_tokens`, every time",
+        "a megabyte, and `max_tokens` every time",
         "continued twice, then completed, partial: `max_tokens`",
-        (stopped("max_tokens", text(_MEGABYTE)),),
+        (stopped("max_tokens", text(_MEGABYTE)), stopped("max_tokens", text("and again "))),
         outcome="partial",
         reason="max_tokens",
         requests=4,

@@ -19,7 +19,7 @@ from server.app import Blueprint, open_service
 from tests.faults.fault import Fault, contained
 from tests.faults.model_faults import CALL, DEAD, DONE, FAULTS, INSTEAD, TLS, UNREACHABLE, ModelFault
 from tests.support.local_tools import LocalTools
-from tests.support.messages_api import Answer, Received, messages_api, refuse, reply, thinking, tool_use
+from tests.support.messages_api import Answer, Received, messages_api, refuse, reply, text, thinking, tool_use
 from tests.support.models import ScriptedModel
 from tests.support.requirement import requirement
 from tests.support.service import Bench, OneModel, settings_of
@@ -162,23 +162,21 @@ async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_
 
 async def test_a_dead_provider_stops_the_whole_tree_without_everybody_trying(tmp_path: Path) -> None:
     agents = 20
+    orders = [tool_use("dispatch_agent", {"name": "Worker", "task": "work"}, f"toolu_{number}") for number in range(agents)]
+    lead = {1: reply(*orders), 3: reply(text("waiting for them"))}
 
     def answer(received: Received) -> Answer:
         messages = received.body["messages"]
-        if messages[0]["content"][0]["text"] == "lead" and len(messages) == 1:
-            orders = ({"name": "Worker", "task": f"work {number}"} for number in range(agents))
-            return reply(*(tool_use("dispatch_agent", order, f"toolu_{order['task'][5:]}") for order in orders))
-        return refuse(500)
+        return lead.get(len(messages), refuse(500)) if messages[0]["content"][0]["text"] == "lead" else refuse(500)
 
     breaking = Breaking(failures=8, lasting=0.0)
     async with messages_api(answer) as api, service(tmp_path, api.url, Poked(), breaking=breaking) as bench:
         async with contained(DEAD, "http", within=1.0):
-            ended = await bench.run("Lead", "lead")
-        workers = ends(bench)
-    assert ended.status == "failed"
-    assert len(workers) == agents
-    assert {row["status"] for row in workers} <= {"failed", "cancelled"}  # the rest ends with the agent that sent them
-    left_alone = [row for row in workers if row["code"] == "circuit_open"]
+            await bench.run("Lead", "lead")
+        (above,), below = ends(bench, "Lead"), ends(bench)
+    assert (above["status"], len(below)) == ("failed", agents)
+    assert {row["status"] for row in below} <= {"failed", "cancelled"}  # the rest ends with the agent that sent them
+    left_alone = [row for row in (above, *below) if row["code"] == "circuit_open"]
     assert left_alone
     assert all("`127.0.0.1` failed" in row["error"] and "fallback" in row["hint"] for row in left_alone)
     assert len(api.requests) <= 2 + agents + 8  # who was already asking was; but nobody asked three times

@@ -9,10 +9,7 @@ from tests.registry.conftest import Load, first_place
 CONFIG = """\
 defaults: {model: sonnet, limits: {timeout: "${TIMEOUT:-500s}", max_concurrent_roots: 9}}
 models:
-  sonnet:
-    model: claude-sonnet-5-5
-    fallback: [Haiku]
-    price: {input: 2, output: 10, above: {tokens: 100000, input: 4, output: 20}}
+  sonnet: {model: claude-sonnet-5-5, fallback: [Haiku], price: {input: 2, output: 10, above: {tokens: 9, input: 4}}}
   haiku: {model: claude-haiku-5-5, api_key: "${HAIKU_KEY}", cache: 1h, timeouts: {stall: 90s}, rehearsal: talk.yaml}
 mcp_servers:
   loki:
@@ -57,7 +54,7 @@ def test_everything_in_the_file_is_in_the_settings(loaded: Settings, tmp_path: P
     assert [loki.tools.permits(tool) for tool in ("query", "query_all", "other")] == [True, False, False]
     assert (haiku.rehearsal, haiku.max_tokens, haiku.api_key_env) == (tmp_path / "talk.yaml", 8192, "HAIKU_KEY")
     assert loaded.model("sonnet").fallback == ("haiku",)
-    assert loaded.model("sonnet").price == Price(2, 10, above_tokens=100_000, above=Price(4, 20))
+    assert loaded.model("sonnet").price == Price(2, 10, above_tokens=9, above=Price(4))
     assert (haiku.timeouts, haiku.cache) == (StreamTimeouts(first_token=120, stall=90, total=240), "1h")
     assert (place.agent.replicas, place.stage.success_policy, place.stage.synthesis) == (2, "all", "Synthesizer")
     assert (loaded.stage_agent(place).model, loaded.stage_agent(place).thinking) == ("haiku", True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -13,12 +15,27 @@ from runner.dispatcher import Dispatcher, Order
 from runner.tools.protocol import ToolExecutor, ToolResult
 from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
-from tests.support.messages_api import Answer, MessagesApi, Received, messages_api, refuse, reply, text, tool_use
+from tests.support.messages_api import (
+    Answer,
+    MessagesApi,
+    Received,
+    cut,
+    events_of,
+    messages_api,
+    refuse,
+    reply,
+    text,
+    tool_use,
+)
 from tests.support.requirement import requirement
 from tests.support.service import settings_of
 
 CONFIG = """
-models: {{m: {{model: claude-sonnet-5-5, base_url: "{url}", price: {{input: 2, output: 10}}}}}}
+models:
+  m:
+    model: claude-sonnet-5-5
+    base_url: "{url}"
+    price: {{input: 2, output: 10, cache_write: 3, cache_write_1h: 4}}
 agents:
   Lead: {{sub_agents: [Scout]}}
   Scout: {{description: scouts}}
@@ -98,6 +115,50 @@ async def test_cancelling_closes_the_http_requests_of_the_whole_tree_within_100_
         ended = await dispatcher.wait(started.id)
         assert ended.status == "cancelled"
         assert len(api.requests) == 5
+
+
+async def test_who_dispatches_is_cached_for_an_hour_and_each_lifetime_has_its_price(tmp_path: Path) -> None:
+    written = {"ephemeral_5m_input_tokens": 1_000, "ephemeral_1h_input_tokens": 3_000}
+    counted = {"input_tokens": 0, "cache_creation_input_tokens": 4_000, "cache_creation": written}
+
+    def answer(received: Received) -> Answer:
+        messages = received.body["messages"]
+        if messages[0]["content"][0]["text"] == "lead" and len(messages) == 1:
+            return Answer(events=events_of([tool_use("dispatch_agent", {"name": "Scout", "task": "scout"})], counted))
+        return Answer(events=events_of([text("done")], counted))
+
+    async with messages_api(answer) as api, service(tmp_path, api) as dispatcher:
+        started = await dispatcher.start(Order("Lead", "lead"))
+        with anyio.fail_after(5):
+            await dispatcher.wait(started.id)
+        rows = await dispatcher.services.database.reads.model_calls(started.id)
+        lifetimes = {
+            received.body["messages"][0]["content"][0]["text"]: received.body["cache_control"].get("ttl")
+            for received in api.requests
+        }
+    assert lifetimes == {"lead": "1h", "scout": None}
+    assert {(row["cache_write_tokens"], row["cache_write_1h_tokens"], row["pricing"]) for row in rows} == {
+        (4_000, 3_000, "priced")
+    }
+    assert {round(row["cost_usd"] * 1e6) for row in rows} == {42 * 10 + 1_000 * 3 + 3_000 * 4}
+
+
+async def test_what_a_void_attempt_had_said_is_told_apart_from_what_counts(tmp_path: Path) -> None:
+    whole = reply(text("one two three four five"))
+    heard: list[tuple[str, Any]] = []
+    async with messages_api(cut(whole, 5), whole) as api, service(tmp_path, api) as dispatcher:
+        async with dispatcher.services.bus.watch() as events:
+            started = await dispatcher.start(Order("Scout", "scout"))
+            with anyio.fail_after(10):
+                await dispatcher.wait(started.id)
+                while (event := await events.receive())["type"] != "timeline_event.completed":
+                    payload = json.loads(event["payload"])
+                    if event["type"] in ("stream.chunk", "model.attempt"):
+                        heard.append((event["type"], (payload["attempt"], payload.get("text"))))
+    assert [each for kind, each in heard if kind == "model.attempt"] == [(2, None)]
+    said = [each for kind, each in heard if kind == "stream.chunk"]
+    assert "".join(piece for attempt, piece in said if attempt == 1) == "one two three "
+    assert "".join(piece for attempt, piece in said if attempt == 2) == "one two three four five"
 
 
 @requirement("S2-LE-16")
