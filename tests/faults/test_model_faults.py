@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp  # noqa: F401 - imported here, or the first fault would be charged for it
 import anthropic  # noqa: F401
+import anyio
 import pytest
 
 from runner.llm.anthropic import AnthropicModel
@@ -17,7 +19,8 @@ from runner.llm.breaker import Breaking
 from runner.llm.retrying import Retrying
 from server.app import Blueprint, open_service
 from tests.faults.fault import Fault, contained
-from tests.faults.model_faults import CALL, DEAD, DONE, FAULTS, INSTEAD, TLS, UNREACHABLE, ModelFault
+from tests.faults.model_fault import CALL, DONE, ModelFault
+from tests.faults.model_faults import DEAD, FAULTS, INSTEAD, TLS, UNREACHABLE
 from tests.support.local_tools import LocalTools
 from tests.support.messages_api import Answer, Received, messages_api, refuse, reply, text, thinking, tool_use
 from tests.support.models import ScriptedModel
@@ -163,11 +166,18 @@ async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_
 async def test_a_dead_provider_stops_the_whole_tree_without_everybody_trying(tmp_path: Path) -> None:
     agents = 20
     orders = [tool_use("dispatch_agent", {"name": "Worker", "task": "work"}, f"toolu_{number}") for number in range(agents)]
-    lead = {1: reply(*orders), 3: reply(text("waiting for them"))}
+    everybody_asks = anyio.Event()
+    dead = replace(refuse(500), gate=everybody_asks, gate_after=-1)
+    asked: list[str] = []
 
     def answer(received: Received) -> Answer:
         messages = received.body["messages"]
-        return lead.get(len(messages), refuse(500)) if messages[0]["content"][0]["text"] == "lead" else refuse(500)
+        asked.append(messages[0]["content"][0]["text"])
+        if len(asked) == agents + 2:
+            everybody_asks.set()
+        if asked[-1] == "lead" and not everybody_asks.is_set():
+            return reply(*orders) if len(messages) == 1 else reply(text("waiting for them"))
+        return dead
 
     breaking = Breaking(failures=8, lasting=0.0)
     async with messages_api(answer) as api, service(tmp_path, api.url, Poked(), breaking=breaking) as bench:
@@ -179,4 +189,4 @@ async def test_a_dead_provider_stops_the_whole_tree_without_everybody_trying(tmp
     left_alone = [row for row in (above, *below) if row["code"] == "circuit_open"]
     assert left_alone
     assert all("`127.0.0.1` failed" in row["error"] and "fallback" in row["hint"] for row in left_alone)
-    assert len(api.requests) <= 2 + agents + 8  # who was already asking was; but nobody asked three times
+    assert len(api.requests) <= 2 + agents + 8  # who was asking already was answered; nobody asked three times

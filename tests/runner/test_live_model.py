@@ -146,15 +146,18 @@ async def test_who_dispatches_is_cached_for_an_hour_and_each_lifetime_has_its_pr
 async def test_what_a_void_attempt_had_said_is_told_apart_from_what_counts(tmp_path: Path) -> None:
     whole = reply(text("one two three four five"))
     heard: list[tuple[str, Any]] = []
-    async with messages_api(cut(whole, 5), whole) as api, service(tmp_path, api) as dispatcher:
-        async with dispatcher.services.bus.watch() as events:
-            started = await dispatcher.start(Order("Scout", "scout"))
-            with anyio.fail_after(10):
-                await dispatcher.wait(started.id)
-                while (event := await events.receive())["type"] != "timeline_event.completed":
-                    payload = json.loads(event["payload"])
-                    if event["type"] in ("stream.chunk", "model.attempt"):
-                        heard.append((event["type"], (payload["attempt"], payload.get("text"))))
+    async with (
+        messages_api(cut(whole, 5), whole) as api,
+        service(tmp_path, api) as dispatcher,
+        dispatcher.services.bus.watch() as events,
+    ):
+        started = await dispatcher.start(Order("Scout", "scout"))
+        with anyio.fail_after(10):
+            await dispatcher.wait(started.id)
+            while (event := await events.receive())["type"] != "timeline_event.completed":
+                payload = json.loads(event["payload"])
+                if event["type"] in ("stream.chunk", "model.attempt"):
+                    heard.append((event["type"], (payload["attempt"], payload.get("text"))))
     assert [each for kind, each in heard if kind == "model.attempt"] == [(2, None)]
     said = [each for kind, each in heard if kind == "stream.chunk"]
     assert "".join(piece for attempt, piece in said if attempt == 1) == "one two three "

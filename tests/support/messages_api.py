@@ -276,7 +276,8 @@ async def _write_answer(stream: ByteStream, answer: Answer) -> bool:
         await stream.send(b"%x\r\n%b\r\n" % (len(data), data))
     while answer.for_ever:
         await stream.send(b"%x\r\n%b\r\n" % (len(answer.for_ever), answer.for_ever))
-        await anyio.sleep(answer.pace)
+        with anyio.move_on_after(answer.pace):
+            await anyio.sleep_forever()
     await stream.send(b"0\r\n\r\n")
     return True
 
