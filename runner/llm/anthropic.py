@@ -7,6 +7,7 @@ kept nowhere else than in the client that sends it.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from runner.llm.body import request_body
 from runner.llm.breaker import Breaker, Breaking
 from runner.llm.endpoint import Endpoint
 from runner.llm.exchange import exchange
-from runner.llm.failures import Failure, failure_of, missing_key
+from runner.llm.failures import failure_of, missing_key
 from runner.llm.protocol import ModelError, OnText, Reply, Request
 from runner.llm.retrying import Retrying
 
@@ -85,16 +86,8 @@ class AnthropicModel:
             number = call.announce(spec)
             return replace(await exchange(endpoint, body, spec, call.on_text), attempts=number)
 
-        def error_of(error: Exception) -> ModelError | None:
-            failure = failure_of(error, spec)
-            return failure.error if failure is not None else None
-
-        def judge(error: Exception) -> Failure | None:
-            failure = failure_of(error, spec)
-            left_alone = breaker.refusal() if failure is not None else None
-            return failure if left_alone is None else Failure(left_alone, retryable=False)
-
-        return await self._retrying.ask(lambda: breaker.through(attempt, error_of), judge, attempts)
+        known = functools.partial(failure_of, spec=spec)
+        return await self._retrying.ask(lambda: breaker.through(attempt, known), known, attempts)
 
     def _address(self, spec: ModelSpec) -> str | None:
         return spec.base_url or self._environ.get("ANTHROPIC_BASE_URL") or None

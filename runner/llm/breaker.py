@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import anyio
 
+from runner.llm.failures import Failure
 from runner.llm.protocol import ModelError
 
 Answer = TypeVar("Answer")
@@ -45,19 +46,24 @@ class Breaker:
         self._probing = False
 
     async def through(
-        self, attempt: Callable[[], Awaitable[Answer]], error_of: Callable[[Exception], ModelError | None]
+        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], Failure | None]
     ) -> Answer:
-        """Make an attempt if the endpoint is not left alone, and learn from how it ends."""
+        """Make an attempt if the endpoint is not left alone, and learn from how it ends.
+
+        Raises what the attempt raises, or ModelError `circuit_open`: before it, or when it was one failure too many.
+        """
         began = anyio.current_time()
         self._admit(began)
         try:
             answer = await attempt()
         except Exception as error:
-            found = error_of(error)
-            if found is not None and found.kind in DEAD:
-                self._failed(began)
-            else:
+            failure = failure_of(error)
+            if failure is None or failure.error.kind not in DEAD:
                 self._answered()
+                raise
+            self._failed(began)
+            if (refusal := self._refusal()) is not None:
+                raise refusal from error
             raise
         except BaseException:
             self._probing = False  # cancelled: that says nothing, and the next one may probe
@@ -65,7 +71,7 @@ class Breaker:
         self._answered()
         return answer
 
-    def refusal(self) -> ModelError | None:
+    def _refusal(self) -> ModelError | None:
         """Why nothing is sent at the moment, or None."""
         if self._closed_again_at is None:
             return None
@@ -79,7 +85,7 @@ class Breaker:
         )
 
     def _admit(self, now: float) -> None:
-        refusal = self.refusal()
+        refusal = self._refusal()
         if refusal is None or self._closed_again_at is None:
             return
         if now < self._closed_again_at or self._probing:

@@ -50,7 +50,7 @@ class Retrying:
                 return await attempt()
             except Exception as error:
                 failure = failure_of(error)
-                if failure is None:
+                if failure is None or failure.error is error:
                     raise
                 wait = self._wait(number, failure) if number < allowed and failure.retryable else None
                 if wait is None:
