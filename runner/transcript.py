@@ -218,7 +218,9 @@ class Transcript:
                 self.empty_answers += 1
                 return
             self.empty_answers = 0
-        elif message.kind == "results":
+        elif message.kind != "note":
+            self._begun = ""  # whatever comes next answers this
+        if message.kind == "results":
             self.unanswered = []
         elif message.kind == "delivery":
             self.empty_answers = 0  # there is something new to say something about

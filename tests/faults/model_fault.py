@@ -34,6 +34,8 @@ class ModelFault(Fault):
     """Kind of the model error in the result."""
     said: str | None = None
     """Part of the error, or of the answer."""
+    told: str = ""
+    """Part of the last request: what the model got to read because of the fault."""
     requests: int = 3
     """What arrives at the server, the first call included."""
     pokes: int = 1

@@ -26,8 +26,8 @@ from tests.support.messages_api import (
 )
 
 PING = encode_event({"type": "ping"})
-HASTE = "timeouts: {first_token: 200ms, stall: 200ms, total: 20s}"
-CEILING = "timeouts: {first_token: 20s, stall: 20s, total: 300ms}"
+HASTE = "timeouts: {first_token: 400ms, stall: 400ms, total: 20s}"
+CEILING = "timeouts: {first_token: 20s, stall: 20s, total: 600ms}"
 
 
 _SKEWED = {"date": "Wed, 21 Oct 2099 07:28:00 GMT", "retry_after": "Wed, 21 Oct 2099 07:28:00 GMT"}
@@ -194,23 +194,22 @@ STREAMS = (
         "given up after `timeouts.first_token`, 3 attempts: failed, `timeout`",
         (mute(),),
         model=HASTE,
-        **failed("timeout", "did not begin to answer within 0.2 s", 4),
+        within=1.5,
+        **failed("timeout", "did not begin to answer within 0.4 s", 4),
     ),
     ModelFault(
         "only pings",
         "a `ping` every 10 ms, no answer",
-        "no answer either: given up after `timeouts.first_token`, 3 attempts: failed, `timeout`",
-        (Answer(for_ever=PING, pace=0.01),),
+        "no answer either: given up after `timeouts.first_token`, asked again, completed",
+        (Answer(for_ever=PING, pace=0.01), DONE),
         model=HASTE,
-        **failed("timeout", "did not begin to answer within 0.2 s", 4),
     ),
     ModelFault(
         "silence in an answer",
         "a few words, then nothing",
-        "given up after `timeouts.stall`, 3 attempts: failed, `timeout`",
-        (endless(text("a few words"), then=b":", pace=20.0),),
+        "given up after `timeouts.stall`, void and asked again, completed",
+        (endless(text("a few words"), then=b":", pace=20.0), DONE),
         model=HASTE,
-        **failed("timeout", "fell silent in the middle of its answer, for 0.2 s", 4),
     ),
     ModelFault(
         "pings for ever",
@@ -218,7 +217,7 @@ STREAMS = (
         "given up after `timeouts.total` and not repeated: failed, `timeout`",
         (endless(text("a few words"), then=PING, pace=0.01),),
         model=CEILING,
-        **failed("timeout", "had not finished its answer after 0.3 s"),
+        **failed("timeout", "had not finished its answer after 0.6 s"),
     ),
     ModelFault(
         "slow drip",
@@ -226,7 +225,7 @@ STREAMS = (
         "given up after `timeouts.total` and not repeated: failed, `timeout`",
         (endless(text("a few words"), then=b"d", pace=0.01),),
         model=CEILING,
-        **failed("timeout", "had not finished its answer after 0.3 s"),
+        **failed("timeout", "had not finished its answer after 0.6 s"),
     ),
 )
 

@@ -21,6 +21,7 @@ STOPS = (
         "continued, up to twice; the parts are one answer: completed",
         (stopped("max_tokens", text("first half, ")), reply(text("second half"))),
         said="first half, second half",
+        told="Go on exactly where it stopped",
     ),
     ModelFault(
         "text in a loop",
@@ -37,12 +38,14 @@ STOPS = (
         "`max_tokens` in the arguments",
         "that call never runs, the model is told; completed",
         (stopped("max_tokens", {**POKE, "input": '{"where": "se'}), DONE),
+        told="was cut off at the length limit",
     ),
     ModelFault(
         "length limit before the arguments",
         "`max_tokens` before a call has any",
         "that call never runs, the model is told; completed",
         (stopped("max_tokens", {**POKE, "input": ""}), DONE),
+        told="was cut off at the length limit",
     ),
     ModelFault(
         "pause",
@@ -50,6 +53,7 @@ STOPS = (
         "sent back as it is, goes on; the parts are one answer: completed",
         (stopped("pause_turn", text("searching, ")), reply(text("found"))),
         said="searching, found",
+        told='{"role":"assistant","content":[{"type":"text","text":"searching, "}]}]}',
     ),
     ModelFault(
         "pauses for ever",
@@ -94,6 +98,7 @@ STOPS = (
         outcome="partial",
         reason="empty_answers",
         requests=5,
+        told="Answer now, without tools",
     ),
 )
 
@@ -103,18 +108,21 @@ CALLS = (
         "a tool call whose arguments do not parse",
         "that call never runs, the model is told; completed",
         (reply({**POKE, "input": '{"where": '}), DONE),
+        told="the arguments of `poke` are not a JSON object",
     ),
     ModelFault(
         "arguments no object",
         "a tool call whose arguments are a list",
         "that call never runs, the model is told; completed",
         (reply({**POKE, "input": "[1, 2]"}), DONE),
+        told="the arguments of `poke` are not a JSON object",
     ),
     ModelFault(
         "unknown tool",
         "a call of a tool that does not exist",
         "the model is told the nearest names; completed",
         (reply(tool_use("pook", {}, "toolu_1")), DONE),
+        told="there is no tool `pook`",
     ),
     ModelFault(
         "call without a name",
@@ -149,5 +157,6 @@ CALLS = (
         "kept and sent back unchanged; completed",
         (reply({"type": "hologram", "depth": 3}, {**POKE, "input": {"where": "second"}}), DONE),
         pokes=2,
+        told='{"type":"hologram","depth":3}',
     ),
 )

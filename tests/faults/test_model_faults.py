@@ -114,6 +114,7 @@ async def test_a_fault_of_the_model_ends_as_the_page_says(fault: ModelFault, tmp
     assert (row["code"], row["error_type"]) == (fault.code, fault.reason if fault.status == "failed" else None)
     assert (fault.said or "") in str(row["error"] or row["answer"])
     assert bool(row["hint"]) == (fault.code is not None)
+    assert fault.told in api.requests[-1].raw.decode()
     assert len(api.requests) == fault.requests
     assert len(poked.places) == fault.pokes
     assert len(calls) == row["turns"]

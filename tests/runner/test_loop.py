@@ -266,3 +266,32 @@ async def test_each_tool_call_has_exactly_one_stored_result_however_it_ended(tmp
         assert len(rows) == (1 if end == "answer" else 2)
         assert all(row["is_error"] and row["result"] and row["finished_at"] for row in rows)
         assert {row["status"] for row in rows} <= {"failed", "cancelled"}
+
+
+async def test_an_answer_cut_while_agents_are_out_is_not_glued_to_the_one_given_when_they_are_back(tmp_path: Path) -> None:
+    scripts = {
+        "Lead": [dispatch("Left"), say("I expect that", stop_reason="max_tokens"), say("it burns")],
+        "Left": [say("fire")],
+    }
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        ended = await service.run("Lead")
+        assert ended.result is not None
+        assert (ended.result.text, ended.result.outcome) == ("it burns", "completed")
+
+
+async def test_a_conversation_that_is_too_long_ends_with_what_there_is_once_its_agents_have_ended(tmp_path: Path) -> None:
+    opened = anyio.Event()
+    scripts = {
+        "Lead": [dispatch("Left"), say("so far", stop_reason="model_context_window_exceeded")],
+        "Left": [gate(opened, say("fire"))],
+    }
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(5):
+            await service.model.started("Lead", 2)
+            opened.set()
+            ended = await service.dispatcher.wait(started.id)
+        assert ended.result is not None
+        assert (ended.result.text, ended.result.outcome, ended.result.reason) == ("so far", "partial", "context_window")
+        assert service.statuses() == {"Lead": ["completed"], "Left": ["completed"]}
+        assert len(service.model.of("Lead")) == 2

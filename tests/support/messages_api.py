@@ -60,7 +60,7 @@ class Answer:
     for_ever: bytes = b""
     """Sent again and again after the events, in place of an end, until the client leaves."""
     pace: float = 0.0
-    """Seconds between two times of what is sent for ever."""
+    """Seconds between two times of what is sent for ever; without such, between two events."""
 
 
 def text(words: str) -> dict[str, Any]:
@@ -273,13 +273,18 @@ async def _write_answer(stream: ByteStream, answer: Answer) -> bool:
         if answer.gate is not None and number == answer.gate_after:
             await answer.gate.wait()
         data = encode_event(event)
-        await stream.send(b"%x\r\n%b\r\n" % (len(data), data))
+        await _send_chunk(stream, data, 0.0 if answer.for_ever else answer.pace)
     while answer.for_ever:
-        await stream.send(b"%x\r\n%b\r\n" % (len(answer.for_ever), answer.for_ever))
-        with anyio.move_on_after(answer.pace):
-            await anyio.sleep_forever()
+        await _send_chunk(stream, answer.for_ever, answer.pace)
     await stream.send(b"0\r\n\r\n")
     return True
+
+
+async def _send_chunk(stream: ByteStream, data: bytes, pace: float) -> None:
+    await stream.send(b"%x\r\n%b\r\n" % (len(data), data))
+    if pace:
+        with anyio.move_on_after(pace):
+            await anyio.sleep_forever()
 
 
 @contextlib.asynccontextmanager

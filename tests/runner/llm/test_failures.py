@@ -9,6 +9,7 @@ import anthropic
 import anyio
 import pytest
 
+from registry import StreamTimeouts
 from runner.llm.failures import failure_of
 from runner.llm.protocol import ModelError
 from runner.llm.retrying import Retrying
@@ -21,6 +22,8 @@ from tests.support.messages_api import (
     break_off,
     cut,
     drop,
+    encode_event,
+    endless,
     garbage,
     messages_api,
     mute,
@@ -30,6 +33,8 @@ from tests.support.messages_api import (
     thinking,
 )
 from tests.support.requirement import requirement
+
+PING = encode_event({"type": "ping"})
 
 
 async def test_cancelling_during_the_wait_before_another_attempt_starts_none() -> None:
@@ -272,3 +277,40 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_error() -> None:
         with pytest.raises(ModelError) as caught:
             await adapter.complete(asked(spec=replace(SPEC, base_url=url)), lambda _: None)
     assert (caught.value.kind, caught.value.recoverable) == ("connection", True)
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "answer", "said", "attempts"),
+    [
+        (StreamTimeouts(first_token=0.1), mute(), "did not begin to answer within 0.1 s", 2),
+        (StreamTimeouts(first_token=0.1), replace(mute(), gate_after=-1), "did not begin to answer within 0.1 s", 2),
+        (StreamTimeouts(first_token=0.1), Answer(for_ever=PING, pace=0.01), "did not begin to answer within 0.1 s", 2),
+        (
+            StreamTimeouts(stall=0.1),
+            endless(text("well"), then=b":", pace=60),
+            "fell silent in the middle of its answer",
+            2,
+        ),
+        (StreamTimeouts(total=0.2), endless(text("well"), then=PING, pace=0.01), "not finished its answer after 0.2 s", 1),
+    ],
+)
+async def test_each_timeout_has_its_words_and_names_its_setting(
+    timeouts: StreamTimeouts, answer: Answer, said: str, attempts: int
+) -> None:
+    async with messages_api(answer) as api:
+        error = await failing(api, at(api, timeouts=timeouts), replace(QUICK, attempts=2))
+        assert len(api.requests) == attempts
+    changed = next(name for name in ("first_token", "stall", "total") if getattr(timeouts, name) < 1)
+    assert (error.kind, error.recoverable) == ("timeout", True)
+    assert said in str(error)
+    assert f"`models.sonnet.timeouts.{changed}`" in error.hint
+
+
+async def test_signs_of_life_keep_an_answer_going_for_longer_than_a_stall() -> None:
+    whole = reply(text("one two three"))
+    lively = replace(whole, events=[*whole.events[:4], *[{"type": "ping"}] * 40, *whole.events[4:]], pace=0.01)
+    async with messages_api(lively) as api:
+        began = time.monotonic()
+        answered = await complete(api, at(api, timeouts=StreamTimeouts(stall=0.2)))
+        assert time.monotonic() - began > 0.4
+        assert list(answered.content) == [text("one two three")]
