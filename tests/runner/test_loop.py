@@ -269,26 +269,30 @@ async def test_each_tool_call_has_exactly_one_stored_result_however_it_ended(tmp
 
 
 async def test_an_answer_cut_while_agents_are_out_is_not_glued_to_the_one_given_when_they_are_back(tmp_path: Path) -> None:
-    scripts = {
-        "Lead": [dispatch("Left"), say("I expect that", stop_reason="max_tokens"), say("it burns")],
-        "Left": [say("fire")],
-    }
-    async with bench(tmp_path, CONFIG, scripts) as service:
-        ended = await service.run("Lead")
-        assert ended.result is not None
-        assert (ended.result.text, ended.result.outcome) == ("it burns", "completed")
-
-
-async def test_a_conversation_that_is_too_long_ends_with_what_there_is_once_its_agents_have_ended(tmp_path: Path) -> None:
     opened = anyio.Event()
     scripts = {
-        "Lead": [dispatch("Left"), say("so far", stop_reason="model_context_window_exceeded")],
+        "Lead": [dispatch("Left"), say("I expect that", stop_reason="max_tokens"), say("it burns")],
         "Left": [gate(opened, say("fire"))],
     }
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(5):
             await service.model.started("Lead", 2)
+            opened.set()
+            ended = await service.dispatcher.wait(started.id)
+        assert ended.result is not None
+        assert (ended.result.text, ended.result.outcome) == ("it burns", "completed")
+
+
+async def test_a_conversation_that_is_too_long_ends_with_what_there_is_once_its_agents_have_ended(tmp_path: Path) -> None:
+    opened = anyio.Event()
+    full = say("so far", stop_reason="model_context_window_exceeded")
+    scripts = {"Lead": [dispatch("Left"), gate(opened, full)], "Left": [gate(opened, say("fire")), say("fire")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(5):
+            await service.model.started("Lead", 2)
+            await service.model.started("Left")
             opened.set()
             ended = await service.dispatcher.wait(started.id)
         assert ended.result is not None
