@@ -6,7 +6,6 @@ Invariant: a fault that is not contained fails its test; a figure is only ever w
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -78,27 +77,12 @@ def _keep(fault: Fault, way: str, figure: Figure) -> None:
 async def _watch_loop(figure: Figure) -> None:
     """Note how much later than asked a short rest ends: what a sibling would have felt on a machine of our own.
 
-    On a busy one a rest ends late for other reasons, too. So the time in which we were ready and not run does not count,
-    and no more counts than we have computed meanwhile.
+    On a busy one a rest ends late for other reasons, too: no more counts than the loop has computed meanwhile.
     """
     rest = 0.005
     while True:
-        asked, waited, computed = time.monotonic() + rest, _kept_waiting(), time.process_time()
+        asked, computed = time.monotonic() + rest, time.thread_time()
         with anyio.move_on_after(rest):
             await anyio.sleep_forever()
-        late = time.monotonic() - asked
-        if late > figure.lag_seconds:
-            ours = min(late - (_kept_waiting() - waited), time.process_time() - computed)
-            figure.lag_seconds = max(figure.lag_seconds, ours)
-
-
-def _kept_waiting() -> float:
-    """Seconds for which the machine was too busy to run our threads though they were ready; where nobody counts them, 0.
-
-    All threads: the loop also waits for one that was put aside while it held the interpreter.
-    """
-    seconds = 0.0
-    for file in Path("/proc/self/task").glob("*/schedstat"):
-        with contextlib.suppress(OSError):  # a thread that has just ended
-            seconds += int(file.read_text(encoding="ascii").split()[1]) / 1e9
-    return seconds
+        late = min(time.monotonic() - asked, time.thread_time() - computed)
+        figure.lag_seconds = max(figure.lag_seconds, late)
