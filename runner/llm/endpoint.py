@@ -52,7 +52,7 @@ class Endpoint:
         request = httpx2.Request("POST", url, headers=headers, content=body, extensions=self._extensions)
         try:
             response = await self._http.send(request, stream=True)
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, OSError) as error:
             raise _unreached(error, request) from error
         if response.is_error:
             raise await _refused(response)
@@ -79,7 +79,7 @@ class Endpoint:
         return response
 
 
-def _unreached(error: httpx2.HTTPError, request: httpx2.Request) -> anthropic.APIConnectionError:
+def _unreached(error: Exception, request: httpx2.Request) -> anthropic.APIConnectionError:
     import anthropic
     import httpx2
 
