@@ -69,6 +69,8 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
     give_up = time.monotonic() + order["seconds"]
     connection.set_progress_handler(lambda: time.monotonic() > give_up, 10_000)
     connection.set_authorizer(authorise)
+    if order["sql"] is None:
+        return {"relations": relations(connection)}
     cursor = connection.execute(order["sql"])
     if cursor.description is None:
         return {"error": "no statement"}
@@ -82,6 +84,17 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
             break
         rows.append([plain(value) for value in row])
     return answer
+
+
+def relations(connection: sqlite3.Connection) -> list[list[Any]]:
+    """The tables and views with their columns, in the order of their names."""
+    named = "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    found = []
+    for kind, name in connection.execute(named).fetchall():
+        quoted = '"' + name.replace('"', '""') + '"'
+        columns = connection.execute(f"SELECT * FROM {quoted} LIMIT 0").description  # noqa: S608 - quoted, from the schema
+        found.append([kind, name, [column[0] for column in columns]])
+    return found
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,27 +52,47 @@ def _distinct(columns: tuple[str, ...]) -> list[str]:
     return names
 
 
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or a view, as a query can use it."""
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+
+
 def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
     """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
+    said = _ask(path, {"sql": sql, "seconds": seconds, "rows": rows})
+    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"])
+
+
+def relations(path: Path) -> list[Relation]:
+    """What there is to ask: tables, then views."""
+    said = _ask(path, {"sql": None, "seconds": SECONDS, "rows": ROWS})
+    return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
+
+
+def _ask(path: Path, order: Mapping[str, Any]) -> dict[str, Any]:
+    """What the process of an order answers; raises QueryRefused or DatabaseUnavailable."""
     if not path.exists():
         raise DatabaseUnavailable(
             f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
         )
-    order = {"uri": read_only_uri(path), "sql": sql, "seconds": seconds, "rows": rows, "bytes": BYTES}
+    seconds = order["seconds"]
     # `-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second.
     command = [sys.executable, "-I", "-S", str(_CONFINED)]
+    words = json.dumps({"uri": read_only_uri(path), "bytes": BYTES, **order}).encode()
     try:
-        done = subprocess.run(
-            command, input=json.dumps(order).encode(), capture_output=True, timeout=seconds + GRACE, check=False
-        )
+        done = subprocess.run(command, input=words, capture_output=True, timeout=seconds + GRACE, check=False)
     except subprocess.TimeoutExpired as error:
         raise _refusal("interrupted", path, seconds) from error
     if done.returncode != 0:
         raise _refusal("out of memory", path, seconds)
-    said = json.loads(done.stdout)
+    said: dict[str, Any] = json.loads(done.stdout)
     if (trouble := said.get("error")) is not None:
         raise _refusal(trouble, path, seconds)
-    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"])
+    return said
 
 
 def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from server.cli.help_page import Commands
 from server.cli.options import ConfigOption, JsonOption, chosen_config
 
-config_app = typer.Typer(help="Check the configuration.", invoke_without_command=True)
+config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_command=True)
 
 
 @config_app.callback()

@@ -5,6 +5,7 @@ Owns the table from exceptions to exits. Must not know: commands. Invariant: an 
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ def explain(error: BaseException) -> Failure:
         return Failure(str(error), error.hint, error.code)
     told = getattr(error, "format_message", None)
     if told is not None:  # typer's errors of usage share this method and nothing public besides
-        return _usage(str(told()).strip(), getattr(error, "ctx", None))
+        return _usage(error, str(told()).strip())
     code = _code_of(error)
     if code is not None:
         return _listed(str(error), str(getattr(error, "hint", "")), code)
@@ -69,10 +70,22 @@ def explain(error: BaseException) -> Failure:
     )
 
 
-def _usage(message: str, context: object) -> Failure:
-    message = message[:1].lower() + message[1:]
-    path = getattr(context, "command_path", "outrider")
-    return Failure(message.rstrip("."), f"`{path} --help` shows how it is used", Exit.USAGE)
+def _usage(error: BaseException, message: str) -> Failure:
+    """An error of typer's in our manner; its classes are private, what they carry is not."""
+    path = getattr(getattr(error, "ctx", None), "command_path", "outrider")
+    hint = f"`{path} --help` shows how it is used"
+    option = getattr(error, "option_name", None)
+    parameter = getattr(error, "param", None)
+    if message.startswith("No such option"):
+        near = getattr(error, "possibilities", None) or ()
+        return Failure(f"no option `{option}`", f"did you mean `{near[0]}`?" if near else hint, Exit.USAGE)
+    if message.startswith("Missing") and parameter is not None:
+        return Failure(f"`{parameter.metavar or parameter.name}` is missing", hint, Exit.USAGE)
+    if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
+        hint = f"put several words in quotes; {hint}"
+        return Failure(f"there is no place for `{extra[1]}`", hint, Exit.USAGE)
+    message = re.sub(r"'([^']*)'", r"`\1`", message.rstrip("."))
+    return Failure(message[:1].lower() + message[1:], hint, Exit.USAGE)
 
 
 def _listed(message: str, hint: str, code: int) -> Failure:

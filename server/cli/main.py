@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -18,34 +17,33 @@ from server.cli.cancel import cancel
 from server.cli.config import config_app
 from server.cli.demo import demo
 from server.cli.exits import Exit, explain
+from server.cli.help_page import Commands, Page
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
 from server.cli.run import run
 from server.cli.show import show
 from server.cli.sql import sql
+from server.cli.streams import settle_streams
 
 EXAMPLE = 'For example: outrider run Investigator "why is checkout slow?"'
 
 app = typer.Typer(
     name="outrider",
+    cls=Commands,
     help="Dispatch agents, watch them work, ask what they did.",
     epilog=EXAMPLE,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     invoke_without_command=True,
 )
 
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
-app.command(rich_help_panel=RUN)(demo)
-app.command(rich_help_panel=RUN)(run)
-app.command(rich_help_panel=RUN)(cancel)
-app.command(rich_help_panel=LOOK)(ps)
-app.command(rich_help_panel=LOOK)(show)
-app.command(rich_help_panel=LOOK)(sql)
-app.command(rich_help_panel=CONFIGURE)(agents)
+for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents,))):
+    for command in commands:
+        app.command(cls=Page, rich_help_panel=heading)(command)
 app.add_typer(config_app, name="config", rich_help_panel=CONFIGURE)
 
 
@@ -72,7 +70,8 @@ def outrider(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can fail ends here, in words and with its code."""
-    _settle_streams()
+    settle_streams()
+    _settle_log()
     try:
         code: Any = app(args=arguments, standalone_mode=False, prog_name="outrider")
         return int(code) if isinstance(code, int) else Exit.DONE
@@ -85,12 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return failure.code
 
 
-def _settle_streams() -> None:
-    """Characters a stream cannot write become a mark instead of a crash; log lines stay away unless asked for."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="replace")
+def _settle_log() -> None:
+    """Log lines stay away unless asked for."""
     level = os.environ.get("OUTRIDER_LOG", "").upper()
     if level in logging.getLevelNamesMapping():
         logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.cli.exits import CommandError
 from server.cli.options import DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def show(
     import anyio
 
     if tree and transcript:
-        raise typer.BadParameter("`--tree` and `--transcript` are two views; choose one")
+        raise CommandError("`--tree` and `--transcript` are two views", "choose one of them")
     anyio.run(_show, chosen_database(db), identifier, "tree" if tree else "transcript" if transcript else "all", as_json)
     return 0
 

@@ -46,22 +46,15 @@ def sql(
 
 
 def _list(database: Path, as_json: bool) -> int:
-    from db.query import query
+    from db.query import relations
     from server.cli.messages import put, put_json
 
-    named = (
-        "select type, name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%' order by 1, 2"
-    )
-    found = []
-    for kind, name in query(database, named).rows:
-        quoted = '"' + name.replace('"', '""') + '"'
-        columns = query(database, f"select * from {quoted} limit 0").columns  # noqa: S608 - quoted, from the schema
-        found.append({"name": name, "type": kind, "columns": list(columns)})
+    found = relations(database)
     if as_json:
-        put_json(found)
+        put_json([{"name": each.name, "type": each.kind, "columns": each.columns} for each in found])
         return 0
     for each in found:
-        put(f"{each['name']} ({each['type']})\n    {', '.join(each['columns'])}")
+        put(f"{each.name} ({each.kind})\n    {', '.join(each.columns)}")
     put("\nexamples")
     for what, example in EXAMPLES:
         put(f'    # {what}\n    outrider sql "{example}"')
