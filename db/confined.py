@@ -88,7 +88,9 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
 
 def relations(connection: sqlite3.Connection) -> list[list[Any]]:
     """The tables and views with their columns, in the order of their names."""
-    named = "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    named = (
+        "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    )
     found = []
     for kind, name in connection.execute(named).fetchall():
         quoted = '"' + name.replace('"', '""') + '"'

@@ -14,6 +14,7 @@ from registry.loading import find_config, load, restore
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
 from registry.pricing import Cost, Price, Tokens, cost_of
+from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.schema import json_schema
 from registry.settings import Defaults, Settings
 from registry.tools import ToolFilter
@@ -34,6 +35,7 @@ __all__ = [
     "Limits",
     "ModelSpec",
     "Place",
+    "PlaceLimits",
     "Price",
     "Problem",
     "RegistryError",
@@ -45,6 +47,8 @@ __all__ = [
     "ToolFilter",
     "UnknownName",
     "UpstreamSpec",
+    "Value",
+    "chain_limits",
     "cost_of",
     "describe",
     "find_config",
@@ -56,4 +60,5 @@ __all__ = [
     "resolve_limits",
     "restore",
     "sub_agent_registry",
+    "values",
 ]

@@ -9,25 +9,30 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from registry.effective import origin
 from registry.errors import TreePath
+from registry.provenance import PlaceLimits, chain_limits, origin_of
 from registry.scalars import plain
 from registry.settings import Settings
 
 _BARE = re.compile(r"[A-Za-z0-9_./-][A-Za-z0-9_./ -]*(?<! )")
+_LINES = re.compile(
+    r"(?:[!-~\u00a1-\ud7ff\ue000-\ufefe][ -~\u00a1-\ud7ff\ue000-\ufefe]*(?<! )\n+)+(?:[!-~][ -~]*(?<! ))?(?<!\n\n)"
+)
+"""Several lines that mean the same in a block: no indentation of their own, nothing that cannot be seen."""
 
 
 def describe(settings: Settings) -> str:
-    """Return the effective configuration as YAML, each value with the line it came from, or `default`."""
+    """Return the effective configuration as YAML, each value with the line it came from, `built-in` or `default`."""
     tree = json.loads(settings.snapshot)["config"]
-    heading = f"# effective configuration of {settings.source}\n"
-    return heading + "\n".join(_lines(tree, (), settings)) + "\n"
+    heading = f"# effective configuration of {settings.source}"
+    places = [place for chain in settings.chains.values() for place in chain_limits(settings, chain)]
+    return "\n".join([heading, *_lines(tree, (), settings), *(line for place in places for line in _remark(place))]) + "\n"
 
 
 def _lines(value: Any, path: TreePath, settings: Settings) -> Iterator[str]:
     indent = "  " * len(path)
     if isinstance(value, Mapping):
-        pairs = [(key, _word(key), each) for key, each in value.items()]
+        pairs = [(key, _word(key)[0], each) for key, each in value.items()]
         marker = ":"
     else:
         pairs = [(index, "-", each) for index, each in enumerate(value)]
@@ -38,16 +43,22 @@ def _lines(value: Any, path: TreePath, settings: Settings) -> Iterator[str]:
             yield f"{indent}{label}{marker}"
             yield from _lines(each, here, settings)
         else:
-            yield f"{indent}{label}{marker} {_word(each)}  # {_place(here, settings)}"
+            word, *more = _word(each, indent)
+            yield "\n".join([f"{indent}{label}{marker} {word}  # {origin_of(here, settings)}", *more])
 
 
-def _place(path: TreePath, settings: Settings) -> str:
-    came_from = origin(path, settings.located)
-    return settings.defined_at(*came_from) if came_from else "default"
+def _remark(place: PlaceLimits) -> Iterator[str]:
+    """What holds at a place of a chain: a remark, because written there it would bind the agents below."""
+    yield f"# limits of {place.place}"
+    yield from (f"#   {each.path}: {_word(each.value)[0]}  # {each.origin}" for each in place.limits)
 
 
-def _word(value: Any) -> str:
-    """Return a value as YAML: a text bare where it cannot be taken for something else, else in double quotes."""
-    if isinstance(value, str) and _BARE.fullmatch(value) and isinstance(plain(value), str) and value[0] != "-":
-        return value
-    return json.dumps(value, ensure_ascii=False)
+def _word(value: Any, indent: str = "") -> list[str]:
+    """Return a value as YAML, line by line: bare where it cannot be taken for something else, else in double quotes."""
+    if not isinstance(value, str):
+        return [json.dumps(value, ensure_ascii=False)]
+    if _BARE.fullmatch(value) and isinstance(plain(value), str) and value[0] != "-":
+        return [value]
+    if _LINES.fullmatch(value):
+        return ["|" if value.endswith("\n") else "|-", *(f"{indent}  {line}".rstrip() for line in value.splitlines())]
+    return [json.dumps(value, ensure_ascii=False)]

@@ -1,4 +1,4 @@
-"""`outrider config`: the configuration itself."""
+"""`outrider config`: the configuration itself: whether it is right, what holds, and what may stand in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.help_page import Commands
+from server.cli.help_page import Commands, Page
 from server.cli.options import ConfigOption, JsonOption, chosen_config
 
 config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_command=True)
@@ -15,14 +15,19 @@ config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_com
 
 @config_app.callback()
 def config(context: typer.Context) -> None:
-    """Check the configuration."""
+    """Check the configuration, show what holds, print its schema."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-@config_app.command()
+FileArgument = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="The file; else as without it.", show_default=False)
+]
+
+
+@config_app.command(cls=Page)
 def check(
-    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The file to check.", show_default=False)] = None,
+    file: FileArgument = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> int:
@@ -53,3 +58,33 @@ def check(
     else:
         put(f"ok: {path}: {', '.join(count(number, noun) for noun, number in counts.items())}")
     return Exit.DONE
+
+
+@config_app.command(cls=Page)
+def show(file: FileArgument = None, as_json: JsonOption = False, config: ConfigOption = None) -> int:
+    """Show what holds: every value with the line it came from, `built-in` or `default`; never a secret."""
+    from dataclasses import asdict
+
+    from registry import chain_limits, describe, load, values
+    from server.cli.messages import put, put_json, safe
+
+    settings = load(chosen_config(file or config))
+    if not as_json:
+        put(safe(describe(settings)))
+        return 0
+    places = [place for chain in settings.chains.values() for place in chain_limits(settings, chain)]
+    limits = {
+        place.place: {each.path: {"value": each.value, "origin": each.origin} for each in place.limits} for place in places
+    }
+    put_json({"file": str(settings.source), "values": [asdict(each) for each in values(settings)], "chain_limits": limits})
+    return 0
+
+
+@config_app.command(cls=Page)
+def schema() -> int:
+    """Print the JSON schema of the configuration file, for editors."""
+    from registry import json_schema
+    from server.cli.messages import put_json
+
+    put_json(json_schema())
+    return 0

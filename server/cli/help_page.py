@@ -61,9 +61,7 @@ class Commands(TyperGroup):
 
 def _parameters(command: Any, ctx: Any, formatter: Any) -> None:
     parameters = command.get_params(ctx)
-    arguments = [
-        (each.metavar or each.name, each.help or "") for each in parameters if each.param_type_name == "argument"
-    ]
+    arguments = [(each.metavar or each.name, each.help or "") for each in parameters if each.param_type_name == "argument"]
     records = [each.get_help_record(ctx) for each in parameters if each.param_type_name == "option"]
     for heading, rows in (("Arguments", arguments), ("Options", [each for each in records if each is not None])):
         if rows:

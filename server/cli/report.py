@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runner.result import Result
 from server.cli.exits import Exit, exit_of_status
-from server.cli.launch import Ended
 from server.cli.messages import error, note, put, put_json, safe
 from server.cli.wording import count, duration, price, tokens
+
+if TYPE_CHECKING:
+    from server.cli.launch import Ended
 
 REHEARSED = "[rehearsed]"
 
