@@ -16,6 +16,7 @@ from server.cli.agents import agents
 from server.cli.cancel import cancel
 from server.cli.config import config_app
 from server.cli.demo import demo
+from server.cli.doctor import doctor
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
 from server.cli.messages import error as say_error
@@ -41,7 +42,7 @@ app = typer.Typer(
 
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
-for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents,))):
+for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents, doctor))):
     for command in commands:
         app.command(cls=Page, rich_help_panel=heading)(command)
 app.add_typer(config_app, name="config", rich_help_panel=CONFIGURE)

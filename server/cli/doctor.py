@@ -1,0 +1,70 @@
+"""`outrider doctor`: whether everything a run needs is there, one line a check, with what to do about what is not."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from server.cli.checkup import Finding
+
+MARKS = {"ok": "✓", "attention": "!", "failed": "✕"}
+NAME_COLUMN = 16
+
+
+def doctor(as_json: JsonOption = False, config: ConfigOption = None, db: DatabaseOption = None) -> int:
+    """Check this machine, the configuration, its models and servers, and the database."""
+    from dataclasses import asdict
+
+    from server.cli.exits import Exit
+    from server.cli.messages import put_json
+
+    found = _examine(chosen_config(config), db, tell=not as_json)
+    healthy = all(finding.state != "failed" for finding in found)
+    if as_json:
+        put_json({"ok": healthy, "checks": [{**asdict(each), "ok": each.state != "failed"} for each in found]})
+    return Exit.DONE if healthy else Exit.USAGE
+
+
+def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
+    from server.cli import checkup
+
+    found: list[Finding] = []
+
+    def note(finding: Finding) -> None:
+        found.append(finding)
+        if tell:
+            _tell(finding)
+
+    for check in (checkup.python, checkup.terminal, checkup.import_names, checkup.sqlite):
+        note(check())
+    try:
+        note(checkup.database(chosen_database(db)))
+    except Exception as error:  # a place that is none, such as the URL of another kind of database
+        note(checkup.failed("database", error))
+    finding, settings = checkup.configuration(config)
+    note(finding)
+    if settings is not None:
+        for each in checkup.models(settings, os.environ):
+            note(each)
+        if settings.upstreams:
+            import anyio
+
+            from server.cli.upstream_checkup import upstreams
+
+            anyio.run(upstreams, settings.upstreams, note)
+    return found
+
+
+def _tell(finding: Finding) -> None:
+    from server.cli.messages import put, safe
+
+    detail = safe(finding.detail).strip().replace("\n", "\n" + " " * (NAME_COLUMN + 3))
+    lines = [f"{MARKS[finding.state]} {finding.name:<{NAME_COLUMN}} {detail}"]
+    if finding.hint:
+        lines.append(f"{'':<{NAME_COLUMN + 2}} hint: {safe(finding.hint)}")
+    put("\n".join(lines))
