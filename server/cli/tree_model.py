@@ -1,68 +1,21 @@
 """The tree of executions as the terminal knows it: fed by events while they happen, or by rows afterwards.
 
-Owns the nodes and what an event means for them. Must not know: terminals, colours, widths. Invariant: applying the events
-of a tree in their order, once or again, gives the same tree.
+Owns what an event means for the nodes. Must not know: terminals, colours, widths. Invariant: applying the events of a
+tree in their order, once or again, gives the same tree; one event costs the same in a small tree and in a large one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from db.clock import moment
 from server.cli.messages import gist, one_line
-from server.cli.wording import ENDED, happening
+from server.cli.tree_node import Node
+from server.cli.wording import happening
 
 Record = Mapping[str, Any]
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """One execution."""
-
-    id: str
-    parent: Node | None
-    agent: str
-    born: float
-    status: str = "pending"
-    outcome: str | None = None
-    reason: str | None = None
-    error: str | None = None
-    action: str = ""
-    said: str = ""
-    """The newest text of its model, on one line."""
-    began: float | None = None
-    ended: float | None = None
-    tokens: int = 0
-    cost_usd: float = 0.0
-    pricing: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
-    cancel_requested: bool = False
-    children: list[Node] = field(default_factory=list)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will come."""
-        return self.status in ENDED
-
-    def elapsed(self, now: float) -> float:
-        """Seconds since it began, or from its beginning to its end."""
-        if self.began is None:
-            return 0.0
-        return max(0.0, (self.ended if self.ended is not None else now) - self.began)
-
-    def subtree(self) -> Iterator[Node]:
-        """It and everything below it, parents before children."""
-        yield self
-        for child in self.children:
-            yield from child.subtree()
-
-    @property
-    def path(self) -> str:
-        """The agents from the top down to it."""
-        return self.agent if self.parent is None else f"{self.parent.path} › {self.agent}"
 
 
 class TreeModel:
@@ -73,6 +26,7 @@ class TreeModel:
         self.nodes: dict[str, Node] = {}
         self.seq = 0
         """The newest stored event that is in here."""
+        self._remarked: set[tuple[str, str]] = set()
 
     @classmethod
     def of_rows(cls, rows: Iterable[Record], pricing: Mapping[str, Collection[str]]) -> TreeModel:
@@ -93,6 +47,7 @@ class TreeModel:
             node.cancel_requested = row["cancel_requested_at"] is not None
             node.action = f"waiting for {row['waiting_for']}" if row["waiting_for"] else ""
             node.said = gist(json.loads(row["result"])["summary"]) if row["result"] else ""
+            node.account()
         return model
 
     def apply(self, event: Record) -> Node | None:
@@ -110,26 +65,39 @@ class TreeModel:
         if kind == "execution.status":
             _change_status(node, payload, moment(event["at"]).timestamp())
         elif kind == "timeline_event.completed":
-            _complete(node, payload)
+            self._complete(node, payload)
         elif kind == "execution.progress":
             _progress(node, payload)
         elif kind == "stream.chunk":
             node.action = "writing"
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
+        node.account()
         return node
 
     def remark(self, node: Node, text: str) -> None:
         """Put a line under an execution, once; a hint that follows on further lines is left out."""
         line = one_line(text.split("\n", 1)[0])
-        if line not in node.notes:
+        if (node.id, line) not in self._remarked:
+            self._remarked.add((node.id, line))
             node.notes.append(line)
+            node.account()
+
+    def _complete(self, node: Node, payload: Record) -> None:
+        if payload["kind"] == "model":
+            node.tokens += payload["tokens"]
+            node.cost_usd += payload["cost_usd"]
+            node.pricing.add(payload.get("pricing", "priced"))
+            node.said = gist(payload["text"]) or node.said
+        elif payload.get("refused"):
+            self.remark(node, f"dispatch of {payload['agent']} refused: {payload['reason']}")
 
     def _born(self, identifier: str, parent: str | None, agent: str, at: str) -> Node:
         above = self.nodes.get(parent or "")
         node = Node(identifier, above, one_line(agent), moment(at).timestamp())
         self.nodes[identifier] = node
         if above is not None:
+            node.position = len(above.children)
             above.children.append(node)
         elif self.root is None:
             self.root = node
@@ -146,18 +114,6 @@ def _change_status(node: Node, payload: Record, at: float) -> None:
         node.error = payload.get("error")
         node.tokens = payload.get("tokens", node.tokens)
         node.cost_usd = payload.get("cost_usd", node.cost_usd)
-
-
-def _complete(node: Node, payload: Record) -> None:
-    if payload["kind"] == "model":
-        node.tokens += payload["tokens"]
-        node.cost_usd += payload["cost_usd"]
-        node.pricing.add(payload.get("pricing", "priced"))
-        node.said = gist(payload["text"]) or node.said
-    elif payload.get("refused"):
-        line = one_line(f"dispatch of {payload['agent']} refused: {payload['reason']}")
-        if line not in node.notes:
-            node.notes.append(line)
 
 
 def _progress(node: Node, payload: Record) -> None:

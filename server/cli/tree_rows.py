@@ -1,18 +1,20 @@
 """The rows of a drawn tree: which executions are shown, which are folded, and what a row says. Pure.
 
 Owns folding, the window and the columns. Must not know: how rows get onto a screen, or where the tree came from.
-Invariant: failures, remarks and running work are never folded away; a window is never longer than asked for.
+Invariant: a window is never longer than asked for, costs what its rows cost however large the tree is, shows trouble and
+work before anything else, and says how much it does not show.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from server.cli.tree_model import Node
+from server.cli.tree_node import Node, Sums
 from server.cli.wording import ENDED, count, duration, price, shape, tokens
 
 STYLES = {
@@ -28,6 +30,10 @@ STYLES = {
 
 NAME_COLUMN, NARROW, TINY = 44, 72, 40
 """The widest name column, and the widths below which tokens and cost, or all figures, are left out."""
+
+
+COUNTED = ("failed", "timed_out", "blocked", "running", "pending", "completed", "cancelled", "skipped")
+"""The order in which hidden executions are counted: what matters most survives a narrow terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,77 +52,94 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How to draw: at what moment, with finished subtrees folded or not, with crowds gathered or not."""
+    """How to draw: at what moment, and with finished subtrees folded or not."""
 
     now: float
     fold: bool = True
-    gather: bool = False
 
 
 def rows_of(root: Node, now: float, *, fold: bool, most: int | None = None) -> list[Row]:
     """The rows of a tree, its totals last; with `most`, a window of at most so many."""
-    rows = list(_rows(root, Look(now, fold), "", ""))
-    if most is not None and len(rows) + 1 > most:
-        rows = list(_rows(root, Look(now, fold, gather=True), "", ""))
-    if most is not None and len(rows) + 1 > most:
-        kept = max(0, most - 2)
-        rows = [*rows[:kept], Row("", "", f"… {count(len(rows) - kept, 'more row')}")]
-    return [*rows, totals(root, now)]
+    look = Look(now, fold)
+    room = sys.maxsize if most is None else max(1, most - 1)
+    return [*_rows(root, look, ("", ""), room), totals(root, now)]
 
 
-def _rows(node: Node, look: Look, guides: str, below: str) -> Iterable[Row]:
-    folded = look.fold and node.children and _is_settled(node)
-    yield _row(node, look, guides, folded=bool(folded))
-    yield from (Row(below, "", f"! {remark}", "failed") for remark in node.notes)
+def _rows(node: Node, look: Look, guides: tuple[str, str], most: int) -> Iterator[Row]:
+    """The rows of a subtree, at most so many; no more nodes are looked at than rows are made."""
+    own, below = guides
+    fits = node.lines(fold=look.fold) <= most
+    folded = bool(node.children) and ((look.fold and node.is_folded) or most == 1)
+    yield _row(node, look, own, folded=folded)
+    notes = node.notes if fits else node.notes[: most - 1 - bool(node.children)]
+    yield from (Row(below, "", f"! {remark}", "failed") for remark in notes)
     if folded:
         return
-    shown, crowds = _gathered(node.children) if look.gather else (node.children, [])
-    last = len(shown) + len(crowds) - 1
-    for position, child in enumerate(shown):
-        turn, on = ("└─ ", "   ") if position == last else ("├─ ", "│  ")
-        yield from _rows(child, look, below + turn, below + on)
-    for position, crowd in enumerate(crowds, start=len(shown)):
-        yield _crowd(crowd, look, below + ("└─ " if position == last else "├─ "))
+    room = most - 1 - len(notes)
+    if fits:
+        yield from _children(node.children, look, below, [room] * len(node.children))
+    elif len(node.children) <= room:
+        yield from _children(node.children, look, below, _grants(node.children, look, room))
+    elif room > 0:
+        shown = node.first_to_see(room - 1)
+        yield from _children(shown, look, below, _grants(shown, look, room - 1), closed=False)
+        yield _more(node, shown, look, below + "└─ ")
 
 
-def _is_settled(node: Node) -> bool:
-    """Whether nothing below needs to be seen: all of it succeeded, or was not needed."""
-    return all(each.status in ("completed", "skipped") and not each.notes for each in node.subtree())
+def _children(
+    shown: Sequence[Node], look: Look, below: str, grants: Sequence[int], *, closed: bool = True
+) -> Iterator[Row]:
+    for position, (child, grant) in enumerate(zip(shown, grants, strict=True)):
+        last = closed and position == len(shown) - 1
+        turn, on = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _rows(child, look, (below + turn, below + on), grant)
 
 
-def _gathered(children: Sequence[Node]) -> tuple[list[Node], list[list[Node]]]:
-    """Those to show one by one, and the crowds of which only the number matters."""
-    settled = [child for child in children if _is_settled(child)]
-    waiting = [child for child in children if child.status == "pending" and not child.notes]
-    crowds = [crowd for crowd in (settled, waiting) if len(crowd) > 1]
-    gathered = {child.id for crowd in crowds for child in crowd}
-    return [child for child in children if child.id not in gathered], crowds
+def _grants(shown: Sequence[Node], look: Look, room: int) -> list[int]:
+    """How many rows each gets: one, and an even part of what is left to those that need more."""
+    needs = [child.lines(fold=look.fold) for child in shown]
+    left, hungry = room - len(shown), sum(need > 1 for need in needs)
+    grants = []
+    for need in needs:
+        more = min(need - 1, left // hungry) if need > 1 else 0
+        left, hungry = left - more, hungry - (need > 1)
+        grants.append(1 + more)
+    return grants
 
 
-def _crowd(nodes: Sequence[Node], look: Look, guides: str) -> Row:
-    status = nodes[0].status
-    every = [each for node in nodes for each in node.subtree()]
-    return Row(guides, f"{len(nodes)} {status}", "", status, shape(status), **_figures(every, look, nodes))
+def _more(node: Node, shown: Sequence[Node], look: Look, guides: str) -> Row:
+    """The line that stands for the children there is no room for, and for what is below them."""
+    hidden = node.sums.copy()
+    hidden.less(Sums({node.status: 1}, 1, node.tokens, node.cost_usd))
+    for child in shown:
+        hidden.less(child.sums)
+    return Row(guides, f"… {hidden.executions:,} more", ", ".join(_numbers(hidden, COUNTED)), **_figures(hidden, look))
+
+
+def _numbers(sums: Sums, statuses: Iterable[str]) -> list[str]:
+    return [f"{number:,} {_told(status)}" for status in statuses if (number := sums.statuses.get(status, 0)) > 0]
 
 
 def _row(node: Node, look: Look, guides: str, *, folded: bool) -> Row:
-    summed = list(node.subtree()) if folded else [node]
     words = words_of(node)
     if folded:
-        words = f"with {count(len(summed) - 1, 'agent')}" + (f" · {words}" if words else "")
+        below = node.sums.executions - 1
+        words = f"with {count(below, 'agent')}" + (f" · {words}" if words else "")
     icon = shape(node.status, node.outcome)
-    return Row(guides, node.agent, words, node.status, icon, **_figures(summed, look, [node]))
+    sums = node.sums if folded else Sums(tokens=node.tokens, cost_usd=node.cost_usd, pricing=node.pricing)
+    return Row(guides, node.agent, words, node.status, icon, **_figures(sums, look, node))
 
 
-def _figures(summed: Sequence[Node], look: Look, timed: Sequence[Node]) -> dict[str, str]:
-    began = any(node.began is not None for node in timed)
-    used = sum(node.tokens for node in summed)
-    pricing = {kind for node in summed for kind in node.pricing}
+def _figures(sums: Sums, look: Look, timed: Node | None = None) -> dict[str, str]:
     return {
-        "elapsed": duration(max(node.elapsed(look.now) for node in timed)) if began else "",
-        "tokens": tokens(used) if used else "",
-        "price": price(sum(node.cost_usd for node in summed), pricing) if pricing else "",
+        "elapsed": duration(timed.elapsed(look.now)) if timed is not None and timed.began is not None else "",
+        "tokens": tokens(sums.tokens) if sums.tokens else "",
+        "price": price(sums.cost_usd, sums.pricing) if sums.pricing else "",
     }
+
+
+def _told(status: str) -> str:
+    return status.replace("_", " ")
 
 
 def words_of(node: Node) -> str:
@@ -130,7 +153,7 @@ def words_of(node: Node) -> str:
             partial = f"partial ({node.reason})" if node.outcome == "partial" else ""
             return ": ".join(part for part in (partial, node.said) if part)
         case "failed" | "timed_out":
-            told = node.status.replace("_", " ")
+            told = _told(node.status)
             return f"{told}: {node.error}" if node.error else told
         case "blocked" | "skipped":
             return f"{node.status}: {node.reason}" if node.reason else node.status
@@ -140,14 +163,13 @@ def words_of(node: Node) -> str:
 
 def totals(root: Node, now: float) -> Row:
     """The last line: everything together."""
-    every = list(root.subtree())
-    parts = [count(len(every), "execution")]
-    for status in ("running", "pending", "failed", "timed_out", "cancelled"):
-        number = sum(node.status == status for node in every)
-        if number:
-            parts.append(f"{number:,} {status.replace('_', ' ')}")
-    elapsed = _figures(every, Look(now), [root])
-    return Row("", "total", " · ".join(parts), **{**elapsed, "tokens": elapsed["tokens"] or tokens(0)})
+    sums = root.sums
+    parts = [
+        count(sums.executions, "execution"),
+        *_numbers(sums, ("running", "pending", "failed", "timed_out", "cancelled")),
+    ]
+    figures = _figures(sums, Look(now), root)
+    return Row("", "total", " · ".join(parts), **{**figures, "tokens": figures["tokens"] or tokens(0)})
 
 
 # -- columns -----------------------------------------------------------------------------------------------------------

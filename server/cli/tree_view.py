@@ -16,7 +16,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from server.cli.messages import coloured, note, one_line
-from server.cli.tree_model import Node, TreeModel
+from server.cli.tree_model import TreeModel
+from server.cli.tree_node import Node
 from server.cli.tree_rows import drawn, rows_of, words_of
 from server.cli.wording import duration, price, shape, tokens
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from runner.bus import Bus
 
 FRAME_SECONDS = 1 / 8
-FINAL_ROWS = 200
+FINAL_ROWS = 100
 """Rows of the last picture, which stays in the scroll-back."""
 
 LINE_WORDS = 120
@@ -101,11 +102,14 @@ class LinePainter:
     def __init__(self) -> None:
         self._begun = time.time()
         self._told: set[tuple[str, str]] = set()
+        self._remarked: dict[str, int] = {}
 
     def changed(self, node: Node, event: Event) -> None:
         """Tell a change of status, a remark, or the top of a subtree that was asked to stop."""
-        for remark in node.notes:
+        for remark in node.notes[self._remarked.get(node.id, 0) :]:
             self._once(node, "!", remark)
+        if node.notes:
+            self._remarked[node.id] = len(node.notes)
         if event["type"] == "execution.status":
             self._once(node, shape(node.status, node.outcome), self._words(node))
         elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
@@ -160,11 +164,12 @@ class WindowPainter:
             await anyio.sleep(FRAME_SECONDS)
 
     def finish(self, model: TreeModel) -> None:
-        """The whole tree, nothing folded, stays on the screen."""
+        """The whole tree stays on the screen; in one that is too long for that, finished subtrees stay folded."""
         self._remark = ""
         if model.root is not None and self._live.is_started:
+            fold = model.root.lines(fold=False) > FINAL_ROWS
             self._live.vertical_overflow = "visible"
-            self._live.update(self._picture(model.root, FINAL_ROWS, fold=False), refresh=True)
+            self._live.update(self._picture(model.root, FINAL_ROWS, fold=fold), refresh=True)
         self._live.stop()
 
     def say(self, text: str) -> None:

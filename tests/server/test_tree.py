@@ -1,12 +1,16 @@
 """The live tree: what events make of it, what is folded, and that no picture is larger than its window."""
 
 import json
+import sys
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from server.cli.tree_model import Node, TreeModel
+from server.cli.tree_model import TreeModel
+from server.cli.tree_node import Node
 from server.cli.tree_rows import Row, drawn, rows_of
 from server.cli.wording import duration, happening, price, shape, tokens
 
@@ -171,9 +175,103 @@ def test_a_window_is_never_higher_than_asked_and_keeps_what_failed(story: Story,
     assert lines[-1].startswith("total")
     if height > 4:
         assert any("✕ bad" in line for line in lines)
+    assert any("more" in line for line in lines)
     if height == 24:
-        assert any("● 190 completed" in line for line in lines)
-        assert any("○ 100 pending" in line for line in lines)
+        assert sum("◐ child" in line for line in lines) == 10
+        more = next(line for line in lines if "more" in line)
+        assert " ".join(more.split()) == "└─ … 280 more 100 pending, 180 completed"
+
+
+def test_room_is_shared_by_those_that_need_it(story: Story) -> None:
+    for team in "abcd":
+        story.begin(f"team {team}", "root")
+        for number in range(50):
+            story.begin(f"{team}{number}", f"team {team}")
+
+    lines = story.lines(most=20)
+
+    assert len(lines) == 20
+    assert [sum(line.startswith(("│  ", "   ")) and f"◐ {team}" in line for line in lines) for team in "abcd"] == [2, 2, 3, 3]
+    assert sum("more" in line for line in lines) == 4
+
+
+def test_what_is_not_shown_is_counted_with_its_tokens_and_price(story: Story) -> None:
+    for number in range(100):
+        story.begin(f"child {number}", "root")
+        story.think(f"child {number}")
+        if number % 3:
+            story.end(f"child {number}", tokens=100, cost_usd=0.5)
+
+    more = next(line for line in story.lines(most=12) if "more" in line)
+
+    assert " ".join(more.split()) == "└─ … 91 more 25 running, 66 completed 9,100 tok ~$45.50"
+
+
+def calls_in(work: Callable[[], object]) -> int:
+    """How many functions are called meanwhile: the work done, whatever the machine does besides."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def crowd(size: int) -> Story:
+    """Teams of two hundred, a tenth at work, some in trouble, some still waiting, the rest done."""
+    story = Story()
+    story.begin("root", agent="Lead")
+    for number in range(size):
+        parent = f"team {number // 200}"
+        if number % 200 == 0:
+            story.begin(parent, "root")
+        name = f"child {number}"
+        (story.born if number % 10 == 9 else story.begin)(name, parent)
+        if number % 10 < 8:
+            story.think(name)
+            story.end(name, "failed" if number % 100 == 0 else "completed", tokens=100, cost_usd=0.5)
+    return story
+
+
+def test_a_picture_costs_what_its_rows_cost_however_many_executions_there_are() -> None:
+    """Ten times the executions, the same work: 1,000 and 10,000."""
+    small, large = crowd(1_000), crowd(10_000)
+
+    def frame(story: Story) -> list[str]:
+        return story.lines(80, most=24)
+
+    assert len(frame(small)) == len(frame(large)) == 24
+    assert calls_in(lambda: frame(large)) <= calls_in(lambda: frame(small)) * 1.2
+
+
+def test_an_event_costs_the_same_however_many_executions_there_are() -> None:
+    def one_life(story: Story) -> int:
+        def live() -> None:
+            story.begin("newcomer", "team 0")
+            story.think("newcomer", "a finding")
+            story.event("newcomer", "upstream.lost", server="loki", message="gone")
+            story.end("newcomer", tokens=100, cost_usd=0.5)
+
+        return calls_in(live)
+
+    assert one_life(crowd(10_000)) == one_life(crowd(1_000))
+
+
+def test_the_sums_that_are_kept_are_those_of_the_tree() -> None:
+    story = crowd(1_000)
+    nodes = list(story.model.nodes.values())
+
+    assert story.root.sums.executions == len(nodes)
+    assert story.root.sums.tokens == sum(node.tokens for node in nodes)
+    assert story.root.sums.statuses == {**Counter(node.status for node in nodes)}
+    assert len(story.rows(fold=False)) == len(nodes) + 1
+    assert len(story.rows()) == story.root.height + 1
 
 
 @pytest.mark.parametrize("width", [20, 40, 71, 72, 100, 200])
