@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from server.cli.agents import agents
 from server.cli.cancel import cancel
+from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
 from server.cli.demo import demo
 from server.cli.doctor import doctor
@@ -42,7 +44,7 @@ app = typer.Typer(
 
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
-for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents, doctor))):
+for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents, doctor, completion))):
     for command in commands:
         app.command(cls=Page, rich_help_panel=heading)(command)
 app.add_typer(config_app, name="config", rich_help_panel=CONFIGURE)
@@ -73,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can fail ends here, in words and with its code."""
     settle_streams()
     _settle_log()
+    if shell := os.environ.get(QUESTION):
+        return _complete(shell, arguments)
     try:
         code: Any = app(args=arguments, standalone_mode=False, prog_name="outrider")
         return int(code) if isinstance(code, int) else Exit.DONE
@@ -83,6 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure = explain(error)
         say_error(failure.message, failure.hint)
         return failure.code
+
+
+def _complete(shell: str, arguments: Sequence[str] | None) -> int:
+    from server.cli.candidates import answer
+
+    for line in answer(shell, typer.main.get_command(app), sys.argv[1:] if arguments is None else arguments):
+        typer.echo(line)
+    return Exit.DONE
 
 
 def _settle_log() -> None:

@@ -71,8 +71,15 @@ def test_an_alert_file_that_is_not_there(shell: Shell) -> None:
         (("run", "Quick", "x", "--input", "service"), "error: `--input service` has no name and value\n\nhint: write"),
         (("run", "Quick", "x", "--timeout", "soon"), "error: `--timeout`: `soon` is not a duration\n\nhint: write"),
         (("run", "Quick", "x", "--timeout", "0"), "error: `--timeout` must be longer than nothing\n\nhint: write"),
-        (("run", "--nonsense"), "error: no such option: --nonsense\n\nhint: `outrider run --help` shows how"),
-        (("frobnicate",), "error: no such command 'frobnicate'\n\nhint: `outrider --help` shows how"),
+        (("run", "--nonsense"), "error: no option `--nonsense`\n\nhint: `outrider run --help` shows how it is used"),
+        (("ps", "--jsn"), "error: no option `--jsn`\n\nhint: did you mean `--json`?"),
+        (("ps", "--db"), "error: option `--db` requires an argument\n\nhint: `outrider "),
+        (("ps", "now"), "error: there is no place for `now`\n\nhint: put several words in quotes; `outrider ps --help`"),
+        (("show",), "error: `ID` is missing\n\nhint: `outrider show --help` shows how it is used"),
+        (("show", "1", "--tree", "--transcript"), "error: `--tree` and `--transcript` are two views\n\nhint: choose one"),
+        (("shwo", "1"), "error: no command `outrider shwo`\n\nhint: did you mean `outrider show`?"),
+        (("frobnicate",), "error: no command `outrider frobnicate`\n\nhint: `outrider --help` lists the commands"),
+        (("config", "chek"), "error: no command `outrider config chek`\n\nhint: did you mean `outrider config check`?"),
     ],
 )
 def test_a_command_line_that_says_too_little_or_too_much(shell: Shell, words: tuple[str, ...], says: str) -> None:

@@ -191,7 +191,8 @@ def test_room_is_shared_by_those_that_need_it(story: Story) -> None:
     lines = story.lines(most=20)
 
     assert len(lines) == 20
-    assert [sum(line.startswith(("│  ", "   ")) and f"◐ {team}" in line for line in lines) for team in "abcd"] == [2, 2, 3, 3]
+    seen = [sum(f" ◐ {team}" in line for line in lines) for team in "abcd"]
+    assert seen == [2, 2, 3, 3]
     assert sum("more" in line for line in lines) == 4
 
 

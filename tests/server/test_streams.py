@@ -1,0 +1,95 @@
+"""Standard streams as they come: closed, full, read by nobody, or unable to write what is drawn."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.shell import SCRIPT, SECONDS, Shell
+
+MANY = "with recursive n (i) as (select 1 union all select i + 1 from n limit 9999) select i, hex(i) from n"
+
+
+def ran(shell: Shell) -> None:
+    """Something to look at."""
+    assert shell.type("run", "Quick", "look").returncode == 0
+
+
+def sh(shell: Shell, line: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a line in bash, where `outrider` is ours."""
+    function = f'set -o pipefail; outrider() {{ "{SCRIPT}" "$@"; }}; '
+    return subprocess.run(
+        ["bash", "-c", function + line],
+        cwd=shell.folder,
+        env=shell.surroundings(**environ),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def test_a_reader_that_has_read_enough_fails_nothing(shell: Shell) -> None:
+    ran(shell)
+
+    done = sh(shell, f'outrider sql "{MANY}" | head -1')
+
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["i", "hex(i)"], "")
+
+
+def test_the_end_of_a_run_nobody_reads_is_still_its_end(shell: Shell) -> None:
+    done = sh(shell, "outrider run Broken look | true; echo ${PIPESTATUS[0]}")
+
+    assert done.stdout == "1\n"
+    assert "error: Broken failed" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_trouble(shell: Shell, closed: str) -> None:
+    done = sh(shell, f"outrider run Quick look {closed}")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert shell.rows("select status from executions") == [{"status": "completed"}]
+    assert shell.rows("pragma quick_check") == [{"quick_check": "ok"}]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_told_once(shell: Shell) -> None:
+    ran(shell)
+
+    done = sh(shell, "outrider ps --all >/dev/full")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write to standard output: no space left on device\n\nhint: ")
+    assert done.stderr.count("error") == 1
+    assert sh(shell, "outrider ps 2>/dev/full").returncode == 0
+
+
+def test_where_shapes_cannot_be_written_plain_characters_stand_for_them(shell: Shell) -> None:
+    assert shell.type("run", "look", "go").returncode == 0
+    identifier = shell.rows("select id from executions where parent_execution_id is null")[0]["id"]
+
+    shown = shell.type("show", identifier, "--tree", PYTHONIOENCODING="ascii").stdout.splitlines()
+
+    assert shown[0].startswith("* look")
+    assert shown[1].startswith("`- * Quick")
+
+
+@pytest.mark.parametrize("locale", ["POSIX", "no_such_locale"])
+def test_any_locale_will_do(shell: Shell, locale: str) -> None:
+    done = shell.type("run", "Quick", "grüße", LC_ALL=locale, LANG=locale)
+
+    assert (done.returncode, done.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
+
+
+def test_help_imports_nothing_but_what_parses_a_command_line(shell: Shell) -> None:
+    code = "import sys; from server.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=shell.surroundings(), capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.startswith("Usage: outrider")
+    heavy = {"mcp", "anthropic", "rich", "pydantic", "sqlalchemy", "anyio", "asyncio", "yaml", "registry", "runner", "db"}
+    assert not heavy & set(done.stderr.split())
