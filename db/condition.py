@@ -82,8 +82,9 @@ def _look(path: Path) -> Condition:
         newest = known_migrations("sqlite")[-1].version
         if schema > newest:
             raise SchemaTooNew(str(path), schema, newest)
+        sound = _sound(connection, path)
         executions = int(connection.execute("SELECT count(*) FROM executions").fetchone()[0])
-        return Condition(True, schema, newest, executions, _sound(connection, path))
+        return Condition(True, schema, newest, executions, sound)
     finally:
         connection.close()
 

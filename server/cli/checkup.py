@@ -24,8 +24,6 @@ State = Literal["ok", "attention", "failed"]
 PACKAGES = ("db", "registry", "runner", "server")
 """Our import names: plain words, so another distribution may bring one of them too."""
 
-OLDEST_PYTHON = (3, 11)
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -44,10 +42,8 @@ def failed(name: str, error: BaseException) -> Finding:
 
 
 def python() -> Finding:
-    """The interpreter."""
+    """The interpreter; one that is too old has not come this far."""
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", "failed", version, "Outrider needs Python 3.11 or newer")
     return Finding("python", "ok", f"{version} on {sys.platform}")
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from server.cli.checkup import Finding
 from server.cli.wording import count
@@ -26,6 +28,7 @@ CLOSE_GRACE = 5.0
 
 async def upstreams(specs: Mapping[str, UpstreamSpec], tell: Callable[[Finding], None]) -> None:
     """Check all servers at the same time; `tell` hears of each as soon as it is known."""
+    await anyio.to_thread.run_sync(import_module, "mcp")  # once, and not in the time of the servers
     async with anyio.create_task_group() as group:
         for spec in specs.values():
             group.start_soon(_check, spec, tell, name=f"check {spec.name}")

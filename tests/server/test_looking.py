@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 
+import jsonschema
 import pytest
+import yaml
 
 from server.cli import main as entry
 from tests.support.shell import Shell, held
@@ -130,10 +132,28 @@ def test_a_bad_configuration_is_told_to_programs_too(shell: Shell) -> None:
     assert json.loads(done.stdout)["problems"][0]["line"] == 1
 
 
+def test_what_holds_is_shown_with_where_it_came_from(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(shell.folder / "config.yaml")
+
+    assert entry.main(["config", "show", file]) == 0
+    assert "      max_concurrent_agents: 1  # config.yaml:8\n" in capsys.readouterr().out
+    assert entry.main(["config", "show", file, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"path": "defaults.limits.timeout", "value": 60.0, "origin": "config.yaml:1"} in told["values"]
+    assert told["chain_limits"]["look.only.Quick"]["timeout"] == {"value": 60.0, "origin": "config.yaml:1"}
+
+
+def test_the_schema_accepts_the_configuration(shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(["config", "schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+
+    jsonschema.validate(yaml.safe_load(shell.folder.joinpath("config.yaml").read_text(encoding="utf-8")), schema)
+
+
 def test_the_help_lists_every_command_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(["--help"]) == 0
     shown = capsys.readouterr().out
-    for command in ("demo", "run", "cancel", "ps", "show", "sql", "agents", "config"):
+    for command in ("demo", "run", "cancel", "ps", "show", "sql", "agents", "config", "doctor", "completion"):
         assert f" {command} " in shown
         assert entry.main([command, "--help"]) == 0
     assert "For example: outrider run" in shown
