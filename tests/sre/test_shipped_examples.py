@@ -19,6 +19,7 @@ from tests.support.requirement import requirement
 from tests.support.sources import relative, repository_files
 
 _BLOCK = re.compile(r"^```ya?ml\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+_REHEARSAL = re.compile(r"rehearsal: ([\w.-]+)$", re.MULTILINE)
 _VARIABLE = re.compile(r"\$\{(\w+)")
 
 
@@ -50,6 +51,8 @@ def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
     text = configurations()[place]
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
+    for rehearsal in _REHEARSAL.findall(text):
+        tmp_path.joinpath(rehearsal).touch()
     built_in = {"OUTRIDER_PYTHON", "OUTRIDER_HOME", "OUTRIDER_CONFIG_DIR"}
 
     settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "given"))
