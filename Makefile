@@ -13,7 +13,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test format requirements properties faults bench lock clean-room clean
+.PHONY: help setup servers demo test format requirements properties faults docs bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and 
 
 faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
 	@$(BIN)/python -m tests.faults.page
+
+docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config.md, and the picture of the tree
+	@$(BIN)/python -m tests.docs.reference
+	@$(BIN)/python -m tests.docs.picture
 
 bench: $(STAMP) ## Measure what Outrider costs beside bare loops (scenarios a and b)
 	@$(BIN)/python -m bench

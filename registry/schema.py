@@ -17,7 +17,7 @@ _ANNOTATIONS = ("default", "description", "title")
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of the configuration file."""
-    schema = _open_to_variables(_without_null(Document.model_json_schema(mode="validation")))
+    schema = _open_to_variables(_as_written(Document.model_json_schema(mode="validation")))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -26,18 +26,24 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _without_null(node: Any) -> Any:
-    """Take out the null that stands for "not given": the file leaves such a key out."""
+def _as_written(node: Any) -> Any:
+    """Take out what no file says: the null that stands for "not given", defaults made of it, and words of no schema."""
     if isinstance(node, list):
-        return [_without_null(each) for each in node]
+        return [_as_written(each) for each in node]
     if not isinstance(node, dict):
         return node
     options = [each for each in node.get("anyOf", ()) if each != {"type": "null"}]
-    made = {key: _without_null(value) for key, value in node.items() if not (key == "default" and value is None)}
+    made = {key: _as_written(value) for key, value in node.items() if not _is_unsaid(key, value)}
     if "anyOf" in node:
         made.pop("anyOf")
-        made = {**(_without_null(options[0]) if len(options) == 1 else {"anyOf": _without_null(options)}), **made}
+        made = {**(_as_written(options[0]) if len(options) == 1 else {"anyOf": _as_written(options)}), **made}
     return made
+
+
+def _is_unsaid(key: str, value: Any) -> bool:
+    if key == "default":
+        return value is None or (isinstance(value, dict) and None in value.values())
+    return key in ("ge", "gt") and isinstance(value, int | float)
 
 
 def _open_to_variables(node: Any) -> Any:

@@ -19,7 +19,9 @@ PATIENCE = 5.0
 
 def cancel(
     identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the execution.")] = "cancelled from the shell",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the execution.")
+    ] = "cancelled from the shell",
     as_json: JsonOption = False,
     db: DatabaseOption = None,
 ) -> int:
