@@ -10,6 +10,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from sqlite3 import Connection
 
 from db.engine import sqlite_library
 from db.errors import DatabaseUnavailable, SchemaTooNew, StoreError
@@ -72,7 +73,7 @@ def _writable(path: Path) -> None:
 
 
 def _look(path: Path) -> Condition:
-    connection = sqlite_library().connect(read_only_uri(path), uri=True)
+    connection: Connection = sqlite_library().connect(read_only_uri(path), uri=True)
     try:
         for pragma in ("query_only=1", "wal_autocheckpoint=0"):
             connection.execute(f"PRAGMA {pragma}").close()
@@ -93,15 +94,13 @@ def _stranger(path: Path) -> StoreError:
     return DatabaseUnavailable(f"the file `{path}` is a database of another program", "name another one with `--db`")
 
 
-def _sound(connection: object, path: Path) -> bool:
+def _sound(connection: Connection, path: Path) -> bool:
     """Whether the whole file was checked in time; raises when it is damaged."""
-    library = sqlite_library()
-    assert isinstance(connection, library.Connection)
     give_up = time.monotonic() + PATIENCE
     connection.set_progress_handler(lambda: time.monotonic() > give_up, 10_000)
     try:
         found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
-    except library.OperationalError as error:
+    except sqlite_library().OperationalError as error:
         if "interrupted" not in str(error):
             raise
         return False

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from db.errors import DatabaseUnavailable, QueryRefused
+from db.ids import ALPHABET
 from db.location import read_only_uri
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
 """Bounds of one query: its time, its rows, and the size of what it returns."""
 GRACE = 2.0
 """Seconds on top for the process to start and to answer, before it is ended from outside."""
+
+RECENT = 30
+"""Executions of a glimpse."""
 
 _CONFINED = Path(__file__).with_name("confined.py")
 _ONE_SELECT = "write a single `select`; tables and views are listed by `outrider sql`"
@@ -71,6 +75,30 @@ def relations(path: Path) -> list[Relation]:
     """What there is to ask: tables, then views."""
     said = _ask(path, {"sql": None, "seconds": SECONDS, "rows": ROWS})
     return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """An execution in a few words."""
+
+    id: str
+    agent: str
+    status: str
+    task: str
+
+
+def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Glimpse]:
+    """Executions whose id begins with `prefix`: top-level ones before those below, newest first."""
+    if not set(prefix) <= set(ALPHABET):
+        return []
+    which = "AND finished_at IS NULL" if only_open else ""
+    found = query(
+        path,
+        "SELECT id, agent, status, coalesce(substr(task, 1, 100), '') FROM executions "  # noqa: S608 - the letters of an id
+        f"WHERE id >= '{prefix}' AND id < '{prefix}~' {which} ORDER BY parent_execution_id IS NOT NULL, id DESC",
+        rows=RECENT,
+    )
+    return [Glimpse(*row) for row in found.rows]
 
 
 def _ask(path: Path, order: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RECENT = 30
-"""Executions that are offered, newest first."""
-
 LONGEST = 70
 """Characters of a description: it shares its line with the candidate."""
 
@@ -92,28 +89,18 @@ def _names(place: Place) -> Iterator[Candidate]:
 
     given = place.given.get("config")
     settings = chosen_settings(Path(given) if given else None)
-    for spec in (*settings.chains.values(), *settings.agents.values()):
-        yield Candidate(spec.name, spec.description)
+    yield from (Candidate(chain.name, chain.description) for chain in settings.chains.values())
+    yield from (Candidate(agent.name, agent.description) for agent in settings.agents.values())
 
 
 def _executions(place: Place) -> Iterator[Candidate]:
-    """Recent executions, top-level ones before those below, newest first; to be cancelled, only those that are open."""
-    from db.ids import ALPHABET
+    """Recent executions; to be cancelled, only those that are open."""
     from db.location import locate
-    from db.query import query
+    from db.query import recent
 
-    prefix = place.unfinished
-    if not set(prefix) <= set(ALPHABET):
-        return
-    which = "and finished_at is null" if place.command.name == "cancel" else ""
-    order = "parent_execution_id is not null, id desc"
-    found = query(
-        locate(place.given.get("db"), os.environ),
-        "select id, agent, status, substr(task, 1, 100) from executions "  # noqa: S608 - nothing but our own words
-        f"where id >= '{prefix}' and id < '{prefix}~' {which} order by {order} limit {RECENT}",
-    )
-    for identifier, agent, status, task in found.rows:
-        yield Candidate(identifier, f"{agent} ({status}) {task or ''}")
+    path = locate(place.given.get("db"), os.environ)
+    for each in recent(path, place.unfinished, only_open=place.command.name == "cancel"):
+        yield Candidate(each.id, f"{each.agent} ({each.status}) {each.task}")
 
 
 def _shells(_: Place) -> Iterator[Candidate]:

@@ -54,8 +54,8 @@ Outrider.
 
 - An unknown key is an error, with file, line, column and what was probably meant; `outrider config check` tells them all.
 - `${{NAME}}` is an environment variable, `${{NAME:-default}}` one that may be absent, `$${{` a literal `${{`. Always there:
-  `${{OUTRIDER_PYTHON}}` (the interpreter), `${{OUTRIDER_HOME}}` (where Outrider is installed), `${{OUTRIDER_CONFIG_DIR}}` (the
-  folder of the file).
+  `${{OUTRIDER_PYTHON}}` (the interpreter), `${{OUTRIDER_HOME}}` (where Outrider is installed), `${{OUTRIDER_CONFIG_DIR}}`
+  (the folder of the file).
 - A duration is a number of seconds, or `250ms`, `30s`, `5m`, `2h`.
 - Names of agents, chains, models and servers compare without case, `-` and `_`.
 - Limits resolve built-in → `defaults` → agent → chain, stage, place in the stage → call. `outrider config show` prints what
@@ -165,7 +165,7 @@ def _word(value: Any) -> str:
 def _kind(node: Mapping[str, Any]) -> str:
     """What may stand there, in words."""
     if "$ref" in node:
-        name = node["$ref"].rpartition("/")[2]
+        name = str(node["$ref"]).rpartition("/")[2]
         title = TITLES[SAME.get(name, name)]
         return f"[{title.split('`')[1]}](#{_anchor(title)})"
     if any(each.get("pattern", "").startswith("^ *[0-9]") for each in node.get("anyOf", ())):
@@ -178,7 +178,10 @@ def _kind(node: Mapping[str, Any]) -> str:
         return f"list of {_kind(node['items'])}"
     if node["type"] == "object":
         return f"mapping of {_kind(node['additionalProperties'])}"
-    return {"string": "text", "integer": "number", "boolean": "`true`, `false`"}.get(node["type"], node["type"])
+    return _KINDS[node["type"]]
+
+
+_KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "`true`, `false`"}
 
 
 def _is_variable(node: Mapping[str, Any]) -> bool:
