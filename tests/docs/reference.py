@@ -7,6 +7,7 @@ code, so a test can tell when it is old. `make docs` writes them.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,9 @@ TITLES = {
     "DefaultsEntry": "`defaults`",
     "ServiceLimitOverrides": "`limits`",
     "ModelEntry": "`models.NAME`",
+    "TimeoutsEntry": "`timeouts`",
     "PriceEntry": "`price`",
+    "TierEntry": "`price.above`",
     "UpstreamEntry": "`mcp_servers.NAME`",
     "ToolFilterEntry": "`tools`",
     "AgentEntry": "`agents.NAME`",
@@ -135,16 +138,21 @@ def configuration() -> str:
     """The page of the settings."""
     schema = json_schema()
     shapes: Mapping[str, Any] = schema["$defs"]
-    assert set(shapes) == {*TITLES, *SAME}, "give the new shape a heading"
     top = "## The file\n\n" + _table(schema)
-    return "\n".join([CONFIGURATION, top, *(_shape(name, shapes[name]) for name in TITLES)])
+    order = [*(name for name in TITLES if name in shapes), *(name for name in shapes if name not in {*TITLES, *SAME})]
+    return "\n".join([CONFIGURATION, top, *(_shape(name, shapes[name]) for name in order)])
+
+
+def _title(name: str) -> str:
+    """The heading of a shape; one that has none here goes by its own name."""
+    return TITLES.get(name) or f"`{re.sub('(?<=[a-z])(?=[A-Z])', '_', name.removesuffix('Entry')).lower()}`"
 
 
 def _shape(name: str, shape: Mapping[str, Any]) -> str:
     built_in = {}
     if name == "ServiceLimitOverrides":
         built_in = {**dataclasses.asdict(Limits()), "max_concurrent_roots": MAX_CONCURRENT_ROOTS}
-    return f"## {TITLES[name]}\n\n" + _table(shape, built_in)
+    return f"## {_title(name)}\n\n" + _table(shape, built_in)
 
 
 def _table(shape: Mapping[str, Any], built_in: Mapping[str, Any] | None = None) -> str:
@@ -152,7 +160,8 @@ def _table(shape: Mapping[str, Any], built_in: Mapping[str, Any] | None = None) 
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, node in shape["properties"].items():
         default = (built_in or {}).get(name, node.get("default"))
-        told = "required" if name in required else "" if default in (None, "", [], {}) else f"`{_word(default)}`"
+        said = default not in (None, "", []) and not isinstance(default, dict)  # a mapping has a table of its own
+        told = "required" if name in required else f"`{_word(default)}`" if said else ""
         about = node.get("description", "") + ("; in `defaults` only" if name == "max_concurrent_roots" else "")
         lines.append(f"| `{name}` | {_kind(node)} | {told} | {_cell(about)} |")
     return "\n".join(lines) + "\n"
@@ -166,7 +175,7 @@ def _kind(node: Mapping[str, Any]) -> str:
     """What may stand there, in words."""
     if "$ref" in node:
         name = str(node["$ref"]).rpartition("/")[2]
-        title = TITLES[SAME.get(name, name)]
+        title = _title(SAME.get(name, name))
         return f"[{title.split('`')[1]}](#{_anchor(title)})"
     if any(each.get("pattern", "").startswith("^ *[0-9]") for each in node.get("anyOf", ())):
         return "duration"

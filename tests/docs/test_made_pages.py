@@ -7,15 +7,17 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.docs import picture
-from tests.docs.reference import pages
+from tests.docs.reference import FOLDER, pages
 from tests.sre.investigating import investigate
 
 STALE = "run `make docs` and commit what it writes"
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda path: path.name)
-def test_a_page_is_what_the_code_says(page: Path) -> None:
-    assert page.read_text(encoding="utf-8") == pages()[page], STALE
+@pytest.mark.parametrize("page", ["cli.md", "config.md"])
+def test_a_page_is_what_the_code_says(page: str) -> None:
+    file = FOLDER / page
+
+    assert file.read_text(encoding="utf-8") == pages()[file], STALE
 
 
 def words(drawing: str) -> list[str]:
