@@ -8,8 +8,6 @@ import pytest
 
 from tests.support.shell import SCRIPT, SECONDS, Shell
 
-MANY = "with recursive n (i) as (select 1 union all select i + 1 from n limit 9999) select i, hex(i) from n"
-
 
 def ran(shell: Shell) -> None:
     """Something to look at."""
@@ -30,14 +28,6 @@ def sh(shell: Shell, line: str, **environ: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_a_reader_that_has_read_enough_fails_nothing(shell: Shell) -> None:
-    ran(shell)
-
-    done = sh(shell, f'outrider sql "{MANY}" | head -1')
-
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["i", "hex(i)"], "")
-
-
 def test_the_end_of_a_run_nobody_reads_is_still_its_end(shell: Shell) -> None:
     done = sh(shell, "outrider run Broken look | true; echo ${PIPESTATUS[0]}")
 
@@ -45,11 +35,10 @@ def test_the_end_of_a_run_nobody_reads_is_still_its_end(shell: Shell) -> None:
     assert "error: Broken failed" in done.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_no_trouble(shell: Shell, closed: str) -> None:
-    done = sh(shell, f"outrider run Quick look {closed}")
+def test_closed_streams_are_no_trouble(shell: Shell) -> None:
+    done = sh(shell, "outrider run Quick look <&- >&- 2>&-")
 
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert shell.rows("select status from executions") == [{"status": "completed"}]
     assert shell.rows("pragma quick_check") == [{"quick_check": "ok"}]
 
@@ -76,9 +65,8 @@ def test_where_shapes_cannot_be_written_plain_characters_stand_for_them(shell: S
     assert shown[1].startswith("`- * Quick")
 
 
-@pytest.mark.parametrize("locale", ["POSIX", "no_such_locale"])
-def test_any_locale_will_do(shell: Shell, locale: str) -> None:
-    done = shell.type("run", "Quick", "grüße", LC_ALL=locale, LANG=locale)
+def test_a_locale_that_knows_no_shapes_will_do(shell: Shell) -> None:
+    done = shell.type("run", "Quick", "grüße", LC_ALL="POSIX", LANG="POSIX")
 
     assert (done.returncode, done.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
 

@@ -15,7 +15,7 @@ def typed(shell: Shell, *words: str, **environ: str) -> tuple[int, str, str]:
     """Run a command whose stderr is a terminal of 12 rows; its exit code, stdout, and what the terminal got."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 90, 0, 0))
-    surroundings = shell.surroundings(TERM="xterm-256color", **environ)
+    surroundings = shell.surroundings(**{"TERM": "xterm-256color", **environ})
     process = subprocess.Popen(
         [SCRIPT, *words], cwd=shell.folder, env=surroundings, stdin=slave, stdout=subprocess.PIPE, stderr=slave
     )
@@ -50,3 +50,11 @@ def test_no_color_is_honoured(shell: Shell) -> None:
     assert (code, refused) == (0, 4)
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", seen + told)
     assert "error: no agent" in told
+
+
+def test_a_terminal_that_cannot_redraw_gets_lines(shell: Shell) -> None:
+    code, _, seen = typed(shell, "run", "Quick", "go", TERM="dumb")
+
+    assert code == 0
+    assert "\x1b" not in seen
+    assert re.search(r"◐ Quick  running\r\n.*● Quick  completed: at once", seen)
