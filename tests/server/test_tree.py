@@ -224,13 +224,13 @@ def calls_in(work: Callable[[], object]) -> int:
     return calls
 
 
-def crowd(size: int) -> Story:
-    """Teams of two hundred, a tenth at work, some in trouble, some still waiting, the rest done."""
+def crowd(size: int, team: int = 200) -> Story:
+    """Teams in which a tenth is at work, some are in trouble, some still wait, and the rest are done."""
     story = Story()
     story.begin("root", agent="Lead")
     for number in range(size):
-        parent = f"team {number // 200}"
-        if number % 200 == 0:
+        parent = f"team {number // team}"
+        if number % team == 0:
             story.begin(parent, "root")
         name = f"child {number}"
         (story.born if number % 10 == 9 else story.begin)(name, parent)
@@ -240,9 +240,10 @@ def crowd(size: int) -> Story:
     return story
 
 
-def test_a_picture_costs_what_its_rows_cost_however_many_executions_there_are() -> None:
-    """Ten times the executions, the same work: 1,000 and 10,000."""
-    small, large = crowd(1_000), crowd(10_000)
+@pytest.mark.parametrize("team", [200, 10_000])
+def test_a_picture_costs_what_its_rows_cost_however_many_executions_there_are(team: int) -> None:
+    """Ten times the executions, the same work: 1,000 and 10,000, in many teams and in one."""
+    small, large = crowd(1_000, team), crowd(10_000, team)
 
     def frame(story: Story) -> list[str]:
         return story.lines(80, most=24)
@@ -261,7 +262,7 @@ def test_an_event_costs_the_same_however_many_executions_there_are() -> None:
 
         return calls_in(live)
 
-    assert one_life(crowd(10_000)) == one_life(crowd(1_000))
+    assert one_life(crowd(10_000, team=10_000)) == one_life(crowd(1_000, team=10_000))
 
 
 def test_the_sums_that_are_kept_are_those_of_the_tree() -> None:
