@@ -41,6 +41,9 @@ def _reopen_closed() -> None:
 def _outlet(stream: object, name: str) -> io.TextIOWrapper:
     assert isinstance(stream, io.TextIOWrapper)
     stream.flush()
+    if os.name == "nt" and stream.isatty():  # a console there takes characters, not bytes
+        stream.reconfigure(errors="outrider")
+        return stream
     raw = _Outlet(stream.fileno(), name)
     return io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, errors="outrider", line_buffering=stream.isatty(), newline=None
