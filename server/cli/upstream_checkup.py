@@ -71,4 +71,15 @@ def _failed(spec: UpstreamSpec, reason: str) -> Finding:
     hint = f"check `mcp_servers.{spec.name}` in the configuration"
     if spec.command is not None:
         hint += ", and try its command in a shell"
-    return Finding(f"upstream {spec.name}", "failed", reason, hint)
+    return Finding(f"upstream {spec.name}", "failed", _masked(spec, reason), hint)
+
+
+def _masked(spec: UpstreamSpec, text: str) -> str:
+    """What a server said about its end, without the secrets it was given."""
+    from registry.masking import MASK, may_be_secret
+
+    for setting, values in (("env", spec.env), ("headers", spec.headers)):
+        for name, value in values.items():
+            if may_be_secret(("mcp_servers", spec.name, setting, name), value):
+                text = text.replace(value, MASK)
+    return text

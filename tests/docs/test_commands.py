@@ -1,4 +1,4 @@
-"""Every command that a page, a message or a comment of the configuration names exists, with the options it is given there."""
+"""Every command that a page, a message or the configuration names exists, with the options it is given there."""
 
 import re
 from typing import Any

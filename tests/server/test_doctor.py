@@ -62,8 +62,12 @@ def test_everything_is_there(tmp_path: Path) -> None:
 
 
 def test_a_server_that_fails_or_says_nothing_is_named_and_harms_no_other(doctor: Doctor) -> None:
-    mute = f"[{sys.executable}, -c, 'import sys; sys.stdin.read()']"
-    servers = f"mcp_servers: {{absent: {{command: [no-such-program]}}, mute: {{command: {mute}, start_timeout: 300ms}}}}\n"
+    servers = f"""\
+mcp_servers:
+  absent: {{command: [no-such-program]}}
+  mute: {{command: ['{sys.executable}', -c, 'import sys; sys.stdin.read()'], start_timeout: 300ms}}
+  loud: {{command: ['{sys.executable}', -c, 'import os; os.write(2, os.environb[b"TOKEN"])'], env: {{TOKEN: sk-canary}}}}
+"""
     config = doctor.shell.folder / "config.yaml"
     config.write_text(config.read_text(encoding="utf-8") + servers, encoding="utf-8")
 
@@ -73,7 +77,9 @@ def test_a_server_that_fails_or_says_nothing_is_named_and_harms_no_other(doctor:
     assert "no-such-program" in found["upstream absent"]["detail"]
     assert found["upstream absent"]["hint"].startswith("check `mcp_servers.absent` in the configuration")
     assert found["upstream mute"]["detail"].startswith("did not answer within 0.3 s")
-    assert [name for name, finding in found.items() if not finding["ok"]] == ["upstream absent", "upstream mute"]
+    assert found["upstream loud"]["detail"].endswith("it said: ***")
+    wrong = {name for name, finding in found.items() if not finding["ok"]}
+    assert wrong == {"upstream absent", "upstream mute", "upstream loud"}
 
 
 def test_a_configuration_that_does_not_load(doctor: Doctor) -> None:
