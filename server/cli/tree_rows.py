@@ -134,7 +134,7 @@ def _figures(sums: Sums, look: Look, timed: Node | None = None) -> dict[str, str
     return {
         "elapsed": duration(timed.elapsed(look.now)) if timed is not None and timed.began is not None else "",
         "tokens": tokens(sums.tokens) if sums.tokens else "",
-        "price": price(sums.cost_usd, sums.pricing) if sums.pricing else "",
+        "price": price(max(0.0, sums.cost_usd), sums.pricing) if sums.pricing else "",  # sums of fractions may miss zero
     }
 
 
