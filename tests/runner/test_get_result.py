@@ -30,15 +30,17 @@ def ask(index: int = 0, **more: Any) -> Any:
 
 @requirement("S2-GT-1")
 async def test_a_running_child_is_described_and_is_no_error(tmp_path: Path) -> None:
-    opened = anyio.Event()
+    opened, begun = anyio.Event(), anyio.Event()
     scripts = {
-        "Lead": [dispatch("Left"), ask(wait_seconds=0), say("waiting"), say("done")],
+        "Lead": [dispatch("Left"), gate(begun, call("nothing")), ask(wait_seconds=0), say("waiting"), say("done")],
         "Left": [call("nothing"), gate(opened, say("left"))],
     }
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(5):
-            asked = await service.model.started("Lead", 3)
+            await service.model.started("Left")
+            begun.set()
+            asked = await service.model.started("Lead", 4)
             opened.set()
             await service.dispatcher.wait(started.id)
 

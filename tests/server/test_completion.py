@@ -1,6 +1,5 @@
-"""Shells complete what is typed: commands, options, agents, chains and executions, in bash, zsh and fish themselves."""
+"""Shells complete what is typed: commands, options, agents, chains and executions, as bash itself shows and zsh and fish are told."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,29 +8,18 @@ import pytest
 
 from tests.support.shell import SCRIPT, Shell
 
-FISH = 'outrider completion fish | source; complete -C "$argv"'
 BASH = """\
 source <(outrider completion bash)
 read -ra COMP_WORDS <<<"$1"; [[ $1 == *" " ]] && COMP_WORDS+=("")
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _outrider outrider; printf '%s\\n' "${COMPREPLY[@]}"
 """
-ZSH = """\
-compdef() { }
-_describe() { print -rl -- "${(@P)argv[-1]}" }
-_files() { print -r -- files }
-eval "$(outrider completion zsh)"
-words=("${(@s: :)1}"); CURRENT=$#words; _outrider
-"""
 
 
-def typed(shell: Shell, kind: str, line: str) -> list[str]:
-    """The candidates for a line, without what is said about them."""
-    program = shutil.which(kind)
-    assert program is not None
-    command = {"bash": ["--norc", "-c", BASH, "bash"], "zsh": ["-f", "-c", ZSH, "zsh"], "fish": ["-N", "-c", FISH]}[kind]
-    path = f"{Path(SCRIPT).parent}:{Path(program).parent}:/usr/bin:/bin"
+def typed(shell: Shell, line: str) -> list[str]:
+    """What bash itself offers for a line."""
+    path = f"{Path(SCRIPT).parent}:/usr/bin:/bin"
     done = subprocess.run(
-        [program, *command, line],
+        ["/bin/bash", "--norc", "-c", BASH, "bash", line],
         cwd=shell.folder,
         env=shell.surroundings(PATH=path),
         capture_output=True,
@@ -40,14 +28,22 @@ def typed(shell: Shell, kind: str, line: str) -> list[str]:
         check=True,
     )
     assert done.stderr == ""
-    separator = ":" if kind == "zsh" else "\t"
-    return [each.split(separator)[0] for each in done.stdout.splitlines() if each]
+    return done.stdout.splitlines()
 
 
-def test_shells_complete_commands_and_names(shell: Shell) -> None:
-    for kind in filter(shutil.which, ("bash", "zsh", "fish")):
-        assert typed(shell, kind, "outrider s") == ["show", "sql"], kind
-        assert typed(shell, kind, "outrider run L") == ["Lead", "Lonely"], kind
+def test_bash_completes_commands_and_names(shell: Shell) -> None:
+    assert typed(shell, "outrider s") == ["show", "sql"]
+    assert typed(shell, "outrider run L") == ["Lead", "Lonely"]
+
+
+@pytest.mark.parametrize(("kind", "separator"), [("zsh", ":"), ("fish", "\t")])
+def test_zsh_and_fish_are_told_what_each_candidate_is(shell: Shell, kind: str, separator: str) -> None:
+    script = shell.type("completion", kind)
+    told = shell.type("s", OUTRIDER_COMPLETE=kind)
+
+    assert f"OUTRIDER_COMPLETE={kind}" in script.stdout
+    assert [line.split(separator)[0] for line in told.stdout.splitlines()] == ["show", "sql"]
+    assert all(line.split(separator)[1] for line in told.stdout.splitlines())
 
 
 def asked(shell: Shell, *words: str) -> list[str]:

@@ -55,7 +55,7 @@ def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
         tmp_path.joinpath(rehearsal).touch()
     built_in = {"OUTRIDER_PYTHON", "OUTRIDER_HOME", "OUTRIDER_CONFIG_DIR"}
 
-    settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "given"))
+    settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "http://given.test"))
 
     assert settings.agents
 
