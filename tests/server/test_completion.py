@@ -1,4 +1,4 @@
-"""Shells complete what is typed: commands, options, agents, chains and executions, as bash itself shows and zsh and fish are told."""
+"""Shells complete what is typed: commands, options, names and executions, as bash shows and zsh and fish are told."""
 
 import subprocess
 import sys
