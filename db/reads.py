@@ -20,7 +20,7 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, PATTERN
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
-from db.tables import deliveries, executions, messages, model_calls, tool_calls
+from db.tables import deliveries, executions, messages, model_calls, tool_calls, upstream_tools
 from db.tables import events as events_table
 from db.trouble import unavailable
 
@@ -284,3 +284,12 @@ def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:
         ordered.append(row)
         waiting[:0] = below.get(row["id"], [])
     return ordered
+
+    # -- upstreams -----------------------------------------------------------------------------------------------------
+
+    async def fingerprints(self, server: str) -> Mapping[str, str]:
+        """What is known of the tools of a server."""
+        rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
+        return {row["tool"]: row["fingerprint"] for row in rows}
+
+    return None

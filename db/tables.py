@@ -202,6 +202,18 @@ class ConfigSnapshotRow(SQLModel, table=True):
     created_at: str
 
 
+class UpstreamToolRow(SQLModel, table=True):
+    """What an upstream server last said of a tool."""
+
+    __tablename__ = "upstream_tools"
+
+    server: str = Field(primary_key=True)
+    tool: str = Field(primary_key=True)
+    fingerprint: str
+    first_seen: str
+    changed_at: str
+
+
 def _table(name: str) -> Table:
     return SQLModel.metadata.tables[name]
 
@@ -209,6 +221,7 @@ def _table(name: str) -> Table:
 executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
+upstream_tools = _table("upstream_tools")
 
 
 def columns_of(row: Any) -> dict[str, Any]:

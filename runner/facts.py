@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from db.endings import CancelWish, Ending
+from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
 
@@ -134,6 +135,22 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsPinned:
+    """The tools of an upstream server were seen for the first time."""
+
+    server: str
+    fingerprints: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDrifted:
+    """A tool of an upstream server is not what it was."""
+
+    place: Place
+    drift: Drift
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """The configuration executions run with."""
 
@@ -154,5 +171,7 @@ Fact = (
     | Refused
     | Failed
     | Noticed
+    | ToolsPinned
+    | ToolDrifted
     | Configured
 )

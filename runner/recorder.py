@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import endings, turns, writes
+from db import endings, pins, turns, writes
 from db.endings import status_event
 from db.ids import new_id
 from db.unit import Ticket, Write
@@ -97,6 +97,10 @@ class Recorder:
                 return writes.error_record(place.id, kind, severity, message, {"agent": agent, **context})
             case facts.Noticed(place, kind, payload):
                 return writes.note([event(place, kind, payload)])
+            case facts.ToolsPinned(server, fingerprints):
+                return pins.pin(server, fingerprints)
+            case facts.ToolDrifted(place, drift):
+                return pins.drift(drift, [_drifted(place, drift)])
             case facts.Configured(config_hash, body):
                 return writes.snapshot(config_hash, body)
 
@@ -161,3 +165,16 @@ def _refused(fact: facts.Refused) -> Write:
     context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
     recorded = writes.error_record(fact.place.id, f"refused.{fact.kind}", "medium", fact.message, context)
     return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
+
+
+def _drifted(place: Place, drift: pins.Drift) -> dict[str, Any]:
+    change = "added" if drift.before is None else "removed" if drift.after is None else "changed"
+    payload = {
+        "server": drift.server,
+        "tool": drift.tool,
+        "change": change,
+        "before": drift.before,
+        "after": drift.after,
+        "message": f"`{drift.server}` {change} its tool `{drift.tool}` since it was last seen",
+    }
+    return event(place, "upstream.tool_changed", payload)

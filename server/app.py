@@ -14,15 +14,17 @@ from pathlib import Path
 import anyio
 
 from db.database import open_database
+from db.writes import Place
 from registry import AgentSpec, Settings
 from runner import facts
 from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
+from runner.drift import DriftWatch
 from runner.llm.models import Models
 from runner.recorder import Recorder
 from runner.services import AgentFunction, ChoosesModels, Services
 from runner.tools.protocol import ToolExecutor
-from runner.tools.upstream import UpstreamNotice
+from runner.tools.upstream import Ears, UpstreamNotice
 from runner.tools.upstreams import Upstreams
 from server.collector import patient_collector
 
@@ -66,7 +68,9 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
             models = own
         notices = _Notices(recorder)
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
-        upstreams = Upstreams(settings.upstreams, default_timeout=timeout, notify=notices.notice)
+        drift = DriftWatch(recorder, database.reads, notices.place)
+        ears = Ears(notices.notice, drift.observe)
+        upstreams = Upstreams(settings.upstreams, default_timeout=timeout, ears=ears)
         await stack.enter_async_context(upstreams)
         services = Services(
             settings, database, recorder, bus, models, upstreams, blueprint.extra_tools, blueprint.functions
@@ -83,8 +87,12 @@ class _Notices:
         self._recorder = recorder
         self.dispatcher: Dispatcher | None = None
 
+    def place(self, scope_id: str) -> Place | None:
+        execution = self.dispatcher.tree.get(scope_id) if self.dispatcher is not None else None
+        return execution.place if execution is not None else None
+
     def notice(self, notice: UpstreamNotice) -> None:
-        execution = self.dispatcher.tree.get(notice.scope_id or "") if self.dispatcher is not None else None
-        if execution is not None:
+        place = self.place(notice.scope_id or "")
+        if place is not None:
             payload = {"server": notice.server, "message": notice.message}
-            self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
+            self._recorder.post(facts.Noticed(place, f"upstream.{notice.kind}", payload))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from runner.errors import first_cause
 from runner.tools.listing import Listing, list_offers
@@ -47,7 +48,9 @@ class InputRequired(Exception):
 class Connection:
     """A client of one server: started once, ended once."""
 
-    def __init__(self, spec: UpstreamSpec, mode: Mode, on_failure: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, spec: UpstreamSpec, mode: Mode, on_failure: Callable[[Connection], None], on_change: Callable[[], None]
+    ) -> None:
         self.spec = spec
         self.mode = mode
         self.was_mute = False
@@ -55,6 +58,7 @@ class Connection:
         self.ended = anyio.Event()
         self.failure: str | None = None
         self._on_failure = on_failure
+        self._on_change = on_change
         self._closing = anyio.Event()
         self._starting: anyio.CancelScope | None = None
         self._client: Client | None = None
@@ -88,7 +92,7 @@ class Connection:
             async with anyio.create_task_group() as tasks:
                 self._starting = tasks.cancel_scope
                 tasks.start_soon(self._watch_start, tasks.cancel_scope)
-                await self._live()
+                await self._live(tasks)
         except Exception as error:
             self.fail(_reason(error))
             logger.debug("connection to %s ended", self.spec.name, exc_info=error)
@@ -153,9 +157,10 @@ class Connection:
             self.fail(f"did not answer within {self.spec.start_timeout:g} s of its start")
             scope.cancel()
 
-    async def _live(self) -> None:
+    async def _live(self, tasks: TaskGroup) -> None:
         from mcp import Client
 
+        listening = anyio.CancelScope()
         async with Client(self._transport(), mode=self.mode, cache=None, message_handler=self._on_message) as client:
             self._client = client
             who = client.server_info
@@ -166,7 +171,25 @@ class Connection:
                 client.protocol_version,
             )
             self.settled.set()
+            tasks.start_soon(self._listen, client, listening, name=f"changes of {self.spec.name}")
             await self._closing.wait()
+            listening.cancel()
+
+    async def _listen(self, client: Client, listening: anyio.CancelScope) -> None:
+        """Hear of changes as the newer protocol tells them; a server that does not, or stops, is asked now and then."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        offered = client.server_capabilities.tools
+        if offered is None or not offered.list_changed:
+            return
+        try:
+            with listening:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._outdated()
+        except (MCPError, ListenNotSupportedError, SubscriptionLost) as error:
+            logger.debug("upstream %s tells of no changes: %s", self.spec.name, error)
 
     def _transport(self) -> Any:
         if self.spec.command is not None:
@@ -182,7 +205,13 @@ class Connection:
         import mcp.types as t
 
         if isinstance(message, t.ToolListChangedNotification):
+            self._outdated()
+
+    def _outdated(self) -> None:
+        """The list has changed: it is asked for again when it is next needed, and told of once until then."""
+        if self._listing is not None:
             self._listing = None
+            self._on_change()
 
 
 @cache

@@ -43,7 +43,7 @@ def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
     encoded = result.text.encode()
     if len(encoded) <= cap:
         return result
-    stored = encoded[:STORED_CAP].decode("utf-8", "ignore")
+    stored = result.text if len(encoded) <= STORED_CAP else encoded[:STORED_CAP].decode("utf-8", "ignore")
     lost = f", of which {size(STORED_CAP)} are kept" if len(encoded) > STORED_CAP else ""
     # The marker names the place it stands at, so it is measured with the longest number that can be there.
     room = cap - len(_marker(len(encoded), len(encoded), lost, call_id).encode())

@@ -9,77 +9,46 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from runner.tools.incoming import (
+    FEW_BYTES,
+    NO_MESSAGE,
+    SAMPLE,
+    TOO_LONG,
+    UNREADABLE,
+    WANTED_NOTIFICATIONS,
+    Flooded,
+    Line,
+    Meter,
+    read_lines,
+    too_many_values,
+)
 from runner.tools.process import LastWords, ServerCommand, ServerProcess, start
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
+    from mcp.types import JSONRPCMessage
 
     Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
-LINE_CAP = 10_000_000
-"""Longest line taken for a message; anything longer is refused while it is read, never gathered."""
-
-FLOOD_CAP = 200_000_000
-"""Most that is read between two messages anybody wants; a server that writes more will never stop by itself."""
-
-_SAMPLE = 4096
 _OUTGOING_BUFFER = 256
 """Messages that wait for a child which does not read: a call that is given up must still be able to say so at once."""
 
 _FLUSH_GRACE = 0.5
 _HEARING_GRACE = 0.1
-_WANTED_NOTIFICATIONS = frozenset({"notifications/cancelled", "notifications/tools/list_changed"})
-"""Everything else a server says unasked would only cost a task each; a flood of it must not."""
 
 # Anchored, so that an `id` inside a result is never taken for the id of the message.
 _ID_IN_FRONT = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*[,}]')
 _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 logger = logging.getLogger("outrider.upstream")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line, or of one that exceeded the cap its first or its last bytes."""
-
-    head: bytes
-    tail: bytes
-    complete: bool
-
-
-async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[Line]:
-    """Split a stream into lines in linear time, holding no more than the cap and one chunk.
-
-    A line over the cap is told of twice: with its first bytes when it crosses the cap, with its last when it ends.
-    """
-    parts: list[bytes] = []
-    size = 0
-    tail = b""
-    async for piece in stream:
-        chunk = piece
-        while chunk:
-            part, newline, chunk = chunk.partition(b"\n")
-            before, size = size, size + len(part)
-            if size <= cap:
-                parts.append(part)
-            else:
-                tail = (tail + part)[-_SAMPLE:]
-                if before <= cap:
-                    yield Line((b"".join(parts) + part)[:_SAMPLE], b"", complete=False)
-                    parts = []
-            if newline:
-                whole = b"".join(parts)
-                yield Line(whole, whole[-_SAMPLE:], complete=True) if size <= cap else Line(b"", tail, complete=False)
-                parts, size, tail = [], 0, b""
 
 
 @asynccontextmanager
@@ -109,10 +78,6 @@ async def stdio_transport(
             from_session.close()
 
 
-class _Flooded(Exception):
-    """The server writes and writes, and none of it is a message."""
-
-
 class _Pipe:
     """The three tasks between a process and a session."""
 
@@ -127,7 +92,9 @@ class _Pipe:
         self._to_session = to_session
         self._from_session = from_session
         self._on_end = on_end
-        self._unwanted = 0
+        self._meter = Meter()
+        self._open: dict[str, str] = {}
+        """The requests that wait for an answer, by id; any other answer is dropped here, before it costs more."""
         self._heard = anyio.Event()
         self.written = anyio.Event()
 
@@ -143,23 +110,22 @@ class _Pipe:
         try:
             async for line in read_lines(self._metered()):
                 await self._pass_on(line)
-        except _Flooded:
-            self._on_end(f"wrote {FLOOD_CAP // 1_000_000} MB that nobody asked for")
+        except Flooded as flood:
+            self._on_end(str(flood))
         except (anyio.ClosedResourceError, OSError):
             logger.debug("output of process %d was closed", self._process.pid)
         await self._end()
 
     async def _metered(self) -> AsyncIterator[bytes]:
         async for chunk in self._process.stdout:
-            self._unwanted += len(chunk)
-            if self._unwanted > FLOOD_CAP:
-                raise _Flooded
+            self._meter.read(len(chunk))
             yield chunk
 
     async def write(self) -> None:
         """Write the session's messages to the server."""
         try:
             async for message in self._from_session:
+                self._note(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.stdin.send(text.encode() + b"\n")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
@@ -175,39 +141,63 @@ class _Pipe:
         self._on_end(ending)
         self._to_session.close()
 
+    def _note(self, message: JSONRPCMessage) -> None:
+        """Keep count of what is to be answered."""
+        method, number = getattr(message, "method", None), getattr(message, "id", None)
+        if method is not None and number is not None:
+            self._open[str(number)] = method
+        elif method == "notifications/cancelled":
+            self._open.pop(str((getattr(message, "params", None) or {}).get("requestId")), None)
+
     async def _pass_on(self, line: Line) -> None:
-        message = _message(line)
+        message = self._message(line)
         if message is None:
             if not line.head.lstrip().startswith(b"{"):
                 # Many a server prints what went wrong where only messages belong.
-                self._process.last_words.add(line.head[:_SAMPLE])
-            return
-        self._unwanted = 0
-        try:
-            await self._to_session.send(message)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            logger.debug("the session of process %d is over; its output is drained", self._process.pid)
+                self._process.last_words.add(line.head[:SAMPLE])
+        elif self._wanted(message.message):
+            try:
+                await self._to_session.send(message)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                logger.debug("the session of process %d is over; its output is drained", self._process.pid)
 
+    def _wanted(self, message: JSONRPCMessage) -> bool:
+        """Whether somebody waits for it, or may be told it unasked."""
+        method, number = getattr(message, "method", None), getattr(message, "id", None)
+        if method is not None:
+            return (number is not None or method in WANTED_NOTIFICATIONS) and self._meter.admits()
+        if self._open.pop(str(number), None) is None:
+            return False
+        self._meter.answered()
+        return True
 
-def _message(line: Line) -> SessionMessage | None:
-    """The message on a line; an error in its place if only its id is readable; None if it is not wanted or no message."""
-    import mcp.types as t
-    from mcp.shared.message import SessionMessage
+    def _message(self, line: Line) -> SessionMessage | None:
+        """The message on a line; an error in its place if only its id is readable; None if it is no message."""
+        import mcp.types as t
+        from mcp.shared.message import SessionMessage
 
-    if line.complete:
-        if not line.head.strip():
+        if line.complete and not line.head.strip():
             return None
-        try:
-            message = t.jsonrpc_message_adapter.validate_json(line.head.decode("utf-8", "replace"), by_name=False)
-        except ValueError:
-            reason = "the answer is not a valid message"
-        else:
-            dropped = isinstance(message, t.JSONRPCNotification) and message.method not in _WANTED_NOTIFICATIONS
-            return None if dropped else SessionMessage(message)
-    else:
-        reason = f"the answer is longer than {LINE_CAP // 1_000_000} MB"
+        reason = TOO_LONG if not line.complete else self._too_much(line)
+        if reason is None:
+            try:
+                text = line.head.decode("utf-8", "replace")
+                return SessionMessage(t.jsonrpc_message_adapter.validate_json(text, by_name=False))
+            except ValueError:
+                reason = NO_MESSAGE
+        number = _number(line)
+        if number is None:
+            return None
+        error = t.ErrorData(code=UNREADABLE, message=reason)
+        return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=int(number), error=error))
+
+    def _too_much(self, line: Line) -> str | None:
+        if len(line.head) <= FEW_BYTES:
+            return None
+        return too_many_values(line.head, self._open.get(_number(line) or ""))
+
+
+def _number(line: Line) -> str | None:
+    """The id of the message on a line, as far as it can be told without reading all of it."""
     found = _ID_IN_FRONT.match(line.head) or _ID_AT_END.search(line.tail)
-    if found is None:
-        return None
-    error = t.ErrorData(code=t.PARSE_ERROR, message=reason)
-    return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    return found[1].decode() if found is not None else None

@@ -1,8 +1,9 @@
 """The streamable-HTTP transport: an mcp transport over an HTTP client that contains what goes wrong.
 
-Owns: headers, time limits, size caps, and the translation of HTTP trouble into an answer to the one request it struck.
+Owns: headers, time limits, redirects, and the translation of HTTP trouble into an answer to the one request it struck.
 Must not know: sessions, tools, reconnecting.
-Invariant: no failure of one request ends another one's, and no answer is gathered beyond the cap.
+Invariant: no failure of one request ends another one's; every request is answered, by the server or in its place; nothing
+is sent to any host but the configured one.
 """
 
 from __future__ import annotations
@@ -13,50 +14,34 @@ from typing import Any
 
 import anyio
 import httpx2
+from pydantic_core import from_json, to_json
 
-BODY_CAP = 10_000_000
-"""Longest answer, as one JSON body or one event of a stream."""
+from runner.tools.answers import BodyStream, EventStream, Question, error_message
+from runner.tools.incoming import CUT_OFF, LINE_CAP
 
 _CONNECT_SECONDS = 10.0
 _NOTIFICATION_SECONDS = 0.5
 """The transport posts notifications one by one; a server that does not take one must not hold up the rest."""
 
-_CONNECTION_CLOSED = -32000
-
-
-class _Capped(httpx2.AsyncByteStream):
-    """A JSON body that ends in an error which the transport answers for its request alone."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        try:
-            async for chunk in self._stream:
-                size += len(chunk)
-                if size > BODY_CAP:
-                    raise httpx2.StreamError(f"the answer is longer than {BODY_CAP // 1_000_000} MB")
-                yield chunk
-        except httpx2.TransportError as error:
-            raise httpx2.StreamError(f"the answer broke off: {_words(error)}") from error
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
+_MEANINGFUL = frozenset({httpx2.codes.BAD_REQUEST, httpx2.codes.NOT_FOUND})
+"""Failures that have a meaning of their own in the protocol, where it asks who is there."""
 
 
 class _ContainedClient(httpx2.AsyncClient):
     """A client whose requests are always answered: where the network or the server fails, by an error in its place."""
 
-    def __init__(self, headers: Mapping[str, str], on_end: Callable[[str], None]) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], on_end: Callable[[str], None]) -> None:
         # Reading is bounded by the timeout of each call, which knows how long its tool may take.
         timeout = httpx2.Timeout(_CONNECT_SECONDS, read=None, write=None, pool=None)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        super().__init__(headers=dict(headers), timeout=timeout, limits=limits, follow_redirects=False)
+        # A compressed answer is as long as it likes once it is unpacked, so none is asked for and none is taken.
+        sent = {"accept-encoding": "identity", **headers}
+        super().__init__(headers=sent, timeout=timeout, limits=limits, follow_redirects=False)
+        self._url = httpx2.URL(url)
         self._on_end = on_end
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        if _is_notification(request):
+        if _says(request, "notifications/"):
             with anyio.move_on_after(_NOTIFICATION_SECONDS):
                 return await self._contained(request, **options)
             return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
@@ -70,34 +55,57 @@ class _ContainedClient(httpx2.AsyncClient):
             self._on_end(reason)
             return _refusal(request, reason)
         except httpx2.TransportError as error:
-            return _refusal(request, f"broke off: {_words(error)}")
+            return _refusal(request, f"broke off: {_words(error)}", CUT_OFF)
         if response.status_code == httpx2.codes.NOT_FOUND and "mcp-session-id" in request.headers:
             self._on_end("has forgotten the session")
-        is_json = response.headers.get("content-type", "").lower().startswith("application/json")
-        if is_json and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Capped(response.stream)
-        elif _is_server_error(response) and request.method == "POST":
+        reason = self._refused(request, response)
+        if reason is not None:
             await response.aclose()
-            return _refusal(request, f"answered HTTP {response.status_code} {response.reason_phrase}".rstrip())
+            return _refusal(request, reason)
+        kind = response.headers.get("content-type", "").lower()
+        if isinstance(response.stream, httpx2.AsyncByteStream):
+            if kind.startswith("application/json"):
+                response.stream = BodyStream(response.stream, _question(request))
+            elif kind.startswith("text/event-stream"):
+                response.stream = EventStream(response.stream, _question(request))
         return response
 
+    def _refused(self, request: httpx2.Request, response: httpx2.Response) -> str | None:
+        """Why an answer is not even looked into."""
+        status = response.status_code
+        if response.headers.get("content-encoding", "identity") != "identity":
+            return "sent a compressed answer, though it was asked not to"
+        following = response.next_request
+        if following is not None and (request.url != self._url or following.url == self._url):
+            # The transport follows one within the origin, such as a slash at the end; more of them lead in circles.
+            return "redirects in circles, which is not followed"
+        if status < httpx2.codes.BAD_REQUEST or request.method != "POST":
+            return None
+        if status in _MEANINGFUL and not _says(request, "tools/"):
+            return None
+        if response.headers.get("content-type", "").lower().startswith("application/json"):
+            return None
+        return f"answered HTTP {status} {response.reason_phrase}".rstrip()
 
-def _is_notification(request: httpx2.Request) -> bool:
-    """Whether nobody waits for an answer."""
-    return request.method == "POST" and b'"method":"notifications/' in request.content[:1000]
+
+def _says(request: httpx2.Request, method: str) -> bool:
+    """Whether a request carries a message of such a method."""
+    return request.method == "POST" and f'"method":"{method}'.encode() in request.content[:1000]
 
 
-def _is_server_error(response: httpx2.Response) -> bool:
-    """Whether the status says all there is to say; a 400 or 404 has a meaning of its own in the protocol."""
-    known = {httpx2.codes.BAD_REQUEST, httpx2.codes.NOT_FOUND}
-    return response.status_code >= httpx2.codes.BAD_REQUEST and response.status_code not in known
+def _question(request: httpx2.Request) -> Question:
+    """What a request asks for; a stream that is merely opened asks for nothing."""
+    if request.method != "POST":
+        return Question(None, None)
+    message = from_json(request.content)
+    return Question(message.get("method"), message.get("id"))
 
 
-def _refusal(request: httpx2.Request, reason: str) -> httpx2.Response:
+def _refusal(request: httpx2.Request, reason: str, code: int = -32000) -> httpx2.Response:
     """An answer that makes the transport fail this request with these words."""
-    error = {"code": _CONNECTION_CLOSED, "message": f"the server {reason}"}
-    body = {"jsonrpc": "2.0", "id": None, "error": error}
-    return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request, json=body)
+    body = error_message(None, f"the server {reason}", code)
+    headers = {"content-type": "application/json"}
+    return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request, headers=headers, content=to_json(body))
 
 
 def _words(error: Exception) -> str:
@@ -115,7 +123,8 @@ async def http_transport(
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        _ContainedClient(headers, on_end) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=BODY_CAP) as streams,
+        _ContainedClient(url, headers, on_end) as client,
+        # The events are capped before they come there, and an error in place of one is longer than nothing.
+        streamable_http_client(url, http_client=client, max_sse_event_size=2 * LINE_CAP) as streams,
     ):
         yield streams

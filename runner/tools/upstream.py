@@ -9,7 +9,7 @@ upstream, never the connection.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +19,13 @@ from anyio.abc import TaskGroup
 from runner.tools.back_off import BackOff
 from runner.tools.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.content import cut, tool_result
+from runner.tools.incoming import CUT_OFF, NO_MESSAGE, UNREADABLE
 from runner.tools.listing import Listing
 from runner.tools.own import refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import clean
 
 if TYPE_CHECKING:
-    from mcp import MCPError
-
     from registry.upstreams import UpstreamSpec
 
 PROBE_SECONDS = 5.0
@@ -39,7 +38,10 @@ logger = logging.getLogger("outrider.upstream")
 
 @dataclass(frozen=True, slots=True)
 class UpstreamNotice:
-    """Something to tell about a server: `unavailable`, `lost`, `duplicate_tool`, `list_cut` or `tool_left_out`."""
+    """Something to tell about a server.
+
+    `unavailable`, `lost`, `list_changed`, `duplicate_tool`, `list_cut`, `tool_left_out`; of definitions, `tool_changed`.
+    """
 
     server: str
     kind: str
@@ -56,38 +58,72 @@ class UpstreamCall:
     tool: str
     arguments: Mapping[str, Any]
     timeout: float
+    scope_id: str
+    """The execution that calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a server says of its tools, as heard for the first time on behalf of an execution: a fingerprint each."""
+
+    server: str
+    fingerprints: Mapping[str, str]
+    complete: bool
+    """Whether a tool that is not in it is gone."""
+    scope_id: str
 
 
 Notify = Callable[[UpstreamNotice], None]
+Observe = Callable[[Listed], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who is told about servers: what happened to them, and what they say of their tools before anybody relies on it."""
+
+    notify: Notify
+    observe: Observe
 
 
 class Upstream:
     """A server and the one connection to it; its owner task runs in the given task group."""
 
-    def __init__(self, spec: UpstreamSpec, tasks: TaskGroup, notify: Notify, scope_id: str | None = None) -> None:
+    def __init__(self, spec: UpstreamSpec, tasks: TaskGroup, ears: Ears, scope_id: str | None = None) -> None:
         self.spec = spec
         self._tasks = tasks
-        self._notify = notify
+        self._ears = ears
         self._scope_id = scope_id
+        self._observed: Listing | None = None
         self._connection: Connection | None = None
         self._mode: Mode = "auto"
         self._back_off = BackOff()
-        self._probing = False
+        self._verdict: anyio.Event | None = None
+        """Set when it is known whether a server that let a call time out still lives."""
         self._closed = False
 
-    async def listing(self, seconds: float) -> Listing:
+    async def listing(self, seconds: float, scope_id: str) -> Listing:
         """Return what the server offers; raise Unavailable when it cannot be asked."""
         connection = await self._connected()
         try:
             with anyio.fail_after(seconds):
-                return await connection.listing()
+                listing = await connection.listing()
         except TimeoutError:
             self._suspect(connection)
             raise Unavailable(f"did not list its tools within {seconds:g} s") from None
         except Unavailable:
             raise
         except Exception as error:
-            raise Unavailable(connection.failure or f"could not list its tools: {error}") from error
+            raise Unavailable(connection.failure or f"could not list its tools: {_said(error)}") from error
+        await self._hear(listing, scope_id)
+        return listing
+
+    async def _hear(self, listing: Listing, scope_id: str) -> None:
+        """Have a listing looked at that nobody has seen yet."""
+        if listing is self._observed:
+            return
+        self._observed = listing
+        whole = not any(kind == "list_cut" for kind, _ in listing.remarks)
+        await self._ears.observe(Listed(self.spec.name, listing.fingerprints, whole, scope_id))
 
     async def instructions(self) -> str:
         """Return how to use the server: as configured, else in its own words; empty when it has none or is away."""
@@ -125,6 +161,8 @@ class Upstream:
 
     async def _connected(self) -> Connection:
         """The connection, made if there is none; callers at the same time share one attempt."""
+        if self._verdict is not None:
+            await self._verdict.wait()
         connection = self._connection
         if self._closed:
             raise Unavailable("is closed")
@@ -133,7 +171,7 @@ class Upstream:
             if wait > 0:
                 reason = connection.failure if connection is not None else None
                 raise Unavailable(f"{reason or 'failed'} (tried again in {wait:.0f} s at the earliest)")
-            connection = self._connection = Connection(self.spec, self._mode, self._on_failure)
+            connection = self._connection = Connection(self.spec, self._mode, self._on_failure, self._on_change)
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
         await connection.settled.wait()
         if connection.failure is not None:
@@ -159,6 +197,7 @@ class Upstream:
     async def _send(self, connection: Connection, call: UpstreamCall, label: str) -> ToolResult:
         # Listed first on every connection: the protocol takes headers of a call from the tool's listed schema.
         listing = await connection.listing()
+        await self._hear(listing, call.scope_id)
         if call.tool not in listing.offers:
             return failure("unknown_tool", f"upstream `{self.spec.name}` has no tool `{call.tool}`", "use a listed one")
         answer = await connection.call(call.tool, dict(call.arguments))
@@ -173,6 +212,11 @@ class Upstream:
         if connection.failure is not None:
             return self._lost(label, connection.failure)
         if isinstance(error, MCPError):
+            if error.code == CUT_OFF:
+                return self._lost(label, error.message.removeprefix("the server "))
+            if error.code == UNREADABLE:
+                hint = "whether it took effect is unknown; ask for less, or go on without it"
+                return failure("tool_error", f"`{label}` failed: {_said(error)}", hint)
             kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
             return failure(kind, f"`{label}` failed: {_said(error)}", "correct the arguments, or go on without it")
         logger.warning("%s gave an answer that cannot be used", label, exc_info=error)
@@ -197,12 +241,18 @@ class Upstream:
         message = f"upstream `{self.spec.name}` {connection.failure}"
         if not connection.started:
             message += f"\nhint: check `mcp_servers.{self.spec.name}`"
-        self._notify(UpstreamNotice(self.spec.name, kind, message, self._scope_id))
+        self._tell(kind, message)
+
+    def _on_change(self) -> None:
+        self._tell("list_changed", f"`{self.spec.name}` has changed its tools; executions that start now see them")
+
+    def _tell(self, kind: str, message: str) -> None:
+        self._ears.notify(UpstreamNotice(self.spec.name, kind, message, self._scope_id))
 
     def _suspect(self, connection: Connection) -> None:
         """After a timeout, find out in the background whether the tool is slow or the server is stuck."""
-        if not self._probing and connection.usable:
-            self._probing = True
+        if self._verdict is None and connection.usable:
+            self._verdict = anyio.Event()
             self._tasks.start_soon(self._probe, connection, name=f"probe of {self.spec.name}")
 
     async def _probe(self, connection: Connection) -> None:
@@ -213,9 +263,11 @@ class Upstream:
         except Exception as error:
             logger.debug("probe of %s failed", self.spec.name, exc_info=error)
         finally:
-            self._probing = False
-        if not alive:
-            connection.fail("stopped answering")
+            if not alive:
+                connection.fail("stopped answering")
+            if self._verdict is not None:
+                self._verdict.set()
+                self._verdict = None
 
 
 def failure(kind: str, message: str, hint: str) -> ToolResult:
@@ -223,5 +275,15 @@ def failure(kind: str, message: str, hint: str) -> ToolResult:
     return refuse(kind, clean(message), hint)
 
 
-def _said(error: MCPError) -> str:
+def _said(error: Exception) -> str:
+    """What went wrong with an answer, without the inner words of a parser."""
+    from mcp import MCPError
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        return "it gave an answer that cannot be used"
+    if not isinstance(error, MCPError):
+        return str(error).strip() or type(error).__name__
+    if error.code == UNREADABLE and error.message.startswith("Failed to parse"):
+        return NO_MESSAGE
     return error.message.strip() or f"error {error.code}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -19,7 +20,7 @@ from runner.tools.connection import Unavailable
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import Notify, Upstream, UpstreamCall, UpstreamNotice, failure
+from runner.tools.upstream import Ears, Listed, Upstream, UpstreamCall, UpstreamNotice, failure
 from runner.transcript import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -31,16 +32,21 @@ CLOSE_GRACE = 8.0
 SCOPE_CLOSE_GRACE = 0.5
 """Seconds an execution waits for its own servers; the service sees to the rest."""
 
+_CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
+
 logger = logging.getLogger("outrider.upstream")
 
 
 class Upstreams:
     """The servers of the configuration. Enter it in the service's lifespan, and leave it in the same task."""
 
-    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, notify: Notify) -> None:
+    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> None:
         self._specs = specs
         self._default_timeout = default_timeout
-        self._notify = notify
+        self._ears = ears
+        self._own_ears = Ears(self.notify, self._observe)
+        self._users: dict[str, set[str]] = {}
+        """The executions that have a server's tools: what happens to a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
         self._scoped: dict[tuple[str, str], Upstream] = {}
         self._group: TaskGroup | None = None
@@ -65,6 +71,8 @@ class Upstreams:
     def tools(self, servers: Sequence[str], scope_id: str, timeout: float | None = None) -> UpstreamTools:
         """Return the tools of these servers for one execution; `timeout` is its own default for a call."""
         upstreams = [self._upstream(server, scope_id) for server in dict.fromkeys(servers)]
+        for server in servers:
+            self._users.setdefault(server, set()).add(scope_id)
         return UpstreamTools(self, upstreams, scope_id, timeout or self._default_timeout)
 
     async def instructions(self, servers: Sequence[str], scope_id: str) -> Mapping[str, str]:
@@ -80,14 +88,24 @@ class Upstreams:
         return {server: text for server, text in texts.items() if text}
 
     def notify(self, notice: UpstreamNotice) -> None:
-        """Pass a notice on; whoever listens cannot harm a call."""
+        """Pass a notice on, to everybody it concerns; whoever listens cannot harm a call."""
+        everybody = notice.scope_id is None and notice.kind in _CONCERNS_EVERYBODY
+        for scope_id in list(self._users.get(notice.server, ())) if everybody else [notice.scope_id]:
+            try:
+                self._ears.notify(replace(notice, scope_id=scope_id))
+            except Exception:
+                logger.exception("a notice about upstream %s was not taken", notice.server)
+
+    async def _observe(self, listed: Listed) -> None:
         try:
-            self._notify(notice)
+            await self._ears.observe(listed)
         except Exception:
-            logger.exception("a notice about upstream %s was not taken", notice.server)
+            logger.exception("the tools of upstream %s were not compared with what is known of them", listed.server)
 
     async def release(self, scope_id: str) -> None:
         """End the connections that belong to one execution; their clean-up is waited for a moment only."""
+        for users in self._users.values():
+            users.discard(scope_id)
         mine = [key for key in self._scoped if key[1] == scope_id]
         closing = [self._scoped.pop(key) for key in mine]
         with anyio.move_on_after(SCOPE_CLOSE_GRACE):
@@ -100,10 +118,10 @@ class Upstreams:
         if spec.isolation == "per_execution":
             key = (server, scope_id)
             if key not in self._scoped:
-                self._scoped[key] = Upstream(spec, self._group, self.notify, scope_id)
+                self._scoped[key] = Upstream(spec, self._group, self._own_ears, scope_id)
             return self._scoped[key]
         if server not in self._shared:
-            self._shared[server] = Upstream(spec, self._group, self.notify)
+            self._shared[server] = Upstream(spec, self._group, self._own_ears)
         return self._shared[server]
 
 
@@ -132,7 +150,9 @@ class UpstreamTools:
 
         async def ask(upstream: Upstream) -> None:
             try:
-                listings[upstream.spec.name] = await upstream.listing(upstream.spec.timeout or self._timeout)
+                listings[upstream.spec.name] = await upstream.listing(
+                    upstream.spec.timeout or self._timeout, self._scope_id
+                )
             except Unavailable as error:
                 missing[upstream.spec.name] = str(error)
 
@@ -162,7 +182,7 @@ class UpstreamTools:
             return failure("invalid_arguments", message, "send them as one object that fits the tool's schema")
         upstream = self._upstreams[target.server]
         timeout = upstream.spec.timeout or self._timeout
-        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout))
+        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout, self._scope_id))
 
     async def close(self) -> None:
         """End the connections of this execution; shared ones stay."""

@@ -1,187 +1,286 @@
-"""A hostile stdio server for tests: `python tests/support/raw_server.py MODE`. Standard library only, so it starts at once.
+"""A hostile server for tests: `python -m tests.support.raw_server MODE` on a pipe, `… http` for all modes over HTTP.
 
-Owns: everything a broken server may do on a pipe. Must not know: Outrider or the SDK.
-Invariant: except where the mode says otherwise it shakes hands in the older protocol and lists one tool, `poke`.
+Owns: the two transports and what only one of them can do wrong. Must not know: Outrider or the SDK.
+Invariant: standard library only, so it starts at once; except where the mode says otherwise it shakes hands in the older
+protocol and lists `poke` and `well`. Over HTTP its first line of output is its port, and `/MODE/…` is served in that mode.
 """
 
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.support.raw_modes import Server, text
 
 # The listing itself needs one, which is gone when it is looked at.
 DESCRIPTORS = sorted(int(entry.name) for entry in list(Path("/proc/self/fd").iterdir()) if entry.exists())
 
 
-CHANGED: list[int] = []
+class Pipe:
+    """Standard output as a channel."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def rest(self) -> None:
+        """Neither answer nor read, whatever anybody wishes."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            signal.pause()
+
+    def end(self) -> None:
+        """Go deaf and dumb but stay alive."""
+        os.close(1)
+        self.rest()
+
+    def die(self) -> None:
+        """End at once, with a last word."""
+        sys.stderr.write("panic: no more disk\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+    def chatter(self, size: int) -> None:
+        """Fill standard error."""
+        sys.stderr.write("chatter\n" * (size // 8))
 
 
-def write(data: bytes) -> None:
-    """Write raw bytes where messages belong."""
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+class Child(Server):
+    """The server at the other end of a pipe, and what only a process can do."""
+
+    def _poke(self, channel: Any, number: int) -> None:
+        match self.mode:
+            case "pid":
+                text(channel, number, str(os.getpid()))
+            case "environment":
+                seen = {"variables": dict(os.environ), "descriptors": DESCRIPTORS, "group": os.getpgrp()}
+                text(channel, number, json.dumps(seen))
+            case "breeds":
+                # Holds our output and hears no wish, so nothing but a kill of the group ends it.
+                deaf = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
+                text(channel, number, str(subprocess.Popen([sys.executable, "-S", "-c", deaf]).pid))
+            case _:
+                super()._poke(channel, number)
 
 
-def answer(number: int, result: object) -> None:
-    """Write a proper answer."""
-    write(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode() + b"\n")
-
-
-def text(number: int, words: str = "ok") -> None:
-    """Answer a call properly."""
-    answer(number, {"content": [{"type": "text", "text": words}]})
-
-
-def raw_text(number: int, words: bytes) -> bytes:
-    """The answer to a call, with bytes that no encoder would write."""
-    return b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}\n' % (number, words)
-
-
-def stand_still(_: int) -> None:
-    """Neither answer nor read."""
-    while True:
-        signal.pause()
-
-
-def endless_line(number: int) -> None:
-    """An answer that never ends."""
-    write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"' % number)
-    while True:
-        write(b"x" * 65536)
-
-
-def long_line_id_last(number: int) -> None:
-    """An answer over the cap, in the order of keys some servers use."""
-    words = b"x" * 12_000_000
-    write(b'{"result":{"content":[{"type":"text","text":"%b"}]},"jsonrpc":"2.0","id":%d}\n' % (words, number))
-
-
-def flood(number: int) -> None:
-    """Notifications first, a great many of them."""
-    notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
-    write((notice.encode() + b"\n") * 20_000)
-    text(number)
-
-
-def closes_output(_: int) -> None:
-    """Go deaf and dumb but stay alive."""
-    os.close(1)
-    stand_still(_)
-
-
-def dies(_: int) -> None:
-    """End at once, with a last word."""
-    sys.stderr.write("panic: no more disk\n")
-    sys.stderr.flush()
-    os._exit(3)
-
-
-def noisy(number: int) -> None:
-    """Answer among lines that are no messages, and say much elsewhere."""
-    sys.stderr.write("chatter\n" * 200_000)
-    write(b"\r\n\r\nhello\r\n{}\n[1]\nnull\n")
-    text(number)
-
-
-def environment(number: int) -> None:
-    """What the process was given."""
-    text(number, json.dumps({"variables": dict(os.environ), "descriptors": DESCRIPTORS, "group": os.getpgrp()}))
-
-
-def twice(number: int) -> None:
-    """Two answers to one call."""
-    text(number, "first")
-    text(number, "second")
-
-
-def listed(mode: str) -> list[dict[str, Any]]:
-    """The tools a mode offers."""
-    poke: dict[str, Any] = {"name": "poke", "inputSchema": {"type": "object"}}
-    if mode == "many":
-        return [poke | {"name": f"poke{number}", "description": "x" * 1000} for number in range(3000)]
-    if mode == "large":
-        schema = {"type": "object", "description": "x" * 200_000}
-        return [poke | {"description": "x" * 1_000_000}, {"name": "vast", "inputSchema": schema}]
-    if mode == "bad_pattern":
-        return [poke | {"outputSchema": {"type": "object", "properties": {"v": {"pattern": "^(a+)+$"}}}}]
-    if mode == "changes" and CHANGED:
-        return [poke, poke | {"name": "prod"}]
-    return [poke]
-
-
-def changes(number: int) -> None:
-    """Offer more from now on, and say so."""
-    CHANGED.append(number)
-    write(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
-    text(number)
-
-
-def bad_pattern(number: int) -> None:
-    """An answer on which the server's own pattern would run for ages."""
-    answer(number, {"content": [], "structuredContent": {"v": "a" * 60 + "!"}})
-
-
-POKES: dict[str, Callable[[int], None]] = {
-    "bad_utf8": lambda number: write(raw_text(number, b"caf\xe9")),
-    "surrogate": lambda number: write(raw_text(number, rb"\ud800")),
-    "nul": lambda number: write(raw_text(number, rb"a\u0000b")),
-    "deep_json": lambda number: write(b'{"jsonrpc":"2.0","id":%d,"result":%b\n' % (number, b"[" * 100_000)),
-    "bad_json": lambda number: write(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[\n' % number),
-    "wrong_shape": lambda number: answer(number, {"content": "none"}),
-    "wrong_id": lambda number: text(number + 1000),
-    "hangs": stand_still,
-    "endless_line": endless_line,
-    "long_line": lambda number: write(raw_text(number, b"x" * 12_000_000)),
-    "long_line_id_last": long_line_id_last,
-    "flood": flood,
-    "closes_output": closes_output,
-    "dies": dies,
-    "noisy": noisy,
-    "twice": twice,
-    "environment": environment,
-    "changes": changes,
-    "bad_pattern": bad_pattern,
-    "pid": lambda number: text(number, str(os.getpid())),
-}
-
-
-def respond(mode: str, message: dict[str, Any]) -> None:
-    """Answer one message in the way of the mode."""
-    number: Any = message.get("id")
-    match message.get("method"):
-        case "initialize":
-            info = {"name": "raw", "version": "1"}
-            version = message["params"]["protocolVersion"]
-            answer(number, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
-        case "tools/list":
-            if mode == "mute_list":
-                return
-            answer(number, {"tools": listed(mode)})
-        case "tools/call":
-            POKES.get(mode, text)(number)
-        case _ if number is not None and mode != "ignores_unknown":
-            error = {"code": -32601, "message": "no such method"}
-            write(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode() + b"\n")
-
-
-def main() -> None:
+def serve_pipe(mode: str) -> None:
     """Serve until the input ends, or not at all."""
-    mode = sys.argv[1]
     if mode == "dies_at_start":
         sys.stderr.write("no configuration found\n")
         sys.exit(7)
-    if mode == "never_answers":
-        stand_still(0)
-    if mode in ("stubborn", "hangs"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    for line in sys.stdin.buffer:
-        respond(mode, json.loads(line))
     if mode == "stubborn":
-        stand_still(0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    server, channel = Child(mode), Pipe()
+    for line in sys.stdin.buffer:
+        server.respond(channel, json.loads(line))
+    if mode == "stubborn":
+        channel.rest()
+
+
+class Events:
+    """The answer to one POST as a stream of events."""
+
+    def __init__(self, handler: "Handler") -> None:
+        self._handler = handler
+        self._begun = False
+        self._ended = False
+
+    def write(self, data: bytes) -> None:
+        """Send lines as events."""
+        if not self._begun:
+            self._begun = True
+            self._handler.begin(200, "text/event-stream")
+            self._handler.chunk(b"data: ")
+        self._handler.chunk(data.replace(b"\n", b"\n\ndata: "))
+
+    def rest(self) -> None:
+        """Neither answer nor end."""
+        threading.Event().wait()
+
+    def end(self) -> None:
+        """End the stream."""
+        if not self._ended:
+            self._ended = True
+            if not self._begun:
+                self._handler.begin(200, "text/event-stream")
+            self._handler.chunk(b"")
+
+    def die(self) -> None:
+        """Cut the connection."""
+        self._handler.cut()
+
+    def chatter(self, size: int) -> None:
+        """Send comments."""
+        comment = b": " + b"chatter " * 10 + b"\n"
+        self._handler.begin(200, "text/event-stream")
+        self._begun = True
+        self._handler.chunk(comment * (size // len(comment)) + b"data: ")
+
+
+PAGES: dict[str, "Page"] = {}
+
+
+class Page(Server):
+    """The server at one address, and what only HTTP can do."""
+
+    def __init__(self, mode: str) -> None:
+        super().__init__(mode)
+        self.seen: list[dict[str, str]] = []
+        self.session = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def page(self) -> Page:
+        """The server this request came to: `/MODE/anything`."""
+        return PAGES.setdefault(self.path, Page(self.path.split("/")[1]))
+
+    def do_POST(self) -> None:
+        """Answer a message in the way of the mode."""
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.page.seen.append({name.lower(): value for name, value in self.headers.items()})
+        method, name = message["method"], message.get("params", {}).get("name")
+        if method.startswith("notifications/"):
+            self.send(202)
+        elif method == "initialize" and self.page.mode == "forgets":
+            self.page.session += 1
+            events = Events(self)
+            self.page.respond(events, message)
+            events.end()
+        elif not ((method == "server/discover" or name == "poke") and self._refuse(message["id"])):
+            self._respond(message)
+
+    def do_GET(self) -> None:
+        """Tell which requests came to the address after `/seen`; offer no stream."""
+        if self.path.startswith("/seen"):
+            page = PAGES.get(self.path.removeprefix("/seen"))
+            self.send(200, json.dumps(page.seen if page is not None else []).encode(), "application/json")
+        else:
+            self.send(405)
+
+    def do_DELETE(self) -> None:
+        """Let a session end."""
+        self.send(204)
+
+    def _respond(self, message: dict[str, Any]) -> None:
+        events = Events(self)
+        self.page.respond(events, message)
+        if not self.close_connection:
+            events.end()
+
+    def _refuse(self, number: object) -> bool:
+        """What only HTTP can do wrong, to a call and where it would come first to the question who is there."""
+        mode = self.page.mode
+        if mode.startswith("status_"):
+            self.send(int(mode.removeprefix("status_")))
+        elif mode.startswith("redirect_"):
+            self._redirect(mode)
+        elif mode == "web_page":
+            self.send(200, b"<html>Sign in</html>", "text/html")
+        elif mode == "empty_body":
+            self.send(200, b"", "application/json")
+        elif mode == "squeezed":
+            squeezed = zlib.compressobj(level=1, wbits=31)
+            data = b"".join(squeezed.compress(b" " * 1_000_000) for _ in range(100)) + squeezed.flush()
+            self.send(200, data, "application/json", content_encoding="gzip")
+        elif mode == "accepts":
+            self.send(202)
+        elif mode == "forgets" and self.page.session == 1:
+            self.send(404)
+        else:
+            return self._break_off(mode, number)
+        return True
+
+    def _break_off(self, mode: str, number: object) -> bool:
+        """Answers without an end, or with the wrong one."""
+        if mode == "endless_body":
+            self.begin(200, "application/json")
+            while True:
+                self.chunk(b" " * 65536)
+        elif mode == "resume_loop":
+            self.begin(200, "text/event-stream")
+            self.chunk(b"id: 1\nretry: 0\ndata: \n\n")
+            self.chunk(b"")
+        elif mode == "short_body":
+            self.send(200, json.dumps({"jsonrpc": "2.0", "id": number}).encode(), "application/json", promised=1000)
+            self.cut()
+        else:
+            return False
+        return True
+
+    def _redirect(self, mode: str) -> None:
+        here = f"{self.headers['host']}{self.path}"
+        places = {
+            "redirect_metadata": (307, "http://169.254.169.254/latest/meta-data"),
+            "redirect_host": (307, f"http://{here}/moved".replace("127.0.0.1", "localhost")),
+            "redirect_get": (303, f"http://{here}/moved"),
+            "redirect_loop": (307, self.path),
+        }
+        status, place = places[mode]
+        self.send(status, location=place)
+
+    def begin(self, status: int, kind: str) -> None:
+        """Begin a body of unknown length."""
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("transfer-encoding", "chunked")
+        if self.page.session:
+            self.send_header("mcp-session-id", f"session-{self.page.session}")
+        self.end_headers()
+
+    def chunk(self, data: bytes) -> None:
+        """Send a piece of it; an empty one is the last."""
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def send(self, status: int, data: bytes = b"", kind: str = "", promised: int = 0, **headers: str) -> None:
+        """Answer in one piece, or in less than was promised."""
+        self.send_response(status)
+        for name, value in ({"content-type": kind} | headers if kind else headers).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(promised or len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def cut(self) -> None:
+        """Close the connection where it is."""
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+class Quiet(ThreadingHTTPServer):
+    """A server that takes no notice of clients that leave."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing."""
+
+
+def serve_http() -> None:
+    """Serve every mode until killed."""
+    server = Quiet(("127.0.0.1", 0), Handler)
+    sys.stdout.write(f"{server.server_address[1]}\n")
+    sys.stdout.flush()
+    server.serve_forever()
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "http":
+        serve_http()
+    else:
+        serve_pipe(sys.argv[1])

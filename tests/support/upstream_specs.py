@@ -4,12 +4,16 @@ Owns: how a test names a server and waits for processes to be gone. Must not kno
 Invariant: every server is a real process or a real listener on loopback.
 """
 
+import json
+import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import anyio
 import anyio.lowlevel
@@ -17,11 +21,12 @@ import psutil
 
 from registry.upstreams import UpstreamSpec
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import UpstreamNotice
+from runner.tools.upstream import Ears, Listed, UpstreamNotice
 from runner.tools.upstreams import Upstreams, UpstreamTools
 from runner.transcript import ToolCall
 
 ROOT = Path(__file__).parents[2]
+_LISTENERS: set[int] = set()
 
 
 def sdk(mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
@@ -32,8 +37,56 @@ def sdk(mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
 
 def raw(mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
     """A server that may misbehave, over stdio."""
-    command = (sys.executable, "-I", "-S", str(ROOT / "tests/support/raw_server.py"), mode)
-    return UpstreamSpec(name=name or mode, command=command, **settings)
+    command = (sys.executable, "-E", "-S", "-m", "tests.support.raw_server", mode)
+    return UpstreamSpec(name=name or mode, command=command, cwd=ROOT, **settings)
+
+
+class RawHttp:
+    """The hostile server over HTTP: every mode at an address of its own."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._numbers = count()
+
+    def spec(self, mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
+        """A server of its own that misbehaves in this way."""
+        return UpstreamSpec(name=name or mode, url=f"{self._origin}/{mode}/{next(self._numbers)}", **settings)
+
+    def seen(self, spec: UpstreamSpec, below: str = "") -> list[dict[str, str]]:
+        """The headers of each message that came to the address of a server, or to one below it."""
+        path = (spec.url or "").removeprefix(self._origin)
+        with urlopen(f"{self._origin}/seen{path}{below}") as response:
+            return list(json.load(response))
+
+    @property
+    def _origin(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+
+@contextmanager
+def raw_http() -> Iterator[RawHttp]:
+    """Run the hostile server over HTTP, in a process of its own: its memory and its time are not ours."""
+    command = [sys.executable, "-E", "-S", "-m", "tests.support.raw_server", "http"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        _LISTENERS.add(process.pid)
+        try:
+            yield RawHttp(int(process.stdout.readline()))
+        finally:
+            _LISTENERS.discard(process.pid)
+            process.kill()
+
+
+@contextmanager
+def sdk_http(port: int = 0, mode: str = "plain") -> Iterator[int]:
+    """Run a well-behaved server over HTTP; yield its port."""
+    command = [sys.executable, "-m", "tests.support.upstream_server", mode, "http", str(port)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
 
 
 @dataclass
@@ -43,6 +96,7 @@ class Opened:
     upstreams: Upstreams
     servers: list[str]
     notices: list[UpstreamNotice] = field(default_factory=list)
+    heard: list[Listed] = field(default_factory=list)
 
     def tools(self, *servers: str, scope: str = "execution", timeout: float | None = None) -> UpstreamTools:
         """The tools of these servers, or of all."""
@@ -57,9 +111,14 @@ class Opened:
 async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0) -> AsyncIterator[Opened]:
     """Enter upstreams for these servers, in this order."""
     notices: list[UpstreamNotice] = []
+    heard: list[Listed] = []
+
+    async def observe(listed: Listed) -> None:
+        heard.append(listed)
+
     named = {spec.name: spec for spec in specs}
-    async with Upstreams(named, default_timeout=default_timeout, notify=notices.append) as upstreams:
-        yield Opened(upstreams, list(named), notices)
+    async with Upstreams(named, default_timeout=default_timeout, ears=Ears(notices.append, observe)) as upstreams:
+        yield Opened(upstreams, list(named), notices, heard)
 
 
 async def call(tools: UpstreamTools, name: str, **arguments: Any) -> ToolResult:
@@ -68,8 +127,8 @@ async def call(tools: UpstreamTools, name: str, **arguments: Any) -> ToolResult:
 
 
 def servers_running() -> list[psutil.Process]:
-    """The server processes of this test process, whatever became of their parents."""
-    return psutil.Process().children(recursive=True)
+    """The server processes this test process started over stdio, whatever became of their parents."""
+    return [process for process in psutil.Process().children(recursive=True) if process.pid not in _LISTENERS]
 
 
 async def none_running(seconds: float = 6.0) -> bool:

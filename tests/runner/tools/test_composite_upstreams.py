@@ -52,7 +52,7 @@ def layers(here: Opened) -> tuple[Watched, Watched, CompositeTools]:
 @requirement("S2-CX-1")
 async def test_the_list_is_ours_then_theirs_in_one_order_whoever_answers_first() -> None:
     async with opened(sdk("duplicates", "late"), raw("pid", "early")) as here:
-        expected = ["dispatch_agent", "late__echo", "late__twin", "late__pid", "early__poke"]
+        expected = ["dispatch_agent", "late__echo", "late__twin", "late__pid", "early__poke", "early__well"]
         for _ in range(20):
             _, _, tools = layers(here)
             assert [tool.name for tool in await tools.list_tools()] == expected
@@ -98,6 +98,6 @@ async def test_a_tool_the_execution_may_not_use_is_neither_listed_nor_called(nam
     async with opened(raw("pid")) as here:
         upstream = Watched(here.tools())
         tools = CompositeTools([upstream], permits=lambda tool: tool.label != "pid.poke")
-        assert await tools.list_tools() == []
+        assert [tool.label for tool in await tools.list_tools()] == ["pid.well"]
         assert (await tools.call(ToolCall("1", name, {}))).is_error
         assert upstream.calls == []

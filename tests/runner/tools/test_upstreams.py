@@ -27,7 +27,7 @@ def test_importing_the_seam_does_not_import_the_sdk() -> None:
 async def test_the_upstream_tools_are_a_tool_executor() -> None:
     async with opened(raw("pid")) as here:
         executor: ToolExecutor = here.tools()
-        assert [tool.name for tool in await executor.list_tools()] == ["pid__poke"]
+        assert [tool.name for tool in await executor.list_tools()] == ["pid__poke", "pid__well"]
         assert (await executor.call(ToolCall("1", "pid__poke", {}))).text.isdigit()
         await executor.close()
         await executor.close()
@@ -203,8 +203,8 @@ async def test_executions_share_a_server_unless_it_is_set_to_one_each() -> None:
 
 async def test_an_execution_sees_the_tools_of_its_own_servers_only() -> None:
     async with opened(raw("pid", "a"), raw("pid", "b")) as here:
-        assert [tool.label for tool in await here.tools("a").list_tools()] == ["a.poke"]
-        assert [tool.label for tool in await here.tools("b").list_tools()] == ["b.poke"]
+        assert [tool.label for tool in await here.tools("a").list_tools()] == ["a.poke", "a.well"]
+        assert [tool.label for tool in await here.tools("b").list_tools()] == ["b.poke", "b.well"]
         assert (await call(here.tools("a"), "b__poke")).error_type == "unknown_tool"
 
 

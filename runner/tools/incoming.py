@@ -1,0 +1,143 @@
+"""What a server sends, before anybody believes it: lines, their caps, and which of them are worth a message.
+
+Owns: the splitting into lines, the caps on size, values and floods, and the few things a server may say unasked. Must not
+know: which transport carries the bytes, sessions or tools.
+Invariant: whatever arrives costs bounded memory and time, and a refusal says why in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from time import monotonic
+from typing import NamedTuple
+
+import anyio.lowlevel
+
+LINE_CAP = 10_000_000
+"""Longest message; anything longer is refused while it is read, never gathered."""
+
+VALUE_CAP = 100_000
+"""Most values in one result: objects cost many times the bytes they are made from, and all at once."""
+
+LIST_VALUE_CAP = 30_000
+"""The same for any other message: each value of a list of tools is looked at several times."""
+
+FLOOD_CAP = 200_000_000
+"""Most that is read between two answers somebody waits for; a server that writes more will never stop by itself."""
+
+UNASKED_PER_SECOND = 100
+"""Questions and changes that are passed on; more of them would only cost a task each."""
+
+WANTED_NOTIFICATIONS = frozenset(
+    {
+        "notifications/cancelled",
+        "notifications/tools/list_changed",
+        "notifications/subscriptions/acknowledged",
+    }
+)
+"""Everything else a server says unasked would only cost a task each; a flood of it must not."""
+
+TOO_LONG = f"the answer is longer than {LINE_CAP // 1_000_000} MB"
+NO_MESSAGE = "the answer is not a valid message"
+FLOODED = f"wrote {FLOOD_CAP // 1_000_000} MB that nobody asked for"
+
+UNREADABLE = -32700
+"""The code of an error in place of an answer that came and cannot be taken (JSON-RPC: parse error)."""
+
+CUT_OFF = -32050
+"""The code of an error in place of an answer that never came; ours, from the range left to implementations."""
+
+SAMPLE = 4096
+_LINES_AT_ONCE = 1000
+"""A chunk may be nothing but line ends; others have their turn in between."""
+
+FEW_BYTES = 250_000
+"""Up to here the values are bounded by the bytes."""
+
+
+class Flooded(Exception):
+    """The server writes and writes, and nobody waits for any of it."""
+
+
+class Line(NamedTuple):
+    """One line, or of one that exceeded the cap its first or its last bytes."""
+
+    head: bytes
+    tail: bytes
+    complete: bool
+
+
+async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[Line]:
+    """Split a stream into lines in linear time, holding no more than the cap and one chunk.
+
+    A line over the cap is told of twice: with its first bytes when it crosses the cap, with its last when it ends.
+    """
+    parts: list[bytes] = []
+    size = count = 0
+    tail = b""
+    async for piece in stream:
+        chunk = piece
+        while chunk:
+            part, newline, chunk = chunk.partition(b"\n")
+            before, size = size, size + len(part)
+            if size <= cap:
+                parts.append(part)
+            else:
+                tail = (tail + part)[-SAMPLE:]
+                if before <= cap:
+                    yield Line((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
+                    parts = []
+            if newline:
+                whole = b"".join(parts)
+                line = Line(whole, whole[-SAMPLE:], complete=True) if size <= cap else Line(b"", tail, complete=False)
+                whole, parts, size, tail = b"", [], 0, b""  # a long line is held once
+                yield line
+                count += 1
+                if count % _LINES_AT_ONCE == 0:
+                    await anyio.lowlevel.checkpoint()
+
+
+def too_many_values(message: bytes, method: str | None) -> str | None:
+    """Why the answer to such a request is not taken: it would become too many values, counted before any is made."""
+    if len(message) <= FEW_BYTES:
+        return None
+    cap = VALUE_CAP if method == "tools/call" else LIST_VALUE_CAP
+    return f"the answer holds more than {cap} values" if _values_exceed(message, cap) else None
+
+
+def _values_exceed(message: bytes, cap: int) -> bool:
+    if message.count(b'"') - message.count(b'\\"') > 4 * cap:
+        return True
+    if b"\\" in message:
+        message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(message.split(b'"')[::2])
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{") > cap
+
+
+class Meter:
+    """Counts what nobody asked for since somebody last got an answer."""
+
+    __slots__ = ("_bytes", "_second", "_unasked")
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._unasked = 0
+        self._second = 0.0
+
+    def read(self, size: int) -> None:
+        """Count bytes that came; raise Flooded when they have become too many."""
+        self._bytes += size
+        if self._bytes > FLOOD_CAP:
+            raise Flooded(FLOODED)
+
+    def answered(self) -> None:
+        """Somebody got an answer: what came before was the price of it."""
+        self._bytes = 0
+
+    def admits(self) -> bool:
+        """Say whether one more message that nobody asked for is passed on."""
+        now = monotonic()
+        if now - self._second > 1.0:
+            self._second, self._unasked = now, 0
+        self._unasked += 1
+        return self._unasked <= UNASKED_PER_SECOND
