@@ -96,6 +96,15 @@ class Reads:
                 "any `outrider run` with it brings it up to date",
             )
 
+    # -- upstreams -----------------------------------------------------------------------------------------------------
+
+    async def fingerprints(self, server: str) -> Mapping[str, str]:
+        """What is known of the tools of a server."""
+        rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
+        return {row["tool"]: row["fingerprint"] for row in rows}
+
+    return None
+
     # -- executions ----------------------------------------------------------------------------------------------------
 
     async def execution(self, identifier: str) -> Record | None:
@@ -284,12 +293,3 @@ def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:
         ordered.append(row)
         waiting[:0] = below.get(row["id"], [])
     return ordered
-
-    # -- upstreams -----------------------------------------------------------------------------------------------------
-
-    async def fingerprints(self, server: str) -> Mapping[str, str]:
-        """What is known of the tools of a server."""
-        rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
-        return {row["tool"]: row["fingerprint"] for row in rows}
-
-    return None

@@ -5,9 +5,11 @@ Invariant: standard library only; what a mode does to `poke` it never does to `w
 """
 
 import json
+import os
 import time
 from collections.abc import Callable
 from itertools import count as counting
+from pathlib import Path
 from typing import Any, Protocol
 
 POKE: dict[str, Any] = {"name": "poke", "inputSchema": {"type": "object"}}
@@ -216,6 +218,8 @@ def _tools(mode: str, changed: int) -> list[dict[str, Any]]:
             return [POKE | {"inputSchema": _nested(60)}, WELL]
         case "bad_pattern":
             return [POKE | {"outputSchema": {"type": "object", "properties": {"v": {"pattern": "^(a+)+$"}}}}]
+        case "defined":
+            return list(json.loads(Path(os.environ["TOOLS"]).read_text(encoding="utf-8")))
         case "changes" | "change_flood" if changed:
             return [POKE, WELL, {"name": f"new{changed}", "inputSchema": {"type": "object"}}]
         case _:

@@ -21,5 +21,5 @@ def sdk_server(mode: str = "plain", **more: Any) -> str:
 
 def raw_server(mode: str, **more: Any) -> str:
     """A server that may misbehave."""
-    command = [sys.executable, "-I", "-S", str(ROOT / "tests/support/raw_server.py"), mode]
+    command = [sys.executable, "-E", "-S", "-m", "tests.support.raw_server", mode]
     return json.dumps({"command": command, "cwd": str(ROOT), **more})

@@ -19,6 +19,7 @@ import uvicorn
 from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 
 SLOW_STARTED = anyio.Event()
 SLOW_CANCELLED = anyio.Event()
@@ -28,6 +29,7 @@ NAMES = {
     "duplicates": ["echo", "twin", "twin", "pid"],
     "paged": [f"tool_{number:02}" for number in range(25)],
     "endless_pages": [f"tool_{number:02}" for number in range(5)],
+    "growing": ["grow"],
 }
 
 
@@ -125,7 +127,8 @@ def tool(name: str) -> t.Tool:
 
 def build(mode: str) -> Server[Any]:
     """Return the server of a mode."""
-    names = NAMES.get(mode, list(PLAIN))
+    names = list(NAMES.get(mode, PLAIN))
+    bus = InMemorySubscriptionBus()
 
     async def on_list_tools(_: Any, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         if mode not in ("paged", "endless_pages"):
@@ -137,6 +140,9 @@ def build(mode: str) -> Server[Any]:
 
     async def on_call_tool(_: Any, params: t.CallToolRequestParams) -> t.CallToolResult | t.InputRequiredResult:
         arguments = params.arguments or {}
+        if params.name == "grow":
+            names.append("grown")
+            await bus.publish(ToolsListChanged())
         if mode != "plain":
             return text({"tool": params.name, "arguments": arguments})
         answer: Any = PLAIN[params.name](arguments)
@@ -144,7 +150,13 @@ def build(mode: str) -> Server[Any]:
         return result
 
     instructions = "Ask for logs first. " + "x" * 5000
-    return Server("upstream", instructions=instructions, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
+    return Server(
+        "upstream",
+        instructions=instructions,
+        on_list_tools=on_list_tools,
+        on_call_tool=on_call_tool,
+        on_subscriptions_listen=ListenHandler(bus) if mode == "growing" else None,
+    )
 
 
 async def serve_stdio(server: Server[Any]) -> None:
