@@ -103,8 +103,6 @@ class Reads:
         rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
         return {row["tool"]: row["fingerprint"] for row in rows}
 
-    return None
-
     # -- executions ----------------------------------------------------------------------------------------------------
 
     async def execution(self, identifier: str) -> Record | None:
