@@ -14,7 +14,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
 from db.tables import upstream_tools
-from db.writer import Event, Statement, Write
+from db.unit import Event, Statement, Write
 
 
 @dataclass(frozen=True, slots=True)
