@@ -108,7 +108,12 @@ async def contest(options: Options) -> AsyncIterator[Entrant]:
     try:
         async with open_service(Blueprint(settings, options.database, models=models, extra_tools=tools)) as dispatcher:
             supervision = Supervision(dispatcher, f"{options.directive} {DELEGATE}")
-            yield Entrant(supervision.run, supervision.cancel, models.prepare)
+
+            async def warm() -> None:
+                await models.prepare()
+                await dispatcher.services.upstreams.prepare()
+
+            yield Entrant(supervision.run, supervision.cancel, warm)
     finally:
         await models.close()
 

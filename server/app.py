@@ -58,20 +58,20 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
         recorder.attach(database.writer)
         settings = blueprint.settings
-        models = blueprint.models
-        if models is None:
-            own = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
-            stack.push_async_callback(own.close)
-            background = await stack.enter_async_context(anyio.create_task_group())
-            stack.callback(background.cancel_scope.cancel, "the service stopped")
-            background.start_soon(own.prepare, name="prepare models")
-            models = own
+        own = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
+        stack.push_async_callback(own.close)
         notices = _Notices(recorder)
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
         drift = DriftWatch(recorder, database.reads, notices.place)
         ears = Ears(notices.notice, drift.observe)
         upstreams = Upstreams(settings.upstreams, default_timeout=timeout, ears=ears)
         await stack.enter_async_context(upstreams)
+        background = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(background.cancel_scope.cancel, "the service stopped")
+        if blueprint.models is None:
+            background.start_soon(own.prepare, name="prepare models")
+        background.start_soon(upstreams.prepare, name="prepare upstreams")
+        models = blueprint.models or own
         services = Services(
             settings, database, recorder, bus, models, upstreams, blueprint.extra_tools, blueprint.functions
         )

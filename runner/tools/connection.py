@@ -8,6 +8,7 @@ Invariant: `settled` is set within the start timeout, with a client or a failure
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -35,6 +36,12 @@ Mode = Literal["auto", "legacy"]
 """Whether to ask which protocol a server speaks, or to shake hands in the older one without asking."""
 
 logger = logging.getLogger("outrider.upstream")
+
+
+async def load_sdk() -> None:
+    """Import the SDK, which takes most of a second; in a thread the loop goes on meanwhile."""
+    if "mcp" not in sys.modules:
+        await anyio.to_thread.run_sync(import_module, "mcp")
 
 
 class Unavailable(Exception):
@@ -87,8 +94,7 @@ class Connection:
     async def run(self) -> None:
         """Connect, and keep the client open until the connection is closed or lost; never raises but for cancellation."""
         try:
-            # Importing the SDK takes most of a second; in a thread the loop goes on meanwhile.
-            await anyio.to_thread.run_sync(import_module, "mcp")
+            await load_sdk()
             async with anyio.create_task_group() as tasks:
                 self._starting = tasks.cancel_scope
                 tasks.start_soon(self._watch_start, tasks.cancel_scope)
@@ -103,12 +109,18 @@ class Connection:
 
     async def listing(self) -> Listing:
         """Return what the server offers; callers at the same time share one request."""
+        if (current := self._current()) is not None:
+            return current  # every call comes by here: no lock, no turn of the loop
         async with self._listing_lock:
-            now = anyio.current_time()
-            if self._listing is None or now - self._listed_at > LISTING_SECONDS:
-                self._listing = await list_offers(self.client, self.spec)
-                self._listed_at = now
-            return self._listing
+            if (current := self._current()) is None:
+                asked_at = anyio.current_time()
+                current = self._listing = await list_offers(self.client, self.spec)
+                self._listed_at = asked_at
+            return current
+
+    def _current(self) -> Listing | None:
+        old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
+        return None if old else self._listing
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
         """Send one call. Results are not checked against the server's own schema: that would run its patterns here."""

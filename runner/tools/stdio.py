@@ -143,11 +143,12 @@ class _Pipe:
 
     def _note(self, message: JSONRPCMessage) -> None:
         """Keep count of what is to be answered."""
-        method, number = getattr(message, "method", None), getattr(message, "id", None)
-        if method is not None and number is not None:
-            self._open[str(number)] = method
-        elif method == "notifications/cancelled":
-            self._open.pop(str((getattr(message, "params", None) or {}).get("requestId")), None)
+        from mcp.types import JSONRPCNotification, JSONRPCRequest
+
+        if isinstance(message, JSONRPCRequest):
+            self._open[str(message.id)] = message.method
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._open.pop(str((message.params or {}).get("requestId")), None)
 
     async def _pass_on(self, line: Line) -> None:
         message = self._message(line)
@@ -163,10 +164,13 @@ class _Pipe:
 
     def _wanted(self, message: JSONRPCMessage) -> bool:
         """Whether somebody waits for it, or may be told it unasked."""
-        method, number = getattr(message, "method", None), getattr(message, "id", None)
-        if method is not None:
-            return (number is not None or method in WANTED_NOTIFICATIONS) and self._meter.admits()
-        if self._open.pop(str(number), None) is None:
+        from mcp.types import JSONRPCNotification, JSONRPCRequest
+
+        if isinstance(message, JSONRPCNotification):
+            return message.method in WANTED_NOTIFICATIONS and self._meter.admits()
+        if isinstance(message, JSONRPCRequest):
+            return self._meter.admits()
+        if self._open.pop(str(message.id), None) is None:
             return False
         self._meter.answered()
         return True

@@ -173,7 +173,8 @@ class Upstream:
                 raise Unavailable(f"{reason or 'failed'} (tried again in {wait:.0f} s at the earliest)")
             connection = self._connection = Connection(self.spec, self._mode, self._on_failure, self._on_change)
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
-        await connection.settled.wait()
+        if not connection.settled.is_set():
+            await connection.settled.wait()
         if connection.failure is not None:
             raise Unavailable(connection.failure)
         return connection

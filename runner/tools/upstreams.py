@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from runner.tools.connection import Unavailable
+from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
@@ -67,6 +67,11 @@ class Upstreams:
             # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group.
             return await self._group.__aexit__(None, None, None)
         return await self._group.__aexit__(kind, error, trace)
+
+    async def prepare(self) -> None:
+        """Get ready what the first use of any server would wait for; none is started."""
+        if self._specs:
+            await load_sdk()
 
     def tools(self, servers: Sequence[str], scope_id: str, timeout: float | None = None) -> UpstreamTools:
         """Return the tools of these servers for one execution; `timeout` is its own default for a call."""
