@@ -11,6 +11,7 @@ from registry.describe import describe
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
+from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
 from registry.pricing import Cost, Price, Tokens, cost_of
@@ -53,6 +54,7 @@ __all__ = [
     "describe",
     "find_config",
     "fold",
+    "held_secrets",
     "json_schema",
     "load",
     "nearest",

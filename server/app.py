@@ -15,12 +15,13 @@ import anyio
 
 from db.database import open_database
 from db.writes import Place
-from registry import AgentSpec, Settings
+from registry import AgentSpec, Settings, held_secrets
 from runner import facts
 from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
 from runner.drift import DriftWatch
 from runner.llm.models import Models
+from runner.masking import Mask
 from runner.recorder import Recorder
 from runner.services import AgentFunction, ChoosesModels, Services
 from runner.tools.protocol import ToolExecutor
@@ -63,7 +64,8 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         notices = _Notices(recorder)
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
         drift = DriftWatch(recorder, database.reads, notices.place)
-        ears = Ears(notices.notice, drift.observe)
+        mask = Mask(held_secrets(settings.upstreams.values(), blueprint.environ))
+        ears = Ears(notices.notice, drift.observe, mask)
         upstreams = Upstreams(settings.upstreams, default_timeout=timeout, ears=ears)
         await stack.enter_async_context(upstreams)
         background = await stack.enter_async_context(anyio.create_task_group())

@@ -20,21 +20,17 @@ STORED_CAP = 10_000_000
 """Most of one result that is kept at all, in bytes."""
 
 
-def tool_result(answer: CallToolResult, call_id: str, cap: int) -> ToolResult:
-    """Return an answer as the result of a call, cut to the cap."""
+def tool_result(answer: CallToolResult) -> ToolResult:
+    """Return an answer as the result of a call, whole."""
     structured = cleaned(answer.structured_content)
     text = "\n".join(part for part in map(_in_words, answer.content) if part)
     if not text and structured is not None:
         text = to_json(structured).decode()
-    return cut(
-        ToolResult(
-            text=clean(text),
-            is_error=bool(answer.is_error),
-            structured=structured,
-            error_type="tool_error" if answer.is_error else None,
-        ),
-        call_id,
-        cap,
+    return ToolResult(
+        text=clean(text),
+        is_error=bool(answer.is_error),
+        structured=structured,
+        error_type="tool_error" if answer.is_error else None,
     )
 
 

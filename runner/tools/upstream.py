@@ -9,6 +9,7 @@ upstream, never the connection.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from runner.transcript import clean
 
 if TYPE_CHECKING:
     from registry.upstreams import UpstreamSpec
+    from runner.masking import Mask
 
 PROBE_SECONDS = 5.0
 """How long a server that let a call time out may take to show a sign of life before it is started anew."""
@@ -79,10 +81,14 @@ Observe = Callable[[Listed], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Ears:
-    """Who is told about servers: what happened to them, and what they say of their tools before anybody relies on it."""
+    """Who is told about servers: what happened to them, and what they say of their tools before anybody relies on it.
+
+    Whatever they say is heard through the mask.
+    """
 
     notify: Notify
     observe: Observe
+    mask: Mask
 
 
 class Upstream:
@@ -102,10 +108,11 @@ class Upstream:
         self._closed = False
 
     async def listing(self, seconds: float, scope_id: str) -> Listing:
-        """Return what the server offers; raise Unavailable when it cannot be asked."""
-        connection = await self._connected()
+        """Return what the server offers; raise Unavailable when it cannot be asked, or not within these seconds."""
+        deadline = anyio.current_time() + seconds
+        connection = await self._connected(seconds)
         try:
-            with anyio.fail_after(seconds):
+            with anyio.fail_after(deadline - anyio.current_time()):
                 listing = await connection.listing()
         except TimeoutError:
             self._suspect(connection)
@@ -126,12 +133,13 @@ class Upstream:
         await self._ears.observe(Listed(self.spec.name, listing.fingerprints, whole, scope_id))
 
     async def instructions(self) -> str:
-        """Return how to use the server: as configured, else in its own words; empty when it has none or is away."""
+        """Return how to use the server: as configured, else in its own words; empty when it has none, or is not there."""
         if self.spec.instructions:
             return self.spec.instructions
         try:
-            connection = await self._connected()
-            return clean(connection.client.instructions or "").strip()[:INSTRUCTIONS_CAP]
+            connection = await self._connected(0)
+            said = clean(connection.client.instructions or "").strip()[:INSTRUCTIONS_CAP]
+            return self._ears.mask.text(said)
         except Unavailable:
             return ""
 
@@ -145,7 +153,7 @@ class Upstream:
         except Unavailable as error:
             hint = "go on without it, or try again later"
             return failure("unavailable", f"`{label}` was not called: upstream `{self.spec.name}` {error}", hint)
-        result = await self._bounded(connection, call, label)
+        result = await self._ears.mask.result(await self._bounded(connection, call, label))
         return cut(result, call.id, self.spec.max_result_bytes)
 
     def close(self) -> None:
@@ -159,10 +167,11 @@ class Upstream:
         if self._connection is not None:
             await self._connection.ended.wait()
 
-    async def _connected(self) -> Connection:
-        """The connection, made if there is none; callers at the same time share one attempt."""
+    async def _connected(self, seconds: float = math.inf) -> Connection:
+        """The connection, made if there is none; callers at the same time share one attempt, which goes on without them."""
         if self._verdict is not None:
-            await self._verdict.wait()
+            with anyio.move_on_after(seconds):
+                await self._verdict.wait()
         connection = self._connection
         if self._closed:
             raise Unavailable("is closed")
@@ -174,7 +183,10 @@ class Upstream:
             connection = self._connection = Connection(self.spec, self._mode, self._on_failure, self._on_change)
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
         if not connection.settled.is_set():
-            await connection.settled.wait()
+            with anyio.move_on_after(seconds):
+                await connection.settled.wait()
+        if not connection.settled.is_set():
+            raise Unavailable("is still starting; executions that come later have its tools")
         if connection.failure is not None:
             raise Unavailable(connection.failure)
         return connection
@@ -203,7 +215,7 @@ class Upstream:
             return failure("unknown_tool", f"upstream `{self.spec.name}` has no tool `{call.tool}`", "use a listed one")
         answer = await connection.call(call.tool, dict(call.arguments))
         self._back_off.worked()
-        return tool_result(answer, call.id, self.spec.max_result_bytes)
+        return tool_result(answer)
 
     def _explain(self, connection: Connection, label: str, error: Exception) -> ToolResult:
         """The result for whatever the SDK raised."""
@@ -229,6 +241,7 @@ class Upstream:
         return failure("unavailable", message, "check what it did before you call it again; the next call reconnects")
 
     def _on_failure(self, connection: Connection) -> None:
+        connection.failure = self._ears.mask.text(connection.failure or "failed")
         now = anyio.current_time()
         if connection.started:
             self._back_off.died(now)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from registry.upstreams import DEFAULT_START_TIMEOUT
 from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 CLOSE_GRACE = 8.0
 """Seconds for all servers to stop, in parallel; more than the stop order of one process takes."""
+
+PATIENCE = 4.5
+"""Seconds an execution waits for one of several servers before it begins with the tools of the rest."""
 
 SCOPE_CLOSE_GRACE = 0.5
 """Seconds an execution waits for its own servers; the service sees to the rest."""
@@ -43,8 +47,9 @@ class Upstreams:
     def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> None:
         self._specs = specs
         self._default_timeout = default_timeout
+        self.mask = ears.mask
         self._ears = ears
-        self._own_ears = Ears(self.notify, self._observe)
+        self._own_ears = Ears(self.notify, self._observe, ears.mask)
         self._users: dict[str, set[str]] = {}
         """The executions that have a server's tools: what happens to a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
@@ -136,6 +141,7 @@ class UpstreamTools:
     def __init__(self, owner: Upstreams, upstreams: Sequence[Upstream], scope_id: str, timeout: float) -> None:
         self._owner = owner
         self._upstreams = {upstream.spec.name: upstream for upstream in upstreams}
+        self._mask = owner.mask
         self._scope_id = scope_id
         self._timeout = timeout
         self._names = NameTable()
@@ -155,9 +161,7 @@ class UpstreamTools:
 
         async def ask(upstream: Upstream) -> None:
             try:
-                listings[upstream.spec.name] = await upstream.listing(
-                    upstream.spec.timeout or self._timeout, self._scope_id
-                )
+                listings[upstream.spec.name] = await upstream.listing(self._patience(upstream.spec), self._scope_id)
             except Unavailable as error:
                 missing[upstream.spec.name] = str(error)
 
@@ -173,6 +177,11 @@ class UpstreamTools:
         ]
         self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
         return [self._tool(spec, offer) for spec, offer in offers]
+
+    def _patience(self, spec: UpstreamSpec) -> float:
+        """How long a list is waited for: as for a call, but no single server holds up the others for long."""
+        whole = spec.start_timeout + (spec.timeout or self._timeout)
+        return whole if len(self._upstreams) == 1 or spec.start_timeout > DEFAULT_START_TIMEOUT else min(whole, PATIENCE)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool by its sent name."""
@@ -197,7 +206,7 @@ class UpstreamTools:
         target = Target(spec.name, offer.tool)
         return Tool(
             name=self._names.sent(target),
-            description=offer.description,
+            description=self._mask.text(offer.description),
             input_schema=offer.input_schema,
             label=target.label,
             server=spec.name,

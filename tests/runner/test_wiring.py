@@ -71,6 +71,21 @@ async def test_roots_children_and_stage_agents_go_through_one_path(tmp_path: Pat
     assert made == ["runner/toolbox.py"]
 
 
+@requirement("S2-SE-1")
+async def test_the_tools_to_dispatch_are_there_for_an_agent_with_somebody_to_dispatch_and_for_no_other(
+    tmp_path: Path,
+) -> None:
+    scripts = {"Lead": [dispatch("Left"), say("waiting"), say("done")], "Left": [dispatch("Right"), say("left alone")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        await service.run("Lead")
+
+        lead, left = service.model.of("Lead")[0], service.model.of("Left")
+        assert {"dispatch_agent", "get_result", "cancel_agent"} <= {tool.name for tool in lead.tools}
+        assert not {"dispatch_agent", "get_result", "cancel_agent"} & {tool.name for tool in left[0].tools}
+        assert "there is no tool `dispatch_agent`" in str(left[1].messages[-1].content)
+        assert service.statuses() == {"Lead": ["completed"], "Left": ["completed"]}
+
+
 @requirement("S2-SE-2")
 async def test_two_orchestrators_at_once_share_neither_slots_nor_inboxes(tmp_path: Path) -> None:
     both, alive = anyio.Event(), 0

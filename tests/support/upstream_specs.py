@@ -7,7 +7,7 @@ Invariant: every server is a real process or a real listener on loopback.
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,6 +20,7 @@ import anyio.lowlevel
 import psutil
 
 from registry.upstreams import UpstreamSpec
+from runner.masking import Mask
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream import Ears, Listed, UpstreamNotice
 from runner.tools.upstreams import Upstreams, UpstreamTools
@@ -108,7 +109,7 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0) -> AsyncIterator[Opened]:
+async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: Iterable[str] = ()) -> AsyncIterator[Opened]:
     """Enter upstreams for these servers, in this order."""
     notices: list[UpstreamNotice] = []
     heard: list[Listed] = []
@@ -117,7 +118,9 @@ async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0) -> AsyncIt
         heard.append(listed)
 
     named = {spec.name: spec for spec in specs}
-    async with Upstreams(named, default_timeout=default_timeout, ears=Ears(notices.append, observe)) as upstreams:
+    async with Upstreams(
+        named, default_timeout=default_timeout, ears=Ears(notices.append, observe, Mask(secrets))
+    ) as upstreams:
         yield Opened(upstreams, list(named), notices, heard)
 
 

@@ -43,4 +43,4 @@ def test_content_that_is_no_text_is_named() -> None:
         ]
     )
     expected = "[audio audio/wav, 3 bytes]\n[resource file:///core of unknown type, 3.0 MB]"
-    assert tool_result(answer, "id", 1000) == ToolResult(expected)
+    assert tool_result(answer) == ToolResult(expected)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from registry.upstreams import UpstreamSpec
-from runner.tools import process, upstream
+from runner.tools import process, upstream, upstreams
 from tests.support.upstream_specs import call, none_running, opened, raw
 
 
@@ -106,6 +106,29 @@ async def test_a_server_that_cannot_be_listed_takes_no_other_away(spec: Upstream
         assert time.monotonic() - began < 0.5
         assert (await call(tools, "last__poke")).text.isdigit()
     assert await none_running(0)
+
+
+async def test_an_execution_begins_with_the_servers_that_are_there_and_knows_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert upstreams.PATIENCE < 5
+    monkeypatch.setattr(upstreams, "PATIENCE", 1.5)
+    down = {
+        "refused": UpstreamSpec(name="refused", url="http://127.0.0.1:9/mcp"),
+        "missing": UpstreamSpec(name="missing", command=("no-such-program-at-all",)),
+        "crashed": raw("dies_at_start", "crashed"),
+        "silent": raw("never_answers", "silent"),
+        "mute": raw("mute_list", "mute"),
+    }
+    async with opened(raw("pid", "first"), *down.values(), raw("pid", "last"), default_timeout=60) as here:
+        tools = here.tools()
+        began = time.monotonic()
+        listed = await tools.list_tools()
+        await here.upstreams.instructions(here.servers, "execution")
+        assert time.monotonic() - began < 2.0
+        assert {tool.server for tool in listed} == {"first", "last"}
+        assert list(tools.unavailable) == list(down)
+        assert "still starting" in tools.unavailable["silent"]
 
 
 async def test_the_first_callers_share_one_start_also_when_it_fails() -> None:
