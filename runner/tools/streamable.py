@@ -51,9 +51,9 @@ class _ContainedClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            reason = f"cannot be reached: {_words(error)}"
-            self._on_end(reason)
-            return _refusal(request, reason)
+            away = f"cannot be reached: {_words(error)}"
+            self._on_end(away)
+            return _refusal(request, away)
         except httpx2.TransportError as error:
             return _refusal(request, f"broke off: {_words(error)}", CUT_OFF)
         if response.status_code == httpx2.codes.NOT_FOUND and "mcp-session-id" in request.headers:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.faults import model_faults
+from tests.faults import model_faults, upstream_faults
 from tests.faults.fault import FIGURES, Fault
 
 HERE = Path(__file__).parent
@@ -37,7 +37,8 @@ Made by `make faults`; the figures are of one run on {machine}, {date}.
 
 def families() -> Mapping[str, Sequence[Fault]]:
     """The declared faults, by heading."""
-    return {"The model API": model_faults.EVERY}
+    upstreams = [each.fault for each in (*upstream_faults.CALLS, *upstream_faults.LISTS)]
+    return {"The model API": model_faults.EVERY, "Upstream servers (HTTP / stdio)": upstreams}
 
 
 def page() -> str:

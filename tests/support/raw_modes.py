@@ -6,10 +6,10 @@ Invariant: standard library only; what a mode does to `poke` it never does to `w
 
 import json
 import os
-import time
 from collections.abc import Callable
 from itertools import count as counting
 from pathlib import Path
+from threading import Event
 from typing import Any, Protocol
 
 POKE: dict[str, Any] = {"name": "poke", "inputSchema": {"type": "object"}}
@@ -111,7 +111,7 @@ def _question_flood(channel: Channel, number: int) -> None:
 def _dribble(channel: Channel, number: int) -> None:
     for byte in raw_text(number, b"slow"):
         channel.write(bytes([byte]))
-        time.sleep(1)
+        Event().wait(1)
 
 
 def _noise(channel: Channel, number: int) -> None:
@@ -277,4 +277,5 @@ class Server:
     def _poke(self, channel: Channel, number: int) -> None:
         if self.mode == "changes":
             channel.write(notification("tools/list_changed"))
-        CALLS.get(self.mode, text)(channel, number)
+        misbehave: Callable[[Channel, int], None] = CALLS.get(self.mode, text)
+        misbehave(channel, number)
