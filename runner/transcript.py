@@ -23,6 +23,8 @@ SHORTFALLS = {"max_tokens": "max_tokens", "model_context_window_exceeded": "cont
 
 def clean(text: str) -> str:
     """Text that every store and every API accepts: no NUL, no lone surrogate."""
+    if text.isascii():  # known without looking, and a long one is not copied
+        return text.replace("\x00", "�")
     return text.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -24,6 +24,7 @@ from runner.tools.incoming import (
     Flooded,
     Meter,
     read_lines,
+    readable,
     too_many_values,
 )
 
@@ -79,7 +80,7 @@ class BodyStream(_Contained):
             return
         body = b"".join(parts)
         refused = too_many_values(body, self._question.method)
-        yield self._error(refused) if refused is not None else _readable(body)
+        yield self._error(refused) if refused is not None else readable(body)
 
 
 class EventStream(_Contained):
@@ -95,14 +96,15 @@ class EventStream(_Contained):
         reason = "ended its answer without a result"
         try:
             async for event in self._events():
-                if not self._wanted(event):
-                    continue
-                yield b"data: "
-                for start in range(0, len(event), _SLICE):
-                    yield event[start : start + _SLICE]
-                    if start:
+                if self._wanted(event):
+                    pieces = [event[start : start + _SLICE] for start in range(0, len(event), _SLICE)]
+                    del event  # a long one is held once, and less of it with every piece that is handed on
+                    pieces.reverse()
+                    yield b"data: " + pieces.pop()
+                    while pieces:
                         await anyio.lowlevel.checkpoint()
-                yield b"\n\n"
+                        yield pieces.pop()
+                    yield b"\n\n"
         except _Refused as refused:
             yield b"data: " + self._error(str(refused)) + b"\n\n"
             return
@@ -124,11 +126,12 @@ class EventStream(_Contained):
             if line.head.startswith(b"data:"):
                 data.append(line.head[5:])
             elif not line.head:
-                event, data, size = b" ".join(data), [], 0
-                if (refused := too_many_values(event, self._question.method)) is not None:
+                data, size = [b" ".join(data)], 0
+                if (refused := too_many_values(data[0], self._question.method)) is not None:
                     raise _Refused(refused)
-                if event.strip():
-                    yield event
+                if data[0].strip():
+                    yield data.pop()
+                data.clear()
             elif line.head.startswith(b":"):
                 size = 0
 
@@ -169,12 +172,3 @@ def _method(event: bytes) -> tuple[str | None, bool]:
         return None, False
     method = message.get("method") if isinstance(message, dict) else None
     return (method, "id" in message) if isinstance(method, str) else (None, False)
-
-
-def _readable(body: bytes) -> bytes:
-    """The body as text, whatever it was written in."""
-    try:
-        body.decode()
-    except UnicodeDecodeError:
-        return body.decode("utf-8", "replace").encode()
-    return body

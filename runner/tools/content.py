@@ -36,15 +36,16 @@ def tool_result(answer: CallToolResult) -> ToolResult:
 
 def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
     """Return the result with its text within the cap, and how to read the rest at its end."""
-    encoded = result.text.encode()
-    if len(encoded) <= cap:
+    # A long text is not copied to be measured: most are ASCII, where characters are bytes.
+    total = len(result.text) if result.text.isascii() else len(result.text.encode())
+    if total <= cap:
         return result
-    stored = result.text if len(encoded) <= STORED_CAP else encoded[:STORED_CAP].decode("utf-8", "ignore")
-    lost = f", of which {size(STORED_CAP)} are kept" if len(encoded) > STORED_CAP else ""
+    stored = result.text if total <= STORED_CAP else _first(result.text, STORED_CAP)
+    lost = f", of which {size(STORED_CAP)} are kept" if total > STORED_CAP else ""
     # The marker names the place it stands at, so it is measured with the longest number that can be there.
-    room = cap - len(_marker(len(encoded), len(encoded), lost, call_id).encode())
-    head = encoded[: max(0, room)].decode("utf-8", "ignore")
-    marker = _marker(len(head), len(encoded), lost, call_id)
+    room = cap - len(_marker(total, total, lost, call_id).encode())
+    head = _first(result.text, max(0, room))
+    marker = _marker(len(head), total, lost, call_id)
     return ToolResult(
         text=head + marker,
         is_error=result.is_error,
@@ -52,6 +53,11 @@ def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
         error_type=result.error_type,
         full_text=stored,
     )
+
+
+def _first(text: str, count: int) -> str:
+    """The beginning of a text that is so many bytes long at most."""
+    return text[:count].encode()[:count].decode("utf-8", "ignore")
 
 
 def _marker(shown: int, total: int, lost: str, call_id: str) -> str:

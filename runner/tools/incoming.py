@@ -88,13 +88,18 @@ async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> Async
                     yield Line((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
                     parts = []
             if newline:
-                whole = b"".join(parts)
-                line = Line(whole, whole[-SAMPLE:], complete=True) if size <= cap else Line(b"", tail, complete=False)
-                whole, parts, size, tail = b"", [], 0, b""  # a long line is held once
-                yield line
+                yield _taken(parts) if size <= cap else Line(b"", tail, complete=False)
+                size, tail = 0, b""
                 count += 1
                 if count % _LINES_AT_ONCE == 0:
                     await anyio.lowlevel.checkpoint()
+
+
+def _taken(parts: list[bytes]) -> Line:
+    """The line these parts make; they are taken away, so that a long one is held once."""
+    whole = b"".join(parts)
+    parts.clear()
+    return Line(whole, whole[-SAMPLE:], complete=True)
 
 
 def too_many_values(message: bytes, method: str | None) -> str | None:
@@ -112,6 +117,17 @@ def _values_exceed(message: bytes, cap: int) -> bool:
         message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside = b"".join(message.split(b'"')[::2])
     return outside.count(b",") + outside.count(b"[") + outside.count(b"{") > cap
+
+
+def readable(message: bytes) -> bytes:
+    """The message in the one encoding it may have, whatever it was written in."""
+    if message.isascii():
+        return message
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return message.decode("utf-8", "replace").encode()
+    return message
 
 
 class Meter:

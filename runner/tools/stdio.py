@@ -27,6 +27,7 @@ from runner.tools.incoming import (
     Line,
     Meter,
     read_lines,
+    readable,
     too_many_values,
 )
 from runner.tools.process import LastWords, ServerCommand, ServerProcess, start
@@ -185,8 +186,7 @@ class _Pipe:
         reason = TOO_LONG if not line.complete else self._too_much(line)
         if reason is None:
             try:
-                text = line.head.decode("utf-8", "replace")
-                return SessionMessage(t.jsonrpc_message_adapter.validate_json(text, by_name=False))
+                return SessionMessage(t.jsonrpc_message_adapter.validate_json(readable(line.head), by_name=False))
             except ValueError:
                 reason = NO_MESSAGE
         number = _number(line)

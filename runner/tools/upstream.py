@@ -75,6 +75,14 @@ class Listed:
     scope_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a list of tools is waited for: for the answer, and for the start of the server and the answer."""
+
+    answer: float
+    altogether: float
+
+
 Notify = Callable[[UpstreamNotice], None]
 Observe = Callable[[Listed], Awaitable[None]]
 
@@ -107,16 +115,17 @@ class Upstream:
         """Set when it is known whether a server that let a call time out still lives."""
         self._closed = False
 
-    async def listing(self, seconds: float, scope_id: str) -> Listing:
-        """Return what the server offers; raise Unavailable when it cannot be asked, or not within these seconds."""
-        deadline = anyio.current_time() + seconds
-        connection = await self._connected(seconds)
+    async def listing(self, patience: Patience, scope_id: str) -> Listing:
+        """Return what the server offers; raise Unavailable when it cannot be asked, or not in time."""
+        begun = anyio.current_time()
+        connection = await self._connected(patience.altogether)
+        seconds = min(patience.answer, begun + patience.altogether - anyio.current_time())
         try:
-            with anyio.fail_after(deadline - anyio.current_time()):
+            with anyio.fail_after(seconds):
                 listing = await connection.listing()
         except TimeoutError:
             self._suspect(connection)
-            raise Unavailable(f"did not list its tools within {seconds:g} s") from None
+            raise Unavailable(f"did not list its tools within {seconds:.3g} s") from None
         except Unavailable:
             raise
         except Exception as error:

@@ -21,7 +21,7 @@ from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import Ears, Listed, Upstream, UpstreamCall, UpstreamNotice, failure
+from runner.tools.upstream import Ears, Listed, Patience, Upstream, UpstreamCall, UpstreamNotice, failure
 from runner.transcript import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -178,10 +178,11 @@ class UpstreamTools:
         self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
         return [self._tool(spec, offer) for spec, offer in offers]
 
-    def _patience(self, spec: UpstreamSpec) -> float:
-        """How long a list is waited for: as for a call, but no single server holds up the others for long."""
-        whole = spec.start_timeout + (spec.timeout or self._timeout)
-        return whole if len(self._upstreams) == 1 or spec.start_timeout > DEFAULT_START_TIMEOUT else min(whole, PATIENCE)
+    def _patience(self, spec: UpstreamSpec) -> Patience:
+        """As long as for a start and a call, but no single server holds up the others for long unless it is set to."""
+        answer = spec.timeout or self._timeout
+        alone = len(self._upstreams) == 1 or spec.start_timeout > DEFAULT_START_TIMEOUT
+        return Patience(answer, spec.start_timeout + answer if alone else PATIENCE)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool by its sent name."""

@@ -75,7 +75,7 @@ CALLS: Sequence[UpstreamFault] = (
     _both("endless_line", "never ends its answer", "`tool_error` as soon as it passes 10 MB", _LONG),
     _both(
         "large",
-        "answers with 9 MB",
+        "answers with 8 MB",
         "the first 256 kB and where to read on; all of it is stored",
         Outcome("Read on with `read_result`"),
     ),
@@ -109,7 +109,7 @@ CALLS: Sequence[UpstreamFault] = (
     ),
     _both("twice", "answers twice", "the first answer counts", Outcome("first")),
     _both("noise", "writes lines that are no messages around the answer", "the answer", _OK),
-    _both("newlines", "writes 200,000 empty lines first", "the answer", _OK),
+    _both("newlines", "writes 50,000 empty lines first", "the answer", _OK),
     _both("chatters", "writes 10 MB to standard error, or as comments", "the answer", _OK),
     _both("flood", "sends 19,200 notifications first, 18 MB", "the answer", _OK),
     _both(

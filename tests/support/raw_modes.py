@@ -125,7 +125,7 @@ def _chatter(channel: Channel, number: int) -> None:
 
 
 def _newlines(channel: Channel, number: int) -> None:
-    channel.write(b"\n" * 200_000)
+    channel.write(b"\n" * 50_000)
     text(channel, number)
 
 
@@ -177,7 +177,7 @@ CALLS: dict[str, Callable[[Channel, int], None]] = {
     "flood": _flood,
     "hangs": lambda channel, _: channel.rest(),
     "huge": lambda channel, number: _long_line(channel, number, 100_000_000),
-    "large": lambda channel, number: _long_line(channel, number, 9_000_000),
+    "large": lambda channel, number: _long_line(channel, number, 8_000_000),
     "long_line_id_last": _long_line_id_last,
     "newlines": _newlines,
     "noise": _noise,
