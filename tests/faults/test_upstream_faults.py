@@ -1,5 +1,6 @@
 """Every fault of an upstream server, over stdio and over HTTP: contained, told of in words, and over in time."""
 
+import time
 from collections.abc import Iterator, Sequence
 
 import anyio
@@ -13,6 +14,8 @@ from tests.support.upstream_specs import RawHttp, call, none_running, opened, ra
 
 TIMEOUT = 0.6
 """Of a call that is to run into it."""
+CPU_SECONDS = 2.0
+"""What 100 MB may cost, and anything less."""
 PATIENCE = 6.0
 """Of a call that is not, however busy the machine."""
 
@@ -57,8 +60,10 @@ async def test_a_fault_in_a_call(each: UpstreamFault, way: str, web: RawHttp) ->
         tools = here.tools()
         assert {"hostile.poke", "good.poke"} <= {tool.label for tool in await tools.list_tools()}
         good = await call(tools, "good__poke")
+        computed = time.process_time()
         async with contained(each.fault, way, within=timeout):
             result = await call(here.tools(timeout=timeout), "hostile__poke")
+        assert time.process_time() - computed < CPU_SECONDS
         assert (result.error_type or "", outcome.words in result.text) == (outcome.error, True), result.text[:1000]
         if outcome.error:
             assert "`hostile.poke`" in result.text
