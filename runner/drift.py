@@ -14,7 +14,7 @@ from db.reads import Reads
 from db.writes import Place
 from runner import facts
 from runner.recorder import Recorder
-from runner.tools.upstream import Listed
+from runner.tools.ears import Listed
 from runner.transcript import clean
 
 log = logging.getLogger("outrider.upstream")

@@ -47,6 +47,9 @@ UNREADABLE = -32700
 CUT_OFF = -32050
 """The code of an error in place of an answer that never came; ours, from the range left to implementations."""
 
+REFUSED = -32051
+"""The code of an error in place of an answer that is no answer to the question, such as a status or a web page; ours."""
+
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000
 """A chunk may be nothing but line ends; others have their turn in between."""

@@ -17,7 +17,7 @@ import httpx2
 from pydantic_core import from_json, to_json
 
 from runner.tools.answers import BodyStream, EventStream, Question, error_message
-from runner.tools.incoming import CUT_OFF, LINE_CAP
+from runner.tools.incoming import CUT_OFF, LINE_CAP, REFUSED
 
 _CONNECT_SECONDS = 10.0
 _NOTIFICATION_SECONDS = 0.5
@@ -75,22 +75,32 @@ class _ContainedClient(httpx2.AsyncClient):
         status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
             return "sent a compressed answer, though it was asked not to"
-        following = response.next_request
-        if following is not None and (request.url != self._url or following.url == self._url):
-            # The transport follows one within the origin, such as a slash at the end; more of them lead in circles.
-            return "redirects in circles, which is not followed"
-        if status < httpx2.codes.BAD_REQUEST or request.method != "POST":
+        if response.next_request is not None and not self._may_follow(request, response.next_request):
+            return "redirects elsewhere, which is not followed"
+        if request.method != "POST" or (status in _MEANINGFUL and not _says(request, "tools/")):
             return None
-        if status in _MEANINGFUL and not _says(request, "tools/"):
+        kind = response.headers.get("content-type", "").lower()
+        if kind.startswith(("application/json", "text/event-stream")):
             return None
-        if response.headers.get("content-type", "").lower().startswith("application/json"):
-            return None
-        return f"answered HTTP {status} {response.reason_phrase}".rstrip()
+        if status >= httpx2.codes.BAD_REQUEST:
+            return f"answered HTTP {status} {response.reason_phrase}".rstrip()
+        if status == httpx2.codes.OK and not _says(request, "notifications/"):
+            return f"answered with `{kind or 'nothing'}` instead of a message"
+        return None
+
+    def _may_follow(self, request: httpx2.Request, following: httpx2.Request) -> bool:
+        """Whether a redirect stays where it is: once, at the same origin, such as for a slash at the end."""
+        old, new = request.url, following.url
+        same = (old.scheme, old.host, old.port, request.method) == (new.scheme, new.host, new.port, following.method)
+        return same and old == self._url and new != self._url
 
 
 def _says(request: httpx2.Request, method: str) -> bool:
     """Whether a request carries a message of such a method."""
-    return request.method == "POST" and f'"method":"{method}'.encode() in request.content[:1000]
+    if request.method != "POST":
+        return False
+    before_its_arguments = request.content[:1000].partition(b'"params"')[0]
+    return f'"method":"{method}'.encode() in before_its_arguments
 
 
 def _question(request: httpx2.Request) -> Question:
@@ -101,7 +111,7 @@ def _question(request: httpx2.Request) -> Question:
     return Question(message.get("method"), message.get("id"))
 
 
-def _refusal(request: httpx2.Request, reason: str, code: int = -32000) -> httpx2.Response:
+def _refusal(request: httpx2.Request, reason: str, code: int = REFUSED) -> httpx2.Response:
     """An answer that makes the transport fail this request with these words."""
     body = error_message(None, f"the server {reason}", code)
     headers = {"content-type": "application/json"}
@@ -116,10 +126,7 @@ def _words(error: Exception) -> str:
 async def http_transport(
     url: str, headers: Mapping[str, str], on_end: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """Yield the two streams an mcp `Client` takes; `on_end` hears when the connection is of no more use.
-
-    The mcp transport follows redirects within the origin of the address only, so headers never leave it.
-    """
+    """Yield the two streams an mcp `Client` takes; `on_end` hears when the connection is of no more use."""
     from mcp.client.streamable_http import streamable_http_client
 
     async with (

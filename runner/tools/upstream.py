@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from anyio.abc import TaskGroup
 from runner.tools.back_off import BackOff
 from runner.tools.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.content import cut, tool_result
-from runner.tools.incoming import CUT_OFF, NO_MESSAGE, UNREADABLE
+from runner.tools.ears import Ears, Listed, UpstreamNotice
+from runner.tools.incoming import CUT_OFF, NO_MESSAGE, REFUSED, UNREADABLE
 from runner.tools.listing import Listing
 from runner.tools.own import refuse
 from runner.tools.protocol import ToolResult
@@ -28,28 +29,18 @@ from runner.transcript import clean
 
 if TYPE_CHECKING:
     from registry.upstreams import UpstreamSpec
-    from runner.masking import Mask
 
 PROBE_SECONDS = 5.0
 """How long a server that let a call time out may take to show a sign of life before it is started anew."""
 
 INSTRUCTIONS_CAP = 4000
 
+_HINTS = {
+    UNREADABLE: "whether it took effect is unknown; ask for less, or go on without it",
+    REFUSED: "go on without it, and say so; other arguments will not help",
+}
+
 logger = logging.getLogger("outrider.upstream")
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamNotice:
-    """Something to tell about a server.
-
-    `unavailable`, `lost`, `list_changed`, `duplicate_tool`, `list_cut`, `tool_left_out`; of definitions, `tool_changed`.
-    """
-
-    server: str
-    kind: str
-    message: str
-    scope_id: str | None = None
-    """The execution it concerns; None for a shared connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,38 +56,11 @@ class UpstreamCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """What a server says of its tools, as heard for the first time on behalf of an execution: a fingerprint each."""
-
-    server: str
-    fingerprints: Mapping[str, str]
-    complete: bool
-    """Whether a tool that is not in it is gone."""
-    scope_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Patience:
     """How long a list of tools is waited for: for the answer, and for the start of the server and the answer."""
 
     answer: float
     altogether: float
-
-
-Notify = Callable[[UpstreamNotice], None]
-Observe = Callable[[Listed], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ears:
-    """Who is told about servers: what happened to them, and what they say of their tools before anybody relies on it.
-
-    Whatever they say is heard through the mask.
-    """
-
-    notify: Notify
-    observe: Observe
-    mask: Mask
 
 
 class Upstream:
@@ -236,11 +200,9 @@ class Upstream:
         if isinstance(error, MCPError):
             if error.code == CUT_OFF:
                 return self._lost(label, error.message.removeprefix("the server "))
-            if error.code == UNREADABLE:
-                hint = "whether it took effect is unknown; ask for less, or go on without it"
-                return failure("tool_error", f"`{label}` failed: {_said(error)}", hint)
             kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
-            return failure(kind, f"`{label}` failed: {_said(error)}", "correct the arguments, or go on without it")
+            hint = _HINTS.get(error.code, "correct the arguments, or go on without it")
+            return failure(kind, f"`{label}` failed: {_said(error)}", hint)
         logger.warning("%s gave an answer that cannot be used", label, exc_info=error)
         message = f"`{label}` gave an answer that cannot be used ({type(error).__name__})"
         return failure("tool_error", message, "whether it took effect is unknown; go on without it")

@@ -18,10 +18,11 @@ from anyio.abc import TaskGroup
 
 from registry.upstreams import DEFAULT_START_TIMEOUT
 from runner.tools.connection import Unavailable, load_sdk
+from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import Ears, Listed, Patience, Upstream, UpstreamCall, UpstreamNotice, failure
+from runner.tools.upstream import Patience, Upstream, UpstreamCall, failure
 from runner.transcript import Tool, ToolCall
 
 if TYPE_CHECKING:

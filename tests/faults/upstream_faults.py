@@ -126,7 +126,7 @@ CALLS: Sequence[UpstreamFault] = (
     _stdio("stubborn", "ignores the end of its input and SIGTERM", "the answer; it is killed at the end", _OK),
     _http("status_401", "asks for credentials", "`tool_error` with the status", Outcome("HTTP 401", "tool_error")),
     _http("status_403", "forbids it", "`tool_error` with the status", Outcome("HTTP 403", "tool_error")),
-    _http("status_404", "knows no such address", "`tool_error`", Outcome("Not Found", "tool_error")),
+    _http("status_404", "knows no such address", "`tool_error` with the status", Outcome("HTTP 404", "tool_error")),
     _http("status_429", "has had too many requests", "`tool_error`; not repeated", Outcome("HTTP 429", "tool_error")),
     _http("status_500", "fails inside", "`tool_error`; not repeated", Outcome("HTTP 500", "tool_error")),
     _http(
@@ -148,7 +148,7 @@ CALLS: Sequence[UpstreamFault] = (
         "`tool_error`; not followed",
         Outcome("not followed", "tool_error"),
     ),
-    _http("redirect_loop", "sends in circles", "`tool_error`", Outcome("redirect", "tool_error")),
+    _http("redirect_loop", "sends in circles", "`tool_error`; not followed", Outcome("not followed", "tool_error")),
     _http("web_page", "answers with a page to sign in", "`tool_error`", Outcome("text/html", "tool_error")),
     _http("accepts", "accepts the call and says no more", "`tool_error`", Outcome("202", "tool_error")),
     _http("empty_body", "answers with nothing", "`tool_error`", _INVALID),

@@ -185,7 +185,7 @@ class Handler(BaseHTTPRequestHandler):
         mode = self.page.mode
         if mode.startswith("status_"):
             self.send(int(mode.removeprefix("status_")))
-        elif mode.startswith("redirect_"):
+        elif mode.startswith("redirect_") and not self.path.endswith("/"):
             self._redirect(mode)
         elif mode == "web_page":
             self.send(200, b"<html>Sign in</html>", "text/html")
@@ -227,6 +227,7 @@ class Handler(BaseHTTPRequestHandler):
             "redirect_host": (307, f"http://{here}/moved".replace("127.0.0.1", "localhost")),
             "redirect_get": (303, f"http://{here}/moved"),
             "redirect_loop": (307, self.path),
+            "redirect_slash": (307, f"{self.path}/"),
         }
         status, place = places[mode]
         self.send(status, location=place)

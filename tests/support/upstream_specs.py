@@ -21,8 +21,8 @@ import psutil
 
 from registry.upstreams import UpstreamSpec
 from runner.masking import Mask
+from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import Ears, Listed, UpstreamNotice
 from runner.tools.upstreams import Upstreams, UpstreamTools
 from runner.transcript import ToolCall
 

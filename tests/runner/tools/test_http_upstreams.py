@@ -64,6 +64,12 @@ async def test_headers_are_sent_and_never_follow_a_redirect(mode: str) -> None:
         assert server.seen(spec, "/moved") == []
 
 
+async def test_a_redirect_to_the_same_address_with_a_slash_is_followed() -> None:
+    with raw_http() as server:
+        async with opened(server.spec("redirect_slash")) as here:
+            assert (await call(here.tools(), "redirect_slash__poke")).text == "ok"
+
+
 async def test_a_session_the_server_forgot_is_opened_again_and_the_call_is_not_repeated_by_itself() -> None:
     with raw_http() as server:
         async with opened(server.spec("forgets")) as here:
