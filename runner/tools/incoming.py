@@ -22,6 +22,9 @@ VALUE_CAP = 100_000
 LIST_VALUE_CAP = 30_000
 """The same for any other message: each value of a list of tools is looked at several times."""
 
+PAGE_TOOL_CAP = 1500
+"""Most tools on one page of a list: the SDK makes all of them at one go."""
+
 FLOOD_CAP = 200_000_000
 """Most that is read between two answers somebody waits for; a server that writes more will never stop by itself."""
 
@@ -53,6 +56,8 @@ REFUSED = -32051
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000
 """A chunk may be nothing but line ends; others have their turn in between."""
+
+_OF_A_TOOL = b'"inputSchema"'
 
 FEW_BYTES = 250_000
 """Up to here the values are bounded by the bytes."""
@@ -107,10 +112,17 @@ def _taken(parts: list[bytes]) -> Line:
 
 def too_many_values(message: bytes, method: str | None) -> str | None:
     """Why the answer to such a request is not taken: it would become too many values, counted before any is made."""
+    if method != "tools/call" and message.count(_OF_A_TOOL) > PAGE_TOOL_CAP:
+        return f"the answer lists more than {PAGE_TOOL_CAP} tools at once"
     if len(message) <= FEW_BYTES:
         return None
     cap = VALUE_CAP if method == "tools/call" else LIST_VALUE_CAP
     return f"the answer holds more than {cap} values" if _values_exceed(message, cap) else None
+
+
+def may_be_too_much(message: bytes) -> bool:
+    """Whether it is worth finding out what a message answers: nearly none is."""
+    return len(message) > FEW_BYTES or _OF_A_TOOL in message
 
 
 def _values_exceed(message: bytes, cap: int) -> bool:

@@ -17,7 +17,6 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from runner.tools.incoming import (
-    FEW_BYTES,
     NO_MESSAGE,
     SAMPLE,
     TOO_LONG,
@@ -26,6 +25,7 @@ from runner.tools.incoming import (
     Flooded,
     Line,
     Meter,
+    may_be_too_much,
     read_lines,
     readable,
     too_many_values,
@@ -196,9 +196,7 @@ class _Pipe:
         return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=int(number), error=error))
 
     def _too_much(self, line: Line) -> str | None:
-        if len(line.head) <= FEW_BYTES:
-            return None
-        return too_many_values(line.head, self._open.get(_number(line) or ""))
+        return too_many_values(line.head, self._open.get(_number(line) or "")) if may_be_too_much(line.head) else None
 
 
 def _number(line: Line) -> str | None:

@@ -41,6 +41,7 @@ class _ContainedClient(httpx2.AsyncClient):
         self._on_end = on_end
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        await request.aread()  # a redirected one has its message still to be read
         if _says(request, "notifications/"):
             with anyio.move_on_after(_NOTIFICATION_SECONDS):
                 return await self._contained(request, **options)

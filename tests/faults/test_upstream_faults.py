@@ -8,6 +8,7 @@ import pytest
 
 from registry.upstreams import UpstreamSpec
 from runner.tools import process, upstream
+from server.collector import patient_collector
 from tests.faults.fault import contained
 from tests.faults.upstream_faults import CALLS, LISTS, Outcome, UpstreamFault
 from tests.support.upstream_specs import RawHttp, call, none_running, opened, raw, raw_http
@@ -24,6 +25,13 @@ PATIENCE = 6.0
 def web() -> Iterator[RawHttp]:
     with raw_http() as server:
         yield server
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collector() -> Iterator[None]:
+    """As in a service: what was there before is not looked at again in the middle of a fault."""
+    with patient_collector():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -203,12 +203,12 @@ LISTS: Sequence[UpstreamFault] = (
     ),
     _both("cursor_loop", "lists the same page for ever", "each tool once; event `upstream.list_cut`", Outcome("list_cut")),
     _both("endless_pages", "lists another page for ever", "100 pages; event `upstream.list_cut`", Outcome("list_cut")),
-    _both("many", "lists 3,000 tools at once", "the first 1,000; event `upstream.list_cut`", Outcome("list_cut")),
+    _both("many", "lists 1,400 tools at once", "the first 1,000; event `upstream.list_cut`", Outcome("list_cut")),
     _both(
         "far_too_many",
         "lists 10,000 tools at once",
         "left out, and named to the model",
-        Outcome("more than 30000 values", "unavailable"),
+        Outcome("more than 1500 tools at once", "unavailable"),
     ),
     _both(
         "large_description",

@@ -204,7 +204,7 @@ def _nested(depth: int) -> dict[str, Any]:
 def _tools(mode: str, changed: int) -> list[dict[str, Any]]:
     match mode:
         case "many" | "far_too_many":
-            count = 3000 if mode == "many" else 10_000
+            count = 1400 if mode == "many" else 10_000
             return [POKE | {"name": f"poke{number}", "description": "x" * 500} for number in range(count)]
         case "large_description":
             vast = {"name": "vast", "inputSchema": {"type": "object", "description": "x" * 200_000}}

@@ -218,6 +218,7 @@ async def test_tools_stand_in_the_order_of_the_servers_whichever_answers_first()
 async def test_instructions_are_the_configured_ones_else_the_servers_own_and_short() -> None:
     specs = (sdk("plain"), raw("pid", "told", instructions="Ask nicely."), raw("pid", "silent"), raw("dies_at_start"))
     async with opened(*specs) as here:
+        await here.tools().list_tools()
         texts = await here.upstreams.instructions(here.servers, "execution")
         assert list(texts) == ["plain", "told"]
         assert texts["told"] == "Ask nicely."
