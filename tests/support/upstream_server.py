@@ -170,6 +170,7 @@ async def serve_http(server: Server[Any], port: int) -> None:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
+    listener.listen()
     config = uvicorn.Config(server.streamable_http_app(), log_level="error", timeout_graceful_shutdown=1)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
