@@ -56,7 +56,11 @@ class Connection:
     """A client of one server: started once, ended once."""
 
     def __init__(
-        self, spec: UpstreamSpec, mode: Mode, on_failure: Callable[[Connection], None], on_change: Callable[[], None]
+        self,
+        spec: UpstreamSpec,
+        mode: Mode,
+        on_failure: Callable[[Connection], None],
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.spec = spec
         self.mode = mode
