@@ -1,9 +1,12 @@
-"""Fan-out of events to whoever watches. A slow watcher is cut off, never waited for; the rows keep what it missed."""
+"""Fan-out of events to whoever watches. A slow watcher is cut off, never waited for; the rows keep what it missed.
+
+Owns the watchers and their bounded backlogs. It knows nothing of what an event means and stores none: whoever was cut off
+reads on from the rows (`runner/following.py`).
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,36 +18,68 @@ Event = Mapping[str, Any]
 BACKLOG = 10_000
 """Events a watcher may lag behind before it is cut off."""
 
+LOOK: Event = {"type": "look", "seq": None}
+"""Tells whoever watches one tree that there are rows it is not told of: another process wrote them."""
+
 
 class Bus:
     """Publishes in the event loop's thread; never blocks and never raises."""
 
     def __init__(self) -> None:
-        self._watchers: set[MemoryObjectSendStream[Event]] = set()
+        self._watchers: dict[MemoryObjectSendStream[Event], str | None] = {}
+        """With the tree each of them watches; None watches them all."""
+        self._newest: int | None = None
+        """The number of the last stored event that was published here."""
+
+    def watched(self, root: str) -> bool:
+        """Whether anybody watches this tree; what is not stored need not be made otherwise."""
+        return bool(self._watchers) and any(tree is None or tree == root for tree in self._watchers.values())
 
     @property
-    def watched(self) -> bool:
-        """Whether anybody listens; what is not stored need not be made otherwise."""
-        return bool(self._watchers)
+    def followed(self) -> bool:
+        """Whether anybody watches a single tree, and so must hear of what other processes write."""
+        return any(tree is not None for tree in self._watchers.values())
 
-    def publish(self, events: Iterable[Event]) -> None:
+    def publish(self, events: Sequence[Event]) -> None:
         """Hand committed events to the watchers, in order."""
-        for watcher in tuple(self._watchers):
+        before, self._newest = self._newest, events[-1]["seq"]
+        if not self._watchers:
+            return
+        if before is None or events[0]["seq"] != before + 1:
+            self._send((LOOK,))
+        self._send(events)
+
+    def whisper(self, event: Event) -> None:
+        """Hand an event that is not stored to the watchers."""
+        self._send((event,))
+
+    def look(self, newest: int) -> None:
+        """The rows go up to `newest`: if that is more than was published here, another process wrote them."""
+        if self._newest is None or newest > self._newest:
+            self._send((LOOK,))
+
+    def _send(self, events: Sequence[Event]) -> None:
+        for watcher, tree in tuple(self._watchers.items()):
             try:
                 for event in events:
-                    watcher.send_nowait(event)
-            except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self._watchers.discard(watcher)
-                watcher.close()
+                    if event.get("root_execution_id", tree) == tree if tree is not None else event is not LOOK:
+                        watcher.send_nowait(event)
+            except (anyio.WouldBlock, anyio.BrokenResourceError):
+                self._cut(watcher)
+
+    def _cut(self, watcher: MemoryObjectSendStream[Event]) -> None:
+        self._watchers.pop(watcher, None)
+        watcher.close()
 
     @asynccontextmanager
-    async def watch(self, backlog: float = BACKLOG) -> AsyncIterator[MemoryObjectReceiveStream[Event]]:
-        """Everything published from now on. The stream ends when the watcher was too slow."""
-        send, receive = anyio.create_memory_object_stream[Event](min(backlog, math.inf))
-        self._watchers.add(send)
+    async def watch(
+        self, root: str | None = None, backlog: int = BACKLOG
+    ) -> AsyncIterator[MemoryObjectReceiveStream[Event]]:
+        """Everything published from now on, of one tree or of all. The stream ends when the watcher was too slow."""
+        send, receive = anyio.create_memory_object_stream[Event](backlog)
+        self._watchers[send] = root
         try:
             with receive:
                 yield receive
         finally:
-            self._watchers.discard(send)
-            send.close()
+            self._cut(send)

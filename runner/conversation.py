@@ -22,6 +22,7 @@ from runner.context import PromptParts, conclude_note, system_prompt
 from runner.delivery import delivery_message
 from runner.errors import Fenced
 from runner.llm.protocol import ModelError, Reply, Request, Usage
+from runner.speech import Voice
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
@@ -51,8 +52,7 @@ class Conversation:
         self._system = ""
         self._tools: Sequence[Tool] = ()
         self._positions = 0
-        self._asked = 1
-        """Which attempt of the current model call it is."""
+        self._voice = Voice(work.recorder.speech, work.place)
 
     async def open(self) -> None:
         """Set the scene and get to know the tools; the first message is already stored."""
@@ -94,24 +94,24 @@ class Conversation:
         limit = anyio.current_time() + work.limits.model_timeout
         end = min(limit, work.allowance.wrap_up_at) if with_tools else limit
         reply: Reply | None = None
-        with anyio.CancelScope(deadline=end):
-            reply = await self._model.complete(request, self._heard)
-        if reply is not None:
-            await self._keep(reply, started, may_call=with_tools)
-        elif end == limit:
-            seconds = f"{work.limits.model_timeout:g} s"
-            raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
+        with self._voice:
+            with anyio.CancelScope(deadline=end):
+                reply = await self._model.complete(request, self._voice.heard)
+            if reply is not None:
+                await self._keep(reply, started, may_call=with_tools)
+            elif end == limit:
+                seconds = f"{work.limits.model_timeout:g} s"
+                raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
+            else:
+                self._voice.break_off("cancelled")
 
     def _attempting(self, model: str, number: int) -> None:
         """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
-        self._asked = number
         if number > 1:
+            self._voice.again(number)
             self.work.now(f"asking {model} (attempt {number})")
             attempt = {"model": model, "attempt": number}
             self.work.recorder.post(facts.Noticed(self.work.place, "model.attempt", attempt))
-
-    def _heard(self, piece: str) -> None:
-        self.work.recorder.whisper(self.work.place, "stream.chunk", {"text": piece, "attempt": self._asked})
 
     async def _keep(self, reply: Reply, started: str, *, may_call: bool) -> None:
         work, usage = self.work, reply.usage
@@ -121,7 +121,7 @@ class Conversation:
         content = distinct(reply.content, self.transcript.call_ids)
         message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
         call = ModelCall(
-            id=new_id(),
+            id=self._voice.id,
             execution_id=work.place.id,
             turn=work.allowance.own.turns + 1,
             model=reply.model,

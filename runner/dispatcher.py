@@ -7,7 +7,7 @@ asks for an execution may go away.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,15 +17,18 @@ from anyio.abc import TaskGroup
 
 from db.database import Database
 from db.errors import StoreError, UnknownExecution
-from db.watch import changes
+from db.owners import is_alive
+from db.watch import INTERVAL, changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
 from runner import facts
+from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.execution import Execution
 from runner.family import begin
+from runner.following import follow
 from runner.handle import Child
 from runner.inbox import Item
 from runner.lookup import child_of_row
@@ -98,15 +101,24 @@ class Dispatcher:
         return begin(execution, self._cancellation)
 
     async def wait(self, execution: str) -> Child:
-        """Wait for the end of an execution of this process; one that is over, or elsewhere, is told from its row."""
+        """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
         live = self.tree.get(execution)
         if live is not None:
             await live.done.wait()
             return live.describe()
-        row = await self.services.database.reads.execution(execution)
-        if row is None:
-            raise UnknownExecution(execution)
-        return child_of_row(row)
+        database = self.services.database
+        while True:
+            row = await database.reads.execution(execution)
+            if row is None:
+                raise UnknownExecution(execution)
+            gone = row["finished_at"] is None and not is_alive(database.path, row["owner"] or "")
+            if row["finished_at"] is not None or gone:
+                return child_of_row(row, gone=gone)
+            await anyio.sleep(INTERVAL)
+
+    def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
+        """The events of a tree after number `after`, each once, until the tree has ended. Close it."""
+        return follow(self.services.bus, self.services.database, root, after)
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
@@ -145,6 +157,8 @@ class Dispatcher:
             await anyio.sleep(SUPERVISION_SECONDS)
 
     async def _look_around(self, database: Database) -> None:
+        if self.services.bus.followed:
+            self.services.bus.look(await database.reads.newest_event())
         for wish in await database.reads.cancel_wishes(database.owner):
             self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
         for delivery in await database.reads.waiting_deliveries(database.owner):
@@ -162,6 +176,7 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
         dispatcher = Dispatcher(services, group)
         group.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
         group.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
+        group.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
         try:
             yield dispatcher
         finally:

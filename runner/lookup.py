@@ -11,8 +11,12 @@ from runner.handle import Child
 from runner.result import Result
 
 
-def child_of_row(row: Mapping[str, Any]) -> Child:
-    """The same view that a live execution gives of itself."""
+INTERRUPTED = "interrupted: the process that ran it is gone"
+"""What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
+
+
+def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
+    """The same view that a live execution gives of itself; `gone` when its process is."""
     started = moment(row["started_at"] or row["created_at"])
     ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
     deadline = row["deadline_at"]
@@ -25,7 +29,7 @@ def child_of_row(row: Mapping[str, Any]) -> Child:
         status=row["status"],
         result=Result.of_json(row["result"]) if row["result"] else None,
         error=row["error"],
-        activity=f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
+        activity=INTERRUPTED if gone else f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
         elapsed=(ended - started).total_seconds(),
         remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
         usage={

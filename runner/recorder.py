@@ -14,13 +14,14 @@ from pydantic_core import to_json
 
 from db import endings, pins, turns, writes
 from db.endings import status_event
-from db.ids import new_id
+from db.ids import new_id, result_delivery
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event
 from runner import facts
 from runner.bus import Bus
 from runner.result import SUMMARY_LIMIT
+from runner.speech import Speech
 
 log = logging.getLogger("outrider.events")
 
@@ -32,12 +33,20 @@ def _cut(text: str, length: int = SHOWN) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def _line(event: Mapping[str, Any]) -> str:
+    """An event as one line of JSON, its payload in it as it is."""
+    head = to_json({name: value for name, value in event.items() if name != "payload"}).decode()
+    return f'{head[:-1]},"payload":{event["payload"]}}}'
+
+
 class Recorder:
     """Turns facts into writes; publishes what is committed."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._writer: Writer | None = None
+        self.speech = Speech(bus)
+        """What models are saying at the moment."""
 
     def attach(self, writer: Writer) -> None:
         """Write through `writer` from now on."""
@@ -60,13 +69,16 @@ class Recorder:
         """Committed events reach the log and the watchers. Called by the writer, in the event loop."""
         if log.isEnabledFor(logging.INFO):
             for each in events:
-                log.info("%s", to_json(each).decode())
+                log.info("%s", _line(each))
+        if self.speech:  # what was said before something happened is told before it
+            for each in events:
+                self.speech.tell(each["execution_id"])
         self._bus.publish(events)
 
     def whisper(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
-        """Tell watchers something that is not stored: a piece of streamed text, the current action."""
-        if self._bus.watched:
-            self._bus.publish([{**event(place, kind, payload), "seq": None}])
+        """Tell watchers something that is not stored, such as the current action."""
+        if self._bus.watched(place.root_execution_id):
+            self._bus.whisper({**event(place, kind, payload), "seq": None})
 
     def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
         match fact:
@@ -78,10 +90,9 @@ class Recorder:
             case facts.Replied():
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
-                return turns.settle(outcome, [_settled(place, outcome, tool, seconds)])
+                return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
-                shown = [event(place, "delivery.consumed", {"deliveries": list(consumed)})] if consumed else []
-                return turns.say(attempt, message, consumed, shown)
+                return turns.say(attempt, message, consumed, _consumed(place, consumed))
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
@@ -110,7 +121,7 @@ def _birth(new: writes.NewExecution, parent: Place | None, settled: turns.ToolOu
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
     born = [status_event(place, new.status, new.agent, **more)]
     if settled is not None and parent is not None:
-        payload = {"kind": "dispatch", "id": settled.id, "execution_id": new.id, "agent": new.agent}
+        payload = {"kind": "dispatch", "id": settled.id, "status": settled.status, "execution_id": new.id, "agent": new.agent}
         born.append(event(parent, "timeline_event.completed", payload))
     return born
 
@@ -120,6 +131,7 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
     payload = {
         "kind": "model",
         "id": call.id,
+        "status": "completed",
         "turn": call.turn,
         "text": _cut(fact.text),
         "stop_reason": call.stop_reason,
@@ -134,7 +146,11 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
     return happened
 
 
-def _settled(place: Place, outcome: turns.ToolOutcome, tool: str, seconds: float) -> dict[str, Any]:
+def _consumed(place: Place, deliveries: Sequence[str]) -> list[dict[str, Any]]:
+    return [event(place, "delivery.consumed", {"deliveries": list(deliveries)})] if deliveries else []
+
+
+def _settled(place: Place, outcome: turns.ToolOutcome, tool: str, seconds: float) -> list[dict[str, Any]]:
     payload = {
         "kind": "tool",
         "id": outcome.id,
@@ -144,7 +160,7 @@ def _settled(place: Place, outcome: turns.ToolOutcome, tool: str, seconds: float
         "error_type": outcome.error_type,
         "seconds": round(seconds, 3),
     }
-    return event(place, "timeline_event.completed", payload)
+    return [event(place, "timeline_event.completed", payload), *_consumed(place, outcome.consumed)]
 
 
 def _end(fact: facts.Ended) -> list[dict[str, Any]]:
@@ -154,7 +170,8 @@ def _end(fact: facts.Ended) -> list[dict[str, Any]]:
         more["error"] = _cut(ending.error, SUMMARY_LIMIT)
     happened = [status_event(ending.place, ending.status, fact.agent, **more)]
     if fact.parent is not None:
-        payload = {"kind": "result", "execution_id": ending.place.id, "agent": fact.agent}
+        identifier = result_delivery(ending.place.id)
+        payload = {"kind": "result", "id": identifier, "execution_id": ending.place.id, "agent": fact.agent}
         happened.append(event(fact.parent, "delivery.created", payload))
     return happened
 

@@ -1,6 +1,6 @@
 """A launch: one order, carried out in this process and watched until it ends; the keyboard can stop it.
 
-Owns the signals and the order of things: watch first, then start, tell the end, then close. Must not know: where the order
+Owns the signals and the order of things: start, watch, tell the end, then close. Must not know: where the order
 came from. Invariant: the first interruption asks the tree to stop and goes on showing it, the second leaves at once.
 """
 
@@ -71,11 +71,11 @@ class Launch:
     async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
         async with open_service(self._blueprint) as service, anyio.create_task_group() as watchers:
             self._service = service
-            await watchers.start(self._view.follow, service.services.bus, service.services.database.reads)
             watchers.start_soon(self._view.paint, name="paint the tree")
             try:
                 started = await service.start(self._order)
                 self._root = started.id
+                watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
                 if self._interruptions:  # it came while the first row was being written
                     await self._cancel(service, started.id)
                 ended = await self._end_of(service, await service.wait(started.id))

@@ -10,10 +10,10 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-from anyio.abc import TaskStatus
 
 from server.cli.messages import coloured, note, one_line
 from server.cli.tree_model import TreeModel
@@ -24,8 +24,7 @@ from server.cli.wording import duration, price, shape, tokens
 if TYPE_CHECKING:
     from rich.console import Console, Group
 
-    from db.reads import Reads
-    from runner.bus import Bus
+    from runner.dispatcher import Dispatcher
 
 FRAME_SECONDS = 1 / 8
 FINAL_ROWS = 100
@@ -66,19 +65,11 @@ class TreeView:
         self.over = anyio.Event()
         """The top of the tree has ended, and is shown so from the next picture on."""
 
-    async def follow(self, bus: Bus, reads: Reads, *, task_status: TaskStatus[None]) -> None:
-        """Take events until cancelled; one that lagged behind catches up from the rows."""
-        async with bus.watch() as stream:
-            task_status.started()
-            async for event in stream:
+    async def follow(self, service: Dispatcher, root: str) -> None:
+        """Take the events of a tree until it has ended."""
+        async with aclosing(service.events(root)) as events:
+            async for event in events:
                 self._take(event)
-        while True:
-            async with bus.watch() as stream:
-                if self.model.root is not None:
-                    for stored in await reads.events(self.model.root.id, self.model.seq):
-                        self._take(stored)
-                async for event in stream:
-                    self._take(event)
 
     def _take(self, event: Event) -> None:
         node = self.model.apply(event)
