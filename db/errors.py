@@ -4,6 +4,7 @@ StoreError                 anything below; has a `hint`
 ├── DatabaseUnavailable    the file cannot be opened or written: missing folder, read-only disk, not a database
 ├── SchemaTooNew           written by a newer Outrider
 ├── UnknownExecution       no execution has this id, or several share the prefix
+├── StillOpen              a tree that cannot be deleted while something of it runs
 ├── QueryRefused           a query that is not a plain, bounded read
 ├── WriteRefused           a row that breaks a rule of the schema, such as a parent that does not exist
 └── WriterClosed           a write after the service has stopped
@@ -42,6 +43,13 @@ class UnknownExecution(StoreError):
             super().__init__(f"{matches} executions begin with `{prefix}`", "give more characters of the id")
         else:
             super().__init__(f"no execution `{prefix}`", "`outrider ps --all` lists the executions of this database")
+
+
+class StillOpen(StoreError):
+    """A tree that has not ended."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(f"execution `{root}` has not ended", f"`outrider cancel {root}` ends it")
 
 
 class QueryRefused(StoreError):

@@ -186,6 +186,15 @@ class Reads:
         found = await self._all(select(tool_calls).where(tool_calls.c.execution_id == execution, named))
         return found[0] if found else None
 
+    async def loose_tool_calls(self, top: str) -> list[Record]:
+        """Tool calls without a result of executions that have ended, from one execution down, with their places."""
+        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "agent", "attempt")]
+        query = select(tool_calls, *place).join(executions, executions.c.id == tool_calls.c.execution_id)
+        ended = executions.c.finished_at.is_not(None)
+        return await self._all(
+            query.where(tool_calls.c.status == "started", ended, executions.c.id.in_(select(_below(top).c.id)))
+        )
+
     async def evidence(self, call: str) -> Record | None:
         """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
         named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)

@@ -23,6 +23,13 @@ class ExecutionRow(SQLModel, table=True):
         Index("executions_root", "root_execution_id"),
         Index("executions_created", "created_at"),
         Index("executions_open", "owner", sqlite_where=text("finished_at IS NULL")),
+        Index(
+            "executions_idempotency",
+            "parent_execution_id",
+            "idempotency_key",
+            unique=True,
+            sqlite_where=text("idempotency_key IS NOT NULL"),
+        ),
     )
 
     id: str = Field(primary_key=True)

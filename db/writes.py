@@ -187,6 +187,7 @@ _ERROR = _ERROR.on_conflict_do_update(
         "recurrence_count": error_records.c.recurrence_count + 1,
         "last_seen": _ERROR.excluded.last_seen,
         "execution_id": _ERROR.excluded.execution_id,
+        "context": _ERROR.excluded.context,  # of the same execution, so that both go when it is deleted
     },
 )
 

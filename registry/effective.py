@@ -28,11 +28,13 @@ _AGENT_SETTING_DEPTH = 3
 def effective_tree(document: Document, located: Located, default_model: str) -> dict[str, Any]:
     """Return the effective configuration, ready to be shown or stored."""
     limits = document.defaults.limits
-    roots = limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS
+    whole = {"max_concurrent_roots": limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS}
+    if limits.max_concurrent_model_calls is not None:
+        whole["max_concurrent_model_calls"] = limits.max_concurrent_model_calls
     tree: dict[str, Any] = {
         "defaults": {
             "model": default_model,
-            "limits": {**_decided(asdict(resolve_limits(limits))), "max_concurrent_roots": roots},
+            "limits": {**_decided(asdict(resolve_limits(limits))), **whole},
         },
         "models": {name: _plain(entry) for name, entry in document.models.items()},
         "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},

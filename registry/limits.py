@@ -81,6 +81,7 @@ class ServiceLimitOverrides(LimitOverrides):
     """`defaults.limits`: the layer under every agent, and the limits of the service as a whole."""
 
     max_concurrent_roots: Count | None = Field(default=None, description="top-level executions that run at once")
+    max_concurrent_model_calls: Count | None = Field(default=None, description="model calls in flight at once")
 
 
 LIMIT_NAMES = tuple(field.name for field in fields(Limits))

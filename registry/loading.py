@@ -137,7 +137,9 @@ def _build(
         upstreams=MappingProxyType(upstreams),
         agents=MappingProxyType(agents),
         chains=MappingProxyType(chains),
-        defaults=Defaults(default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS),
+        defaults=Defaults(
+            default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS, limits.max_concurrent_model_calls
+        ),
         source=file,
         snapshot=snapshot,
         hash=hashlib.sha256(snapshot.encode()).hexdigest(),

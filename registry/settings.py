@@ -29,6 +29,7 @@ class Defaults:
     model: str
     limits: LimitOverrides
     max_concurrent_roots: int
+    max_concurrent_model_calls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

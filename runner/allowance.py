@@ -97,6 +97,14 @@ class Allowance:
         return None
 
     @property
+    def cost_left(self) -> float:
+        """US dollars it may still spend, its own and its callers' budgets considered; infinite without any."""
+        above = self.parent.cost_left if self.parent is not None else float("inf")
+        if self.limits.max_cost_usd is None:
+            return above
+        return min(above, max(0.0, self.limits.max_cost_usd - self.subtree.cost_usd))
+
+    @property
     def root(self) -> Allowance:
         """The allowance of the whole tree."""
         return self if self.parent is None else self.parent.root

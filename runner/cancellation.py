@@ -18,6 +18,7 @@ from db.owners import is_alive
 from runner import facts
 from runner.cause import Cause
 from runner.execution import Execution
+from runner.loose_ends import settle_loose_ends
 from runner.recorder import Recorder
 from runner.services import Services
 from runner.tree import Tree
@@ -69,7 +70,10 @@ async def gone_owners(database: Database, execution: str) -> list[str]:
 
 async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish) -> str:
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
-    if (await recorder.record(facts.CancelWished(wish))).touched:
+    asked = (await recorder.record(facts.CancelWished(wish))).touched
+    if wish.gone_owners:
+        await settle_loose_ends(database.reads, recorder, wish.execution)
+    if asked:
         return "requested"
     row = await database.reads.execution(wish.execution)
     return "requested" if row is not None and row["finished_at"] is None else "already_finished"

@@ -20,6 +20,7 @@ from runner.cause import Cause, End, Verdict, verdict
 from runner.errors import Fenced
 from runner.handle import Child
 from runner.inbox import Item
+from runner.loose_ends import settle_loose_ends
 from runner.result import Result
 from runner.transcript import clean
 
@@ -117,6 +118,7 @@ class Closing:
         try:
             if not await self.write(replace(judged, error_type="stubborn", error=note)):
                 return False
+            await settle_loose_ends(execution.services.database.reads, execution.services.recorder, execution.id)
         except StoreError:
             log.exception("execution %s (%s) could not be given up yet", execution.id, execution.name)
             return False

@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from db.database import Database
-from db.errors import StoreError, UnknownExecution
+from db.errors import StillOpen, StoreError, UnknownExecution
 from db.owners import is_alive
 from db.watch import INTERVAL, changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
@@ -123,6 +123,12 @@ class Dispatcher:
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
         return await self._cancellation.cancel(execution, by, reason)
+
+    async def delete(self, root: str) -> None:
+        """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
+        if not (await self.services.recorder.record(facts.Deleted(root))).held:
+            row = await self.services.database.reads.execution(root)
+            raise UnknownExecution(root) if row is None or row["parent_execution_id"] is not None else StillOpen(root)
 
     async def mind_deadlines(self) -> None:
         """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""

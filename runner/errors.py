@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 RefusalKind = Literal[
-    "unknown_agent", "not_in_catalogue", "cycle", "max_depth_exceeded", "limit", "wrapping_up", "stopping"
+    "unknown_agent",
+    "not_in_catalogue",
+    "cycle",
+    "max_depth_exceeded",
+    "limit",
+    "wrapping_up",
+    "stopping",
+    "key_reused",
 ]
 
 

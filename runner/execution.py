@@ -154,6 +154,7 @@ class Execution:
             status=self.status.value,
             stage=self.stage,
             tool_call_id=request.call.row if request.call is not None else None,
+            idempotency_key=request.key,
             task=clean(request.task),
             input=to_json(request.input).decode() if request.input is not None and self.parent is None else None,
             timeout_seconds=self.allowance.timeout,

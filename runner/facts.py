@@ -151,6 +151,13 @@ class ToolDrifted:
 
 
 @dataclass(frozen=True, slots=True)
+class Deleted:
+    """Nobody wants to know of a tree any more."""
+
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """The configuration executions run with."""
 
@@ -173,5 +180,6 @@ Fact = (
     | Noticed
     | ToolsPinned
     | ToolDrifted
+    | Deleted
     | Configured
 )

@@ -7,13 +7,14 @@ commit of the row and the start of the task there is no await, so no cancel can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
 
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
-from registry import AgentSpec, CatalogueEntry
+from registry import AgentSpec, CatalogueEntry, fold
 from runner import facts
 from runner.cancellation import Cancellation
 from runner.errors import Refusal
@@ -40,6 +41,8 @@ class ExecutionFamily:
     def __init__(self, execution: Execution, cancellation: Cancellation) -> None:
         self._self = execution
         self._cancellation = cancellation
+        self._children_by_key: dict[str, str] = {}
+        self._keyed = anyio.Lock()
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -85,25 +88,55 @@ class ExecutionFamily:
                     self._self.allowance.settle_dispatch(-1)
         return held
 
-    async def dispatch(self, order: DispatchOrder) -> Child:
-        """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal."""
-        me, settings = self._self, self._self.services.settings
+    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+        """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal.
+
+        True when the order's key was used before: then the child is the one that was started with it.
+        """
         try:
-            entry = admit(self._caller(), order.name, settings.agents)
-            agent = settings.agent(entry.name).overridden(entry.overrides)
-            request = SpawnRequest(
-                agent=agent,
-                task=order.task,
-                limits=settings.limits_for(agent),
-                catalogue=settings.catalogue(agent),
-                timeout=order.timeout,
-                call=order.call,
-            )
-            return await self.spawn(request)
+            if order.key is None:
+                return await self.spawn(self._request(order)), False
+            async with self._keyed:  # of two calls at once with the same key, one waits for the other's row
+                if order.key in self._children_by_key:
+                    return self._earlier(order, self._children_by_key[order.key]), True
+                child = await self.spawn(self._request(order))
+                self._children_by_key[order.key] = child.id
+                return child, False
         except Refusal as refusal:
+            me = self._self
             fact = facts.Refused(me.place, me.name, order.name, refusal.kind, str(refusal), refusal.context)
             await me.services.recorder.record(fact)
             raise
+
+    def _request(self, order: DispatchOrder) -> SpawnRequest:
+        settings = self._self.services.settings
+        entry = admit(self._caller(), order.name, settings.agents)
+        agent = settings.agent(entry.name).overridden(entry.overrides)
+        limits = settings.limits_for(agent)
+        if order.budget_usd is not None:
+            own = limits.max_cost_usd if limits.max_cost_usd is not None else order.budget_usd
+            limits = replace(limits, max_cost_usd=min(order.budget_usd, own, self._self.allowance.cost_left))
+        return SpawnRequest(
+            agent=agent,
+            task=order.task,
+            limits=limits,
+            catalogue=settings.catalogue(agent),
+            timeout=order.timeout,
+            call=order.call,
+            key=order.key,
+        )
+
+    def _earlier(self, order: DispatchOrder, identifier: str) -> Child:
+        alive = self._self.alive.get(identifier)
+        child = alive.describe() if alive is not None else self._self.ended[identifier]
+        if (fold(child.agent), child.task) != (fold(order.name), order.task):
+            raise Refusal(
+                "key_reused",
+                f"the key `{order.key}` was used for another dispatch: execution {identifier} of `{child.agent}`",
+                "take another key for another task",
+                {"execution_id": identifier},
+            )
+        return child
 
     def _caller(self) -> Caller:
         me = self._self

@@ -49,6 +49,10 @@ class DispatchOrder:
     name: str
     task: str
     timeout: float | None = None
+    budget_usd: float | None = None
+    """What it and everything below it may cost; its callers' budgets bind it anyway."""
+    key: str | None = None
+    """The same key again means the same child."""
 
 
 class Family(Protocol):
@@ -59,8 +63,11 @@ class Family(Protocol):
         """The agents it may dispatch."""
         ...
 
-    async def dispatch(self, order: DispatchOrder) -> Child:
-        """Start an agent, and settle the call with `dispatch_answer` in the same transaction; raises Refusal."""
+    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+        """Start an agent, and settle the call with `dispatch_answer` in the same transaction; raises Refusal.
+
+        True when the key was used before: then nothing is started or settled, and the child is the one of that time.
+        """
         ...
 
     async def look(self, child: str) -> Child | None:

@@ -10,7 +10,6 @@ from db.clock import moment
 from runner.handle import Child
 from runner.result import Result
 
-
 INTERRUPTED = "interrupted: the process that ran it is gone"
 """What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
 

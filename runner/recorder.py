@@ -13,6 +13,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from db import endings, pins, turns, writes
+from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import new_id, result_delivery
 from db.unit import Ticket, Write
@@ -112,6 +113,8 @@ class Recorder:
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
                 return pins.drift(drift, [_drifted(place, drift)])
+            case facts.Deleted(root):
+                return delete_tree(root)
             case facts.Configured(config_hash, body):
                 return writes.snapshot(config_hash, body)
 
@@ -121,7 +124,13 @@ def _birth(new: writes.NewExecution, parent: Place | None, settled: turns.ToolOu
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
     born = [status_event(place, new.status, new.agent, **more)]
     if settled is not None and parent is not None:
-        payload = {"kind": "dispatch", "id": settled.id, "status": settled.status, "execution_id": new.id, "agent": new.agent}
+        payload = {
+            "kind": "dispatch",
+            "id": settled.id,
+            "status": settled.status,
+            "execution_id": new.id,
+            "agent": new.agent,
+        }
         born.append(event(parent, "timeline_event.completed", payload))
     return born
 

@@ -99,9 +99,7 @@ class Voice:
             return  # a text that was finished ends with the event of its row
         self._speech.tell(self.place.id)
         status = "cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "failed"
-        self._speech.whisper(
-            self.place, "timeline_event.completed", {"kind": "model", "id": self.id, "status": status}
-        )
+        self._speech.whisper(self.place, "timeline_event.completed", {"kind": "model", "id": self.id, "status": status})
 
     def again(self, attempt: int) -> None:
         """The model is asked once more: what it said before is void."""

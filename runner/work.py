@@ -38,6 +38,8 @@ class SpawnRequest:
     """The first user message, where it is more than the task."""
     call: ToolCall | None = None
     """The tool call that asks for it; settled in the same transaction."""
+    key: str | None = None
+    """The caller's name for this dispatch; no two children of a parent have the same."""
     status: str = "pending"
     """`skipped` makes a row for what will not run."""
     reason: str | None = None

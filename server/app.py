@@ -25,6 +25,7 @@ from runner.masking import Mask
 from runner.recorder import Recorder
 from runner.services import AgentFunction, ChoosesModels, Services
 from runner.tools.ears import Ears, UpstreamNotice
+from runner.throttle import ThrottledModels
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstreams import Upstreams
 from server.collector import patient_collector
@@ -74,6 +75,8 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
             background.start_soon(own.prepare, name="prepare models")
         background.start_soon(upstreams.prepare, name="prepare upstreams")
         models = blueprint.models or own
+        if settings.defaults.max_concurrent_model_calls is not None:
+            models = ThrottledModels(models, settings.defaults.max_concurrent_model_calls)
         services = Services(
             settings, database, recorder, bus, models, upstreams, blueprint.extra_tools, blueprint.functions
         )

@@ -29,6 +29,10 @@ DEFAULT_WAIT, LONGEST_WAIT = 25, 50
 SHORT_WAIT = 1.0
 """Seconds `cancel_agent` waits, so that it can usually say `done`."""
 
+ASK_FOR_IT = (
+    "It works in the background. Call get_result for its result; you do not have the result yet. "
+    "Do not guess it, and do not finish before it is there."
+)
 WILL_COME = (
     "It works in the background. Its result will be given to you by itself; you do not have the result yet. "
     "Do not guess it, and do not finish before it is there."
@@ -42,6 +46,15 @@ class DispatchArguments(Arguments):
     task: str = Field(min_length=1, description="What it shall do, in plain words, with every fact it needs.")
     context: str | None = Field(default=None, description="Further facts for the agent, apart from the task.")
     timeout_seconds: float | None = Field(default=None, gt=0, description="Its time; never more than you have left.")
+    budget_usd: float | None = Field(
+        default=None, gt=0, description="What it and its own agents may cost; never more than you have left."
+    )
+    idempotency_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Your name for this dispatch: the same key again gives the same execution, not a second one.",
+    )
 
     @field_validator("name", "task")
     @classmethod
@@ -126,12 +139,17 @@ def dispatch_tools(family: Family) -> OwnTools:
     )
 
 
-def dispatch_answer(child: Child) -> str:
-    """The answer to a dispatch: an id, never a result. It says so, because models invent what they wait for."""
+def dispatch_answer(child: Child, note: str = WILL_COME) -> str:
+    """The answer to a dispatch: an id, never a result. It says so, because models invent what they wait for.
+
+    `note` is `ASK_FOR_IT` for callers without an inbox, such as MCP clients.
+    """
     shown: dict[str, Any] = {"execution_id": child.id, "agent": child.agent, "status": "running"}
-    if child.queue_position:
+    if child.ended:  # it was dispatched before, with the same key
+        shown["status"] = child.status
+    elif child.queue_position:
         shown |= {"status": "pending", "queue_position": child.queue_position}
-    return to_json(shown | {"note": WILL_COME}).decode()
+    return to_json(shown | {"note": note}).decode()
 
 
 def _shown(result: Result, handle: str) -> dict[str, Any]:
@@ -182,11 +200,13 @@ class _DispatchTools:
 
     async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
         task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
+        limits = arguments.timeout_seconds, arguments.budget_usd
+        order = DispatchOrder(call, arguments.name, task, *limits, key=arguments.idempotency_key)
         try:
-            child = await self._family.dispatch(DispatchOrder(call, arguments.name, task, arguments.timeout_seconds))
+            child, again = await self._family.dispatch(order)
         except Refusal as refusal:
             return refuse(refusal.kind, str(refusal), refusal.hint)
-        return ToolResult(dispatch_answer(child), recorded=True)
+        return ToolResult(dispatch_answer(child), recorded=not again)
 
     async def get_result(self, _call: ToolCall, arguments: GetResultArguments) -> ToolResult:
         found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)

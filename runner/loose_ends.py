@@ -1,0 +1,30 @@
+"""Loose ends: tool calls that will never return, because what they belong to was given up or its process is gone.
+
+Owns their settling, so that every call that began also ends. Whatever ends by itself settles its own calls.
+"""
+
+from __future__ import annotations
+
+from db.reads import Reads
+from db.turns import ToolOutcome
+from db.writes import Place
+from runner import facts
+from runner.recorder import Recorder
+
+NEVER_RETURNED = "error: stopped before it had a result"
+
+
+async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str) -> None:
+    """Settle the open tool calls of every ended execution from `top` down."""
+    for row in await reads.loose_tool_calls(top):
+        place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+        outcome = ToolOutcome(
+            id=row["id"],
+            execution_id=place.id,
+            attempt=row["attempt"],
+            status="cancelled",
+            text=NEVER_RETURNED,
+            is_error=True,
+            error_type="cancelled",
+        )
+        await recorder.record(facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))
