@@ -1,0 +1,71 @@
+"""Reading the events of a tree.
+
+Owns: gathering what a follower of a tree is told, and small questions to events. Must not know: any test.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from runner.bus import Event
+from runner.dispatcher import Dispatcher
+
+STORED = (
+    "seq",
+    "execution_id",
+    "parent_execution_id",
+    "root_execution_id",
+    "type",
+    "payload",
+    "at",
+)
+
+
+def payload(event: Event) -> dict[str, Any]:
+    """What an event says."""
+    said: dict[str, Any] = json.loads(event["payload"])
+    return said
+
+
+def stored(events: Iterable[Event]) -> list[Event]:
+    """The events that have a number."""
+    return [event for event in events if event["seq"] is not None]
+
+
+@dataclass
+class Follower:
+    """Somebody who follows a tree to its end."""
+
+    told: list[Event] = field(default_factory=list)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    async def follow(self, dispatcher: Dispatcher, root: str, after: int = 0) -> None:
+        """Take everything."""
+        async with aclosing(dispatcher.events(root, after)) as events:
+            async for event in events:
+                self.told.append(event)
+                self._news.set()
+                self._news = anyio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until what was told fulfils a condition."""
+        while not condition():
+            await self._news.wait()
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """What the events of a type say, in order."""
+        return [payload(event) for event in self.told if event["type"] == kind]
+
+
+@asynccontextmanager
+async def followed(dispatcher: Dispatcher, root: str, after: int = 0) -> AsyncIterator[Follower]:
+    """Follow a tree beside the test; leaving waits until the tree has ended."""
+    follower = Follower()
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(follower.follow, dispatcher, root, after, name="follower")
+            yield follower
