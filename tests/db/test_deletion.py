@@ -1,0 +1,85 @@
+"""Deleting a tree: all of it or nothing, and nothing else."""
+
+from db.deletion import delete_tree
+from db.endings import CancelWish, cancel
+from db.status import ExecutionStatus
+from db.tables import SQLModel
+from db.turns import reply, settle
+from db.writes import Place, error_record
+from tests.db.store import Store, ending, message, model_call, outcome, tool_start
+from tests.support.requirement import requirement
+
+KEPT = ["config_snapshots"]
+
+
+async def grow(store: Store) -> Place:
+    """A tree with something in every table, all of it ended."""
+    root = await store.running(owner="somebody")
+    child = await store.running(root)
+    grandchild = await store.running(child)
+    for place in (root, child, grandchild):
+        said = message(place, 1, "reply")
+        tool = tool_start(place, said)
+        await store.apply(reply(1, model_call(place), said, [tool], []))
+        await store.apply(settle(outcome(tool), []))
+        await store.apply(error_record(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"}))
+    for place in (grandchild, child, root):
+        await store.apply(ending(place, ExecutionStatus.FAILED))
+    return root
+
+
+def counts(store: Store, root: Place | None = None) -> dict[str, int]:
+    """The rows of each table, of one tree or of all."""
+    below = "select id from executions where root_execution_id = ?"
+    found = {}
+    for name in sorted(set(SQLModel.metadata.tables) - set(KEPT)):
+        column = "id" if name == "executions" else "execution_id"
+        where = f" where {column} in ({below})" if root is not None else ""
+        found[name] = store.sql(f"select count(*) as n from {name}{where}", *([root.id] if root is not None else []))[0][
+            "n"
+        ]
+    return found
+
+
+@requirement("S2-DB-12")
+async def test_a_deleted_tree_leaves_no_row_in_any_table_and_its_neighbour_keeps_all(store: Store) -> None:
+    doomed, neighbour = await grow(store), await grow(store)
+    before = counts(store, neighbour)
+    assert all(counts(store, doomed).values())
+
+    assert (await store.apply(delete_tree(doomed.id))).held
+
+    assert counts(store) == counts(store, neighbour) == before
+    assert store.sql("pragma foreign_key_check") == []
+    assert not (await store.apply(delete_tree(doomed.id))).held
+
+
+@requirement("S2-DB-12")
+async def test_a_tree_of_which_something_is_open_is_not_deleted_and_neither_is_a_part_of_one(store: Store) -> None:
+    root = await store.running()
+    child = await store.running(root)
+    before = counts(store)
+
+    assert not (await store.apply(delete_tree(root.id))).held
+    assert not (await store.apply(delete_tree(child.id))).held
+
+    assert counts(store) == before
+    await store.apply(cancel(CancelWish(root.id, "a person", "enough")))
+    for place in (child, root):
+        await store.apply(ending(place, ExecutionStatus.CANCELLED))
+    assert not (await store.apply(delete_tree(child.id))).held
+    assert (await store.apply(delete_tree(root.id))).held
+    assert set(counts(store).values()) == {0}
+
+
+@requirement("S2-DB-12")
+async def test_events_after_a_deletion_are_numbered_above_those_of_every_tree_that_is_left(store: Store) -> None:
+    kept = await store.running()
+    doomed = await grow(store)
+    await store.apply(delete_tree(doomed.id))
+    highest = max(store.sequence())
+
+    await store.apply(ending(kept))
+
+    assert store.sql("select seq from events where seq > ?", highest)
+    assert store.sequence() == sorted(set(store.sequence()))
