@@ -111,7 +111,7 @@ class Dispatcher:
             row = await database.reads.execution(execution)
             if row is None:
                 raise UnknownExecution(execution)
-            gone = row["finished_at"] is None and not is_alive(database.path, row["owner"] or "")
+            gone = row["finished_at"] is None and not (row["owner"] and is_alive(database.path, row["owner"]))
             if row["finished_at"] is not None or gone:
                 return child_of_row(row, gone=gone)
             await anyio.sleep(INTERVAL)

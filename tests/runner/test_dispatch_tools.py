@@ -1,19 +1,30 @@
 """The dispatch tools as a model sees them: names, schemas, answers and error texts."""
 
+import json
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import anyio
 import jsonschema
+import mcp.types
 import pytest
+from mcp.client import Client
+from mcp.server.lowlevel import Server
 
 from runner.dispatcher import Order
+from runner.errors import Refusal
+from runner.handle import Child, DispatchOrder
 from runner.tools import dispatch as dispatch_module
-from runner.transcript import Tool
+from runner.tools.dispatch import ASK_FOR_IT, dispatch_answer, dispatch_tools
+from runner.transcript import Tool, ToolCall
+from server.app import Blueprint, open_service
+from tests.support.messages_api import messages_api, reply, text
 from tests.support.models import call, gate, malformed_call, say
 from tests.support.reading import answer, dispatch, dispatched, results
 from tests.support.requirement import requirement
-from tests.support.service import bench
+from tests.support.service import bench, settings_of
 from tests.support.sources import PACKAGES, python_files, text_of
 
 CONFIG = """
@@ -58,6 +69,111 @@ async def test_their_schemas_say_what_is_required_and_allowed(tools: dict[str, T
     assert schemas["cancel_agent"]["required"] == ["execution_id"]
     assert schemas["cancel_agent"]["properties"]["reason"]["maxLength"] == 500
     assert schemas["list_agents"]["properties"] == {}
+
+
+@requirement("S2-TL-6")
+async def test_models_and_mcp_clients_are_shown_one_and_the_same_definition(tmp_path: Path) -> None:
+    async with messages_api(reply(text("nothing to do"))) as api:
+        config = f"models: {{m: {{model: some-model, base_url: '{api.url}'}}}}\n{textwrap.dedent(CONFIG)}"
+        settings = settings_of(tmp_path, config)
+        blueprint = Blueprint(settings, tmp_path / "outrider.db", environ={"ANTHROPIC_API_KEY": "canary"})
+        async with open_service(blueprint) as dispatcher:
+            started = await dispatcher.start(Order("Lead"))
+            with anyio.fail_after(10):
+                await dispatcher.wait(started.id)
+    sent = {tool["name"]: tool for tool in api.requests[0].body["tools"]}
+
+    offered = dispatch_tools(Nobody())
+
+    async def list_tools(*_: Any) -> mcp.types.ListToolsResult:
+        definitions = await offered.list_tools()
+        return mcp.types.ListToolsResult(
+            tools=[
+                mcp.types.Tool(name=each.name, description=each.description, input_schema=dict(each.input_schema))
+                for each in definitions
+            ]
+        )
+
+    async def call_tool(_: Any, params: mcp.types.CallToolRequestParams) -> mcp.types.CallToolResult:
+        told = await offered.call(ToolCall("1", params.name, params.arguments or {}))
+        content = mcp.types.TextContent(type="text", text=told.text)
+        return mcp.types.CallToolResult(content=[content], is_error=told.is_error)
+
+    server = Server("a face", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with Client(server, mode="legacy") as client:  # over JSON, as over a wire
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        refused = await client.call_tool("dispatch_agent", {"name": "Right", "task": "t", "model": "other"})
+
+    assert list(listed) == list(dispatch_module.NAMES)
+    for name, tool in listed.items():
+        jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+        assert tool.input_schema["additionalProperties"] is False
+        shown = {key: sent[name][key] for key in ("name", "description", "input_schema")}
+        assert {"name": name, "description": tool.description, "input_schema": tool.input_schema} == shown
+    assert refused.is_error
+    assert "`model` is not an argument of this tool" in str(refused.content)
+
+
+@requirement("S2-TL-6")
+async def test_every_argument_is_described_and_every_schema_takes_what_it_says(tools: dict[str, Tool]) -> None:
+    arguments = {
+        "dispatch_agent": {
+            "name": "Right",
+            "task": "t",
+            "context": "c",
+            "timeout_seconds": 1.5,
+            "budget_usd": 0.5,
+            "idempotency_key": "k",
+        },
+        "get_result": {"execution_id": "x", "wait_seconds": 0},
+        "wait_for": {"execution_ids": ["x"], "mode": "any", "wait_seconds": 50},
+        "cancel_agent": {"execution_id": "x", "reason": "r", "mode": "wrap_up"},
+        "list_agents": {},
+    }
+    offered = dispatch_tools(Nobody())
+    for name, given in arguments.items():
+        schema = dict(tools[name].input_schema)
+        validator = jsonschema.Draft202012Validator(schema)
+        assert set(schema["properties"]) == set(given)
+        assert all(each["description"] for each in schema["properties"].values())
+        assert validator.is_valid(given)
+        assert (await offered.call(ToolCall("1", name, given))).error_type != "invalid_arguments"
+        for wrong in ({**given, "model": "x"}, *({**given, key: [{}]} for key in given)):
+            assert not validator.is_valid(wrong), (name, wrong)
+            assert (await offered.call(ToolCall("1", name, wrong))).error_type == "invalid_arguments"
+
+
+class Nobody:
+    """A caller without agents and children."""
+
+    catalogue = ()
+
+    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+        """Refuse."""
+        raise Refusal("unknown_agent", f"there is no agent `{order.name}`", "there is nobody to dispatch")
+
+    async def look(self, child: str) -> Child | None:
+        """Nothing to see."""
+        return None
+
+    async def children(self) -> Sequence[Child]:
+        """None."""
+        return []
+
+    async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
+        """Nothing to stop."""
+        return "already_finished"
+
+    async def until_one_ends(self, children: Sequence[str]) -> None:
+        """At once."""
+
+    def claim(self, child: str) -> str | None:
+        """Nothing to hand over."""
+        return None
+
+    def unread(self, child: str) -> bool:
+        """Nothing is."""
+        return False
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -139,19 +255,42 @@ async def test_list_agents_gives_the_agents_and_the_executions_of_the_caller(tmp
         assert all(each["elapsed_seconds"] >= 0 for each in after["executions"])
 
 
+@requirement("S2-TL-7")
 async def test_a_dispatch_answers_with_an_id_and_a_warning_not_to_guess(tmp_path: Path) -> None:
     config = CONFIG.replace("Right]", "Right], max_concurrent_agents: 1")
     scripts = {"Lead": [dispatch("Right") + dispatch("Right"), say("waiting"), say("done")], "Right": [say("right")]}
     async with bench(tmp_path, config, scripts) as service:
         await service.run("Lead")
 
-        first, second = answer(service.model.of("Lead")[1], 0), answer(service.model.of("Lead")[1], 1)
-        assert (first["status"], second["status"], second["queue_position"]) == ("running", "pending", 1)
-        assert "queue_position" not in first
-        assert "by itself" in first["note"]
-        assert "Do not guess it" in first["note"]
-        assert "do not finish before it is there" in first["note"]
-        assert len(first["execution_id"]) == 37
+        first, second = dispatched(service.model.of("Lead")[1])
+        note = (
+            "It works in the background. Its result will be given to you by itself; you do not have the result yet. "
+            "Do not guess it, and do not finish before it is there."
+        )
+        told = {"execution_id": first, "agent": "Right", "status": "running", "note": note}
+        queued = {"execution_id": second, "agent": "Right", "status": "pending", "queue_position": 1, "note": note}
+        request = service.model.of("Lead")[1]
+        assert [answer(request, 0), answer(request, 1)] == [told, queued]
+        rows = service.sql("select id from executions where depth = 1 order by position")
+        assert [row["id"] for row in rows] == [first, second]
+
+
+@requirement("S2-TL-7")
+def test_a_caller_without_an_inbox_is_told_to_ask_for_the_result() -> None:
+    child = Child("0x", "Right", "look", "pending", queue_position=2)
+
+    told = json.loads(dispatch_answer(child, ASK_FOR_IT))
+
+    assert told == {
+        "execution_id": "0x",
+        "agent": "Right",
+        "status": "pending",
+        "queue_position": 2,
+        "note": (
+            "It works in the background. Call get_result for its result; you do not have the result yet. "
+            "Do not guess it, and do not finish before it is there."
+        ),
+    }
 
 
 @requirement("S2-TL-9")

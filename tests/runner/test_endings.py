@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import anyio
@@ -104,20 +103,3 @@ async def test_a_service_that_is_stopped_leaves_its_rows_to_whoever_goes_on(tmp_
             whole.cancel()
             await anyio.sleep_forever()
     assert services[0].statuses() == {"Lead": ["running"], "Scout": ["running"]}
-
-
-@requirement("S2-TL-8", "S2-LE-2")
-async def test_the_answer_to_a_dispatch_is_an_id_and_a_warning_never_a_result(tmp_path: Path) -> None:
-    config = "agents: {Lead: {sub_agents: [Scout], max_concurrent_agents: 1}, Scout: {description: scouts}}"
-    scripts = {"Lead": [dispatch("Scout") + dispatch("Scout"), say("waiting"), say("done")], "Scout": [say("seen")]}
-    async with bench(tmp_path, config, scripts) as service:
-        await service.run("Lead")
-        first, second = (json.loads(text_of(block)) for block in results(service.model.of("Lead")[1]))
-        assert first["status"] == "running"
-        assert (second["status"], second["queue_position"]) == ("pending", 1)
-        for told in (first, second):
-            assert len(told["execution_id"]) == 37
-            assert told["note"] == (
-                "It works in the background. Its result will be given to you by itself; you do not have the result yet. "
-                "Do not guess it, and do not finish before it is there."
-            )

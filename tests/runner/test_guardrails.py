@@ -309,3 +309,43 @@ async def test_a_burst_of_dispatches_never_takes_a_slot_twice(tmp_path: Path) ->
         assert peak <= 5
         assert len(service.model.of("Left")) == 50
         assert len(service.model.of("Lead")) == 3  # fifty ends cost one turn
+
+
+DOWN = [("One", "Two"), ("Two", "Three"), ("Three", "Four")]
+
+
+@requirement("S2-GR-15")
+async def test_parents_that_wait_never_starve_their_children_of_slots_or_model_calls(tmp_path: Path) -> None:
+    config = """
+    defaults: {limits: {max_concurrent_roots: 1, max_concurrent_agents: 1, max_concurrent_model_calls: 1}}
+    agents:
+      One: {sub_agents: [Two]}
+      Two: {description: second, sub_agents: [Three]}
+      Three: {description: third, sub_agents: [Four]}
+      Four: {description: fourth}
+    """
+    two = {name: [dispatch(below) + dispatch(below), say("waiting"), say(name)] for name, below in DOWN}
+    async with bench(tmp_path, config, {**two, "Four": [say("deep")]}) as service:
+        with anyio.fail_after(15):
+            first, second = [await service.dispatcher.start(Order("One")) for _ in range(2)]
+            assert (await service.dispatcher.wait(second.id)).status == "completed"
+            assert (await service.dispatcher.wait(first.id)).status == "completed"
+
+        counts = {agent: len(statuses) for agent, statuses in service.statuses().items()}
+        assert counts == {"One": 2, "Two": 4, "Three": 8, "Four": 16}
+        assert {status for statuses in service.statuses().values() for status in statuses} == {"completed"}
+        assert service.model.peak == 1  # and the limit on model calls did hold
+
+
+@requirement("S2-GR-15")
+async def test_without_a_limit_on_model_calls_children_ask_at_once_whatever_other_trees_do(tmp_path: Path) -> None:
+    config = "agents: {Lead: {sub_agents: [Left], max_concurrent_agents: 3}, Left: {description: left}}"
+    opened = anyio.Event()
+    scripts = {"Lead": [dispatch("Left") + dispatch("Left") + dispatch("Left"), say("so"), say("done")]}
+    async with bench(tmp_path, config, {**scripts, "Left": [gate(opened, say("left"))]}) as service:
+        with anyio.fail_after(10):
+            started = [await service.dispatcher.start(Order("Lead")) for _ in range(4)]
+            await service.model.started("Left", 12)  # each of four parents has its own three slots
+            opened.set()
+            for each in started:
+                await service.dispatcher.wait(each.id)

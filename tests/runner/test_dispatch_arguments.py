@@ -1,0 +1,100 @@
+"""What else a dispatch may say: facts beside the task, a budget, a key that makes it safe to ask twice."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from runner.dispatcher import Order
+from runner.llm.protocol import Request, Usage
+from tests.support.models import Turn, call, gate, say
+from tests.support.reading import answer, delivered, dispatch, dispatched, results
+from tests.support.service import bench
+
+CONFIG = """
+models: {m: {model: some-model, price: {input: 1, output: 1}}}
+agents:
+  Lead: {sub_agents: [Left, Right]}
+  Left: {description: looks left}
+  Right: {description: looks right}
+"""
+DOLLAR = Usage(input_tokens=1_000_000)
+
+
+async def test_the_same_key_gives_the_same_child_whether_at_once_or_later(tmp_path: Path) -> None:
+    opened = anyio.Event()
+    keyed = dispatch("Left", idempotency_key="left-1")
+    scripts = {
+        "Lead": [keyed + keyed, keyed, say("waiting"), keyed, say("done")],
+        "Left": [gate(opened, say("left"))],
+    }
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(5):
+            await service.model.started("Lead", 3)
+            opened.set()
+            await service.dispatcher.wait(started.id)
+
+        last = service.model.of("Lead")[-1]
+        assert len(dispatched(last)) == 4
+        assert len(set(dispatched(last))) == 1
+        assert [answer(service.model.of("Lead")[1], index)["status"] for index in (0, 1)] == ["running"] * 2
+        assert answer(last)["status"] == "completed"
+        assert service.statuses() == {"Lead": ["completed"], "Left": ["completed"]}
+        assert service.sql("select idempotency_key from executions where depth = 1") == [{"idempotency_key": "left-1"}]
+        assert len(delivered(last)) == 1
+        assert service.sql("select id from tool_calls where status != 'completed'") == []
+
+
+async def test_a_key_stands_for_one_task_of_one_caller(tmp_path: Path) -> None:
+    scripts = {
+        "Lead": [
+            dispatch("Left", "one", idempotency_key="k"),
+            dispatch("Left", "two", idempotency_key="k") + dispatch("Right", "one", idempotency_key="k"),
+            say("waiting"),
+            say("done"),
+        ],
+        "Left": [say("left")],
+    }
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        await service.run("Lead")
+        await service.run("Lead")  # another caller, another child
+
+        blocks = results(service.model.of("Lead")[2])
+        assert [block.get("is_error") for block in blocks] == [True, True]
+        assert "the key `k` was used for another dispatch" in blocks[0]["content"]
+        assert "\nhint: take another key" in blocks[0]["content"]
+        assert service.statuses()["Left"] == ["completed"] * 2
+        assert "Right" not in service.statuses()
+
+
+async def test_further_facts_reach_the_child_after_its_task(tmp_path: Path) -> None:
+    scripts = {
+        "Lead": [dispatch("Left", "look", context="it began at noon"), say("waiting"), say("done")],
+        "Left": [say("left")],
+    }
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        await service.run("Lead")
+
+        assert service.model.of("Left")[0].messages[0].text == "look\n\nit began at noon"
+
+
+@pytest.mark.parametrize(("asked", "given"), [(2.5, 2.5), (50.0, 7.0)])
+async def test_a_budget_binds_the_child_and_is_never_more_than_its_caller_has_left(
+    tmp_path: Path, asked: float, given: float
+) -> None:
+    def spend(request: Request) -> Turn:
+        return call("nothing").using(DOLLAR) if request.tools else say("concluded")
+
+    scripts = {
+        "Lead": [dispatch("Left", budget_usd=asked).using(Usage(input_tokens=3_000_000)), say("waiting"), say("done")],
+        "Left": spend,
+    }
+    config = CONFIG.replace("[Left, Right]}", "[Left, Right], limits: {max_cost_usd: 10}}")
+    async with bench(tmp_path, config, scripts) as service:
+        await service.run("Lead")
+
+        row = service.sql("select budget_usd, outcome, reason, turns, cost_usd from executions where agent = 'Left'")[0]
+        assert row["budget_usd"] == given
+        assert (row["outcome"], row["reason"]) == ("partial", "cost_budget")
+        assert given <= row["cost_usd"] <= given + 1  # one call more at most
