@@ -1,9 +1,10 @@
 """Deleting a tree: all of it or nothing, and nothing else."""
 
+from sqlmodel import SQLModel
+
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
 from db.status import ExecutionStatus
-from db.tables import SQLModel
 from db.turns import reply, settle
 from db.writes import Place, error_record
 from tests.db.store import Store, ending, message, model_call, outcome, tool_start

@@ -88,6 +88,7 @@ def test_a_longer_cycle_is_left_to_the_guard(load_yaml: Load) -> None:
     assert [entry.name for entry in settings.catalogue(settings.agent("A"))] == ["B"]
 
 
+@requirement("S2-CH-1")
 def test_an_alert_type_starts_one_chain(load_yaml: Load, problems_of: Problems) -> None:
     chain = "{alert_types: [%s], stages: [{name: s, agents: [Synthesizer]}]}"
 

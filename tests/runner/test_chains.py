@@ -9,6 +9,7 @@ import pytest
 
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from server.cli.tree_model import TreeModel
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import bench
@@ -168,41 +169,75 @@ async def test_one_orchestrator_with_four_children_needs_no_synthesis(tmp_path: 
         assert service.sql("select count(distinct stage) as n from executions where role = 'stage'") == [{"n": 1}]
 
 
-@requirement("S2-CH-9", "S2-CH-10", "S2-LE-19")
+@requirement("S2-CH-9", "S2-CH-10")
 async def test_whoever_merges_sees_each_child_below_its_parent_with_its_task(tmp_path: Path) -> None:
     config = """
     agents:
-      East: {sub_agents: [Scout]}
-      West: {sub_agents: [Scout]}
+      East: {sub_agents: [Scout], max_concurrent_agents: 1}
+      West: {sub_agents: [Scout], max_concurrent_agents: 1}
       Scout: {description: scouts}
     agent_chains:
       both: {stages: [{name: look, agents: [East, West]}]}
     """
+    both = anyio.Event()
 
     def lead(side: str) -> list[Turn]:
         return [call("dispatch_agent", name="Scout", task=f"look {side}"), say("waiting"), say(f"{side} is clear")]
 
-    scripts = {
-        "East": lead("east"),
-        "West": lead("west"),
-        "Scout": lambda request: say(f"nothing {first_text(request).removeprefix('look ')}"),
-        "Synthesizer": [say("all clear")],
-    }
+    async def scout(request: Request) -> Turn:
+        if len(service.model.of("Scout")) == 2:  # each parent has a slot of its own
+            both.set()
+        await both.wait()
+        return say(f"nothing {first_text(request).removeprefix('look ')}")
+
+    scripts = {"East": lead("east"), "West": lead("west"), "Scout": scout, "Synthesizer": [say("all clear")]}
     async with bench(tmp_path, config, scripts) as service:
         await service.run("both")
         (merging,) = service.model.of("Synthesizer")
         text = first_text(merging)
-        east, west = text.index("east is clear"), text.index("west is clear")
-        first, second = sorted((east, west))
-        assert (
-            first
-            < text.index("- Scout (completed): look ", first)
-            < second
-            < text.index("- Scout (completed): look ", second)
-        )
+        for side in ("east", "west"):
+            assert f"{side} is clear\n- Scout (completed): look {side}" in text
         for side, request in (("east", service.model.of("East")[-1]), ("west", service.model.of("West")[-1])):
             (delivered,) = request.messages[-1].delivered
             assert delivered.text == f"nothing {side}"
+            assert service.sql(
+                "select distinct child.task from events join executions as child on child.id = events.execution_id "
+                "where events.parent_execution_id = ?",
+                request.execution_id,
+            ) == [{"task": f"look {side}"}]
+
+
+@requirement("S2-CH-9", "S2-LE-19")
+async def test_a_tree_of_any_depth_is_shown_whole_to_whoever_reads_it(tmp_path: Path) -> None:
+    config = """
+    agents:
+      East: {sub_agents: [Scout]}
+      West: {}
+      Scout: {description: scouts, sub_agents: [Digger]}
+      Digger: {description: digs, sub_agents: [Mole]}
+      Mole: {description: is small}
+    agent_chains:
+      both: {stages: [{name: look, agents: [East, West]}]}
+    """
+    below = {"East": "Scout", "Scout": "Digger", "Digger": "Mole"}
+    scripts = {
+        name: [call("dispatch_agent", name=child, task=f"go, {child}"), say("waiting"), say(f"{name} is done")]
+        for name, child in below.items()
+    }
+    others = {"West": [say("West is done")], "Mole": [say("soil")], "Synthesizer": [say("all clear")]}
+    async with bench(tmp_path, config, {**scripts, **others}) as service:
+        ended = await service.run("both")
+        assert (
+            "East is done\n- Scout (completed): go, Scout\n  - Digger (completed): go, Digger\n"
+            "    - Mole (completed): go, Mole"
+        ) in first_text(service.model.of("Synthesizer")[0])
+        rows = await service.dispatcher.services.database.reads.tree(ended.id)
+        levels = {row["agent"]: row["level"] for row in rows}
+        assert levels == {"both": 0, "East": 1, "Scout": 2, "Digger": 3, "Mole": 4, "West": 1, "Synthesizer": 1}
+        drawn = TreeModel.of_rows(rows, {})
+        assert [node.path for node in drawn.nodes.values() if node.agent == "Mole"] == [
+            "both › East › Scout › Digger › Mole"
+        ]
 
 
 @requirement("S2-CH-11", "S2-CA-7")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
+from runner.dispatcher import Order
 from runner.tools.dispatch import NAMES
-from tests.support.models import call, say
+from tests.support.models import call, crash, gate, hang, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.requirement import requirement
 from tests.support.servers import DEAD, sdk_server
@@ -193,10 +195,45 @@ async def test_a_row_tells_everything_about_an_execution_and_its_configuration_i
         assert child["cost_usd"] == pytest.approx(20e-6)
         assert child["created_at"] <= child["started_at"] <= child["finished_at"] < child["deadline_at"]
         (kept,) = service.sql("select body from config_snapshots where hash = ?", child["config_hash"])
-        assert json.loads(kept["body"])
+        assert json.loads(kept["body"])["config"]["agents"]["Scout"]["description"] == "scouts"
         assert "look there" not in kept["body"]
     changed = settings_of(tmp_path, config.replace("scouts", "scouts otherwise"))
     assert changed.hash != child["config_hash"]
+
+
+@requirement("S2-DB-9")
+async def test_a_row_tells_how_it_was_cut_short_by_whom_and_what_there_was(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Lead: {sub_agents: [Brief, Endless]}
+      Brief: {description: must conclude, max_iterations: 1}
+      Endless: {description: never ends}
+    """
+    ended = anyio.Event()
+    scripts = {
+        "Lead": [dispatch("Brief") + dispatch("Endless"), gate(ended, crash(RuntimeError("a bug")))],
+        "Brief": [call("nothing"), say("half of it")],
+        "Endless": [say("so far so good") + call("nothing") + call("nothing"), hang()],
+    }
+    async with bench(tmp_path, config, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(5):
+            await service.model.started("Brief", 2)
+            await service.model.started("Endless", 2)
+            while service.statuses()["Brief"] != ["completed"]:
+                await anyio.lowlevel.checkpoint()
+            ended.set()
+            await service.dispatcher.wait(started.id)
+
+        rows = {row["agent"]: row for row in service.sql("select * from executions")}
+        brief, endless, lead = rows["Brief"], rows["Endless"], rows["Lead"]
+        assert (brief["outcome"], brief["reason"], brief["turns"]) == ("partial", "max_iterations", 2)
+        assert (endless["status"], endless["outcome"], endless["tool_call_count"]) == ("cancelled", "partial", 2)
+        assert (endless["cancelled_by"], endless["cancel_reason"]) == ("Lead", "its parent ended")
+        assert json.loads(endless["result"])["output"] == "so far so good"
+        assert (lead["status"], lead["error_type"]) == ("failed", "internal")
+        assert lead["error"] == "an internal error: RuntimeError"
+        assert "half of it" in json.loads(lead["result"])["output"]
 
 
 @requirement("S2-DB-15")

@@ -64,7 +64,7 @@ async def test_a_child_without_a_slot_does_not_start_before_another_has_ended(tm
         assert {each.text for each in delivered(service.model.of("Lead")[-1])} == {"left", "right"}
 
 
-@requirement("S2-RN-3", "S2-RN-12")
+@requirement("S2-RN-3", "S2-RN-6", "S2-RN-12")
 async def test_the_row_of_a_child_is_readable_before_its_id_is_returned(tmp_path: Path) -> None:
     scripts = {"Lead": [dispatch("Left", "count the left"), hang()], "Left": [hang()]}
     async with bench(tmp_path, CONFIG, scripts) as service:

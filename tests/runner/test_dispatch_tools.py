@@ -116,7 +116,7 @@ async def test_models_and_mcp_clients_are_shown_one_and_the_same_definition(tmp_
 
 @requirement("S2-TL-6")
 async def test_every_argument_is_described_and_every_schema_takes_what_it_says(tools: dict[str, Tool]) -> None:
-    arguments = {
+    arguments: dict[str, dict[str, Any]] = {
         "dispatch_agent": {
             "name": "Right",
             "task": "t",

@@ -197,7 +197,7 @@ async def test_one_follower_hears_of_every_execution_of_a_tree_and_of_no_other(t
         kinds = {each["type"] for each in follower.told}
         assert kinds >= {"execution.status", "execution.progress", "timeline_event.created", "timeline_event.completed"}
         assert kinds >= {"delivery.created", "delivery.consumed", "stream.chunk"}
-        first = {}
+        first: dict[str, Any] = {}
         for event in follower.told:
             first.setdefault(event["execution_id"], payload(event))
         assert {each["agent"]: (each["status"], each["task"]) for each in first.values()} == {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.requirement import requirement
 from tests.support.shell import Shell
 
 ALERT = {
@@ -36,6 +37,7 @@ def test_json_is_one_object_with_result_and_usage(shell: Shell) -> None:
     assert told["usage"]["tokens"] == row["input_tokens"] + row["output_tokens"]
 
 
+@requirement("S2-CH-1")
 @pytest.mark.parametrize("source", ["file", "stdin"])
 def test_an_alert_chooses_its_chain_and_is_the_input(shell: Shell, source: str) -> None:
     text = json.dumps(ALERT)
