@@ -113,7 +113,10 @@ def create(new: NewExecution, events: Sequence[Event], settled: ToolOutcome | No
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
         steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
-    steps.append(Added(executions, {**_BLANK, **columns_of(new)}))
+    row = {**_BLANK, **columns_of(new)}
+    if new.status not in OPEN:  # made for what will not run: it is over when it is born
+        row["finished_at"] = new.created_at
+    steps.append(Added(executions, row))
     if settled is not None:
         steps.extend(settling(settled))
     return Write(steps, events)

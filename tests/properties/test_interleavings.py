@@ -22,7 +22,7 @@ BATCH = 100
 """Interleavings that share a service, and run at the same time."""
 
 
-@requirement("S2-RN-11", "S2-CN-7", "S2-CA-7", "S2-CT-9", "S2-LE-7")
+@requirement("S2-RN-11", "S2-CN-7", "S2-CA-7", "S2-CT-9", "S2-LE-7", "S2-OB-1", "S2-OB-3")
 @settings(
     max_examples=max(1, INTERLEAVINGS // BATCH),
     deadline=None,

@@ -17,6 +17,15 @@ PROMISES = {
         select executions.id from executions
         join events on events.execution_id = executions.id and events.type = 'execution.status'
         where json_extract(events.payload, '$.status') not in ('pending', 'running', executions.status)""",
+    "every execution tells that it was born, that it started if it did, and its end": """
+        select executions.id, count(events.seq) as n from executions
+        left join events on events.execution_id = executions.id and events.type = 'execution.status'
+        group by executions.id having n != 2 + (executions.started_at is not null)""",
+    "whatever began in a timeline ended, once": """
+        select begun.seq, count(ended.seq) as n from events as begun
+        left join events as ended on ended.execution_id = begun.execution_id and ended.type = 'timeline_event.completed'
+          and json_extract(ended.payload, '$.id') = json_extract(begun.payload, '$.id')
+        where begun.type = 'timeline_event.created' group by begun.seq having n != 1""",
     "nothing succeeds or starts once it was asked to stop": """
         select happened.execution_id from events as happened
         join events as wish on wish.execution_id = happened.execution_id

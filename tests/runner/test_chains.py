@@ -70,6 +70,10 @@ async def test_a_failed_stage_stops_the_chain_and_skips_the_rest(tmp_path: Path)
             "Third": ["skipped"],
         }
         assert service.model.of("Third") == []
+        assert service.sql("select agent from executions where finished_at is null") == []
+        skipped = service.sql("select id from executions where status = 'skipped'")[0]["id"]
+        with anyio.fail_after(5):
+            assert (await service.dispatcher.wait(skipped)).status == "skipped"
 
 
 STAGE_OF_THREE = """

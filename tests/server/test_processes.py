@@ -82,6 +82,7 @@ def test_a_child_that_waits_for_a_slot_is_cancelled_from_another_process_and_nev
     assert shell.rows("select * from model_calls where execution_id = ?", waiting[0]["id"]) == []
 
 
+@requirement("S2-CA-11")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_interruption_cancels_the_tree_and_shows_it(shell: Shell, number: signal.Signals) -> None:
     gate = shell.gate("gate")
