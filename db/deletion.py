@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, exists, literal, select
 
 from db.status import OPEN
 from db.tables import deliveries, error_records, events, executions, messages, model_calls, tool_calls
-from db.writer import Statement, Write
+from db.unit import Statement, Write
 
 _OPEN = sorted(status.value for status in OPEN)
 

@@ -220,11 +220,6 @@ class Reads:
         query = select(events_table).where(events_table.c.root_execution_id == root, events_table.c.seq > after)
         return await self._all(query.order_by(events_table.c.seq).limit(limit))
 
-    async def newest_event(self) -> int:
-        """The highest number of an event, of any tree; 0 when there is none."""
-        found = await self._all(select(func.coalesce(func.max(events_table.c.seq), 0).label("newest")))
-        return int(found[0]["newest"])
-
     async def notices(self, top: str) -> list[Record]:
         """What upstream servers did to an execution and everything below it."""
         query = select(events_table).where(

@@ -35,28 +35,22 @@ class Bus:
         """Whether anybody watches this tree; what is not stored need not be made otherwise."""
         return bool(self._watchers) and any(tree is None or tree == root for tree in self._watchers.values())
 
-    @property
-    def followed(self) -> bool:
-        """Whether anybody watches a single tree, and so must hear of what other processes write."""
-        return any(tree is not None for tree in self._watchers.values())
-
     def publish(self, events: Sequence[Event]) -> None:
         """Hand committed events to the watchers, in order."""
         before, self._newest = self._newest, events[-1]["seq"]
         if not self._watchers:
             return
         if before is None or events[0]["seq"] != before + 1:
-            self._send((LOOK,))
+            self.look()
         self._send(events)
 
     def whisper(self, event: Event) -> None:
         """Hand an event that is not stored to the watchers."""
         self._send((event,))
 
-    def look(self, newest: int) -> None:
-        """The rows go up to `newest`: if that is more than was published here, another process wrote them."""
-        if self._newest is None or newest > self._newest:
-            self._send((LOOK,))
+    def look(self) -> None:
+        """Another process wrote: whoever watches one tree has to look at the rows."""
+        self._send((LOOK,))
 
     def _send(self, events: Sequence[Event]) -> None:
         for watcher, tree in tuple(self._watchers.items()):

@@ -163,8 +163,7 @@ class Dispatcher:
             await anyio.sleep(SUPERVISION_SECONDS)
 
     async def _look_around(self, database: Database) -> None:
-        if self.services.bus.followed:
-            self.services.bus.look(await database.reads.newest_event())
+        self.services.bus.look()
         for wish in await database.reads.cancel_wishes(database.owner):
             self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
         for delivery in await database.reads.waiting_deliveries(database.owner):
