@@ -9,6 +9,7 @@ import pytest
 
 from db.endings import CancelWish
 from db.lock import FileLock
+from runner.cause import Cause
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from runner.llm.protocol import Request
@@ -70,6 +71,33 @@ async def test_a_depth_that_is_allowed_above_binds_below(tmp_path: Path) -> None
         assert "B" not in service.statuses()
         (refused,) = results(service.model.of("A")[-1])
         assert "1 deep at most" in text_of(refused)
+
+
+@requirement("S2-DB-11")
+async def test_a_cancel_during_the_last_write_does_not_stop_it(tmp_path: Path) -> None:
+    config = "agents: {Lead: {sub_agents: [Scout]}, Scout: {description: scouts}}"
+    async with bench(tmp_path, config, {"Lead": [dispatch("Scout"), hang()], "Scout": [hang()]}) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        scout = service.dispatcher.tree.get((await service.model.started("Scout")).execution_id)
+        lead = service.dispatcher.tree.get(started.id)
+        await service.model.started("Lead", 2)
+        assert lead is not None
+        assert scout is not None
+        lock = FileLock(service.database.with_name(service.database.name + "-lock"))
+        lock.acquire(5)
+        try:
+            scout.cancel(Cause("user", "somebody", "enough"))
+            await service.model.saw_cancelled("Scout")  # it is about to write its end, which the lock holds up …
+            lead.cancel(Cause("user", "somebody", "enough"))  # … when everything around it is cancelled, too
+            await service.model.saw_cancelled("Lead")
+        finally:
+            lock.release()
+            lock.close()
+        with anyio.fail_after(5):
+            await scout.done.wait()
+            await lead.done.wait()
+        assert [scout.status, lead.status] == ["cancelled", "cancelled"]
+        assert service.statuses() == {"Lead": ["cancelled"], "Scout": ["cancelled"]}
 
 
 @requirement("S2-DB-11")

@@ -315,9 +315,9 @@ DOWN = [("One", "Two"), ("Two", "Three"), ("Three", "Four")]
 
 
 @requirement("S2-GR-15")
-async def test_parents_that_wait_never_starve_their_children_of_slots_or_model_calls(tmp_path: Path) -> None:
+async def test_parents_that_wait_never_starve_their_children_of_slots(tmp_path: Path) -> None:
     config = """
-    defaults: {limits: {max_concurrent_roots: 1, max_concurrent_agents: 1, max_concurrent_model_calls: 1}}
+    defaults: {limits: {max_concurrent_roots: 1, max_concurrent_agents: 1}}
     agents:
       One: {sub_agents: [Two]}
       Two: {description: second, sub_agents: [Three]}
@@ -334,7 +334,24 @@ async def test_parents_that_wait_never_starve_their_children_of_slots_or_model_c
         counts = {agent: len(statuses) for agent, statuses in service.statuses().items()}
         assert counts == {"One": 2, "Two": 4, "Three": 8, "Four": 16}
         assert {status for statuses in service.statuses().values() for status in statuses} == {"completed"}
-        assert service.model.peak == 1  # and the limit on model calls did hold
+
+
+@requirement("S2-GR-15")
+async def test_a_limit_on_model_calls_holds_and_five_children_still_come_to_their_end(tmp_path: Path) -> None:
+    config = """
+    defaults: {limits: {max_concurrent_model_calls: 1}}
+    agents: {Lead: {sub_agents: [Left]}, Left: {description: left}}
+    """
+
+    async def left(_: Request) -> Turn:
+        for _ in range(20):  # long enough for everybody else to ask
+            await anyio.lowlevel.checkpoint()
+        return say("left")
+
+    async with bench(tmp_path, config, {"Lead": [many(5), say("waiting"), say("done")], "Left": left}) as service:
+        assert (await service.run("Lead")).status == "completed"
+        assert service.statuses()["Left"] == ["completed"] * 5
+        assert service.model.peak == 1
 
 
 @requirement("S2-GR-15")

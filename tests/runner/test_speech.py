@@ -85,7 +85,7 @@ async def test_what_was_said_before_a_silence_is_told_soon(tmp_path: Path) -> No
 
 
 @requirement("S2-OB-4")
-async def test_what_an_attempt_said_before_it_broke_is_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_an_attempt_said_before_it_broke_is_void(tmp_path: Path) -> None:
     gate = anyio.Event()
     broken = Answer(events=cut(reply(text("I was about to say")), 5).events, cut_after=5, gate=gate)
     async with asked(tmp_path, broken, reply(text("Now it is said."))) as (dispatcher, root):
@@ -101,8 +101,8 @@ async def test_what_an_attempt_said_before_it_broke_is_void(tmp_path: Path, monk
 async def test_while_nobody_watches_no_piece_is_kept_or_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     async with asked(tmp_path, reply(text(LONG))) as (dispatcher, root):
-        monkeypatch.setattr(dispatcher.services.recorder.speech, "gather", told.append)
+        monkeypatch.setattr(dispatcher.services.recorder.speech, "gather", lambda *piece: told.append(piece))
         monkeypatch.setattr(dispatcher.services.bus, "whisper", told.append)
         with anyio.fail_after(5):
-            await dispatcher.wait(root)
-        assert told == []
+            ended = await dispatcher.wait(root)
+        assert (ended.status, told) == ("completed", [])
