@@ -7,7 +7,7 @@ commit of the row and the start of the task there is no await, so no cancel can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -33,16 +33,24 @@ from runner.work import SpawnRequest, Strategy, Work
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
 
 
+@dataclass(slots=True)
+class _Keys:
+    """The dispatches that were given a key. Few are, so most executions have none of this."""
+
+    children: dict[str, str] = field(default_factory=dict)
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    """Of two calls at once with the same key, one waits for the other's row."""
+
+
 class ExecutionFamily:
     """A `Family` around one execution of this process."""
 
-    __slots__ = ("_cancellation", "_self")
+    __slots__ = ("_cancellation", "_keys", "_self")
 
     def __init__(self, execution: Execution, cancellation: Cancellation) -> None:
         self._self = execution
         self._cancellation = cancellation
-        self._children_by_key: dict[str, str] = {}
-        self._keyed = anyio.Lock()
+        self._keys: _Keys | None = None
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -96,11 +104,12 @@ class ExecutionFamily:
         try:
             if order.key is None:
                 return await self.spawn(self._request(order)), False
-            async with self._keyed:  # of two calls at once with the same key, one waits for the other's row
-                if order.key in self._children_by_key:
-                    return self._earlier(order, self._children_by_key[order.key]), True
+            self._keys = keys = self._keys or _Keys()
+            async with keys.lock:
+                if order.key in keys.children:
+                    return self._earlier(order, keys.children[order.key]), True
                 child = await self.spawn(self._request(order))
-                self._children_by_key[order.key] = child.id
+                keys.children[order.key] = child.id
                 return child, False
         except Refusal as refusal:
             me = self._self

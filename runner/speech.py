@@ -6,8 +6,10 @@ in its row. While nobody watches, a piece costs a look at the watchers and an ad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 import anyio
 
@@ -66,7 +68,7 @@ class Speech:
             payload = {"timeline_event_id": voice.id, "attempt": voice.attempt, "offset": stretch.offset}
             self.whisper(voice.place, "stream.chunk", {**payload, "text": "".join(stretch.pieces)})
 
-    def whisper(self, place: Place, kind: str, payload: dict[str, object]) -> None:
+    def whisper(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
         """Tell watchers something that is not stored."""
         self._bus.whisper({**event(place, kind, payload), "seq": None})
 
@@ -95,11 +97,15 @@ class Voice:
             self._speech.whisper(self.place, "timeline_event.created", {"kind": "model", "id": self.id})
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is None or not self._speech.watched(self.place):
-            return  # a text that was finished ends with the event of its row
-        self._speech.tell(self.place.id)
-        status = "cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "failed"
-        self._speech.whisper(self.place, "timeline_event.completed", {"kind": "model", "id": self.id, "status": status})
+        if error is not None:  # a text that was finished ends with the event of its row
+            self.break_off("cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "failed")
+
+    def break_off(self, status: str) -> None:
+        """The text ends here, unfinished: `failed` or `cancelled`."""
+        if self._speech.watched(self.place):
+            self._speech.tell(self.place.id)
+            ended = {"kind": "model", "id": self.id, "status": status}
+            self._speech.whisper(self.place, "timeline_event.completed", ended)
 
     def again(self, attempt: int) -> None:
         """The model is asked once more: what it said before is void."""

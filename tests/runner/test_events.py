@@ -96,7 +96,7 @@ def unended(events: list[dict[str, Any]]) -> set[str]:
     return begun - {each["id"] for each in ended if each.get("status") in ways}
 
 
-WAYS_OUT = ["answer", "cancel", "timeout", "bug in the model", "bug in a tool", "provider", "stubborn"]
+WAYS_OUT = ["answer", "cancel", "timeout", "wrap-up", "bug in the model", "bug in a tool", "provider", "stubborn"]
 
 
 @requirement("S2-OB-3")
@@ -114,15 +114,16 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
         return "soil"
 
     last = {"bug in the model": crash(RuntimeError("a bug")), "provider": fail()}.get(way, say("done"))
-    config = (
-        CONFIG.replace("right}", "right, limits: {timeout: 400ms, cancel_grace: 100ms}}") if way == "timeout" else CONFIG
-    )
+    config = CONFIG
+    if way in ("timeout", "wrap-up"):
+        config = CONFIG.replace("looks right", "looks right, limits: {timeout: 400ms, wrap_up_reserve: 60ms}")
     if way == "stubborn":
         config = CONFIG.replace("agents:", "defaults: {limits: {cancel_grace: 100ms}}\nagents:", 1)
+    right = {"wrap-up": [hang(), say("concluded")], "timeout": [say("done")]}.get(way, [say("right")])
     scripts = {
         "Lead": [dispatch("Left") + dispatch("Right") + dispatch("Nobody"), say("waiting"), last, last],
         "Left": [hang() if way in ("cancel", "stubborn") else say("left")],
-        "Right": [call("dig") + call("dig"), last if way == "timeout" else say("right")],
+        "Right": [call("dig") + call("dig"), *right],
     }
     tools = LocalTools({"dig": dig})
     async with bench(tmp_path, config, scripts, tools.for_agents("Right")) as service:

@@ -343,7 +343,7 @@ async def test_a_limit_on_model_calls_holds_and_five_children_still_come_to_thei
     agents: {Lead: {sub_agents: [Left]}, Left: {description: left}}
     """
 
-    async def left(_: Request) -> Turn:
+    async def left(_request: Request) -> Turn:
         for _ in range(20):  # long enough for everybody else to ask
             await anyio.lowlevel.checkpoint()
         return say("left")

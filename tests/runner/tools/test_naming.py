@@ -58,6 +58,7 @@ def test_tool_names_with_separators_never_mix() -> None:
     assert table.sent(tools[2]) == "a__b_c"
 
 
+@requirement("S2-TN-5")
 def test_a_tool_that_is_named_like_another_ones_alias_takes_nothing_from_it() -> None:
     odd = Target("a", "b.c")
     alias = NameTable([odd]).sent(odd)
