@@ -4,12 +4,15 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
 from db.errors import UnknownExecution
+from db.writes import Place
 from runner.dispatcher import Order
+from runner.facts import Noticed
 from runner.llm.protocol import Request
 from runner.lookup import INTERRUPTED
 from server.app import Blueprint, open_service
@@ -65,6 +68,31 @@ async def test_whoever_comes_late_or_comes_back_misses_nothing_and_hears_nothing
         assert nothing.told == []
         with pytest.raises(UnknownExecution):
             await anext(service.dispatcher.events("nobody"))
+
+
+@requirement("S2-OB-8")
+async def test_what_happens_while_the_rows_are_read_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = anyio.Event()
+    async with bench(tmp_path, CONFIG, {"Left": [gate(opened, say("left"))]}) as service:
+        started = await service.dispatcher.start(Order("Left"))
+        await service.model.started("Left")
+        services, place = service.dispatcher.services, Place(started.id, None, started.id)
+        read, reads = services.database.reads.events, list[Any]()
+
+        async def read_while_something_happens(root: str, after: int = 0, limit: int = 1) -> Any:
+            if not reads:
+                await services.recorder.record(Noticed(place, "upstream.note", {}))  # in the rows, and told live, too
+            reads.append(await read(root, after, limit))
+            if not reads[-1]:  # everything was read: what comes now comes live
+                opened.set()
+            return reads[-1]
+
+        monkeypatch.setattr(services.database.reads, "events", read_while_something_happens)
+        async with followed(service.dispatcher, started.id) as follower:
+            pass
+
+        assert "upstream.note" in [event["type"] for event in follower.told]
+        assert numbers(follower) == all_numbers(service, started.id)
 
 
 @requirement("S2-OB-11", "S2-OB-8")
