@@ -84,7 +84,7 @@ class TreeModel:
             node.account()
 
     def _complete(self, node: Node, payload: Record) -> None:
-        if payload["kind"] == "model":
+        if payload["kind"] == "model" and "tokens" in payload:  # an unfinished text has none
             node.tokens += payload["tokens"]
             node.cost_usd += payload["cost_usd"]
             node.pricing.add(payload.get("pricing", "priced"))
