@@ -84,6 +84,9 @@ TITLES = {
 SAME = {"LimitOverrides": "ServiceLimitOverrides"}
 
 
+WHOLE_SERVICE = ("max_concurrent_roots", "max_concurrent_model_calls")
+
+
 def pages() -> dict[Path, str]:
     """Every page with its text."""
     return {FOLDER / "cli.md": command_line(), FOLDER / "config.md": configuration()}
@@ -162,7 +165,7 @@ def _table(shape: Mapping[str, Any], built_in: Mapping[str, Any] | None = None) 
         default = (built_in or {}).get(name, node.get("default"))
         said = default not in (None, "", []) and not isinstance(default, dict)  # a mapping has a table of its own
         told = "required" if name in required else f"`{_word(default)}`" if said else ""
-        about = node.get("description", "") + ("; in `defaults` only" if name == "max_concurrent_roots" else "")
+        about = node.get("description", "") + ("; in `defaults` only" if name in WHOLE_SERVICE else "")
         lines.append(f"| `{name}` | {_kind(node)} | {told} | {_cell(about)} |")
     return "\n".join(lines) + "\n"
 
