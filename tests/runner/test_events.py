@@ -61,15 +61,17 @@ async def test_each_change_of_state_is_one_event_and_there_are_no_others(tmp_pat
 
 @requirement("S2-OB-2")
 async def test_a_long_execution_tells_its_phases_in_order(tmp_path: Path) -> None:
-    opened = anyio.Event()
+    heard, opened = anyio.Event(), anyio.Event()
     tools = LocalTools({"dig": lambda _: _text("soil")})
     scripts = {
-        "Lead": [dispatch("Left"), say("waiting"), say("done")],
+        "Lead": [gate(heard, dispatch("Left")), say("waiting"), say("done")],
         "Left": [gate(opened, call("dig")), say("found")],
     }
     async with bench(tmp_path, CONFIG, scripts, tools.for_agents("Left")) as service:
         started = await service.dispatcher.start(Order("Lead"))
         async with followed(service.dispatcher, started.id) as follower:
+            await follower.until(lambda: bool(follower.told))
+            heard.set()
             await service.model.started("Left")
             opened.set()
 
@@ -102,7 +104,7 @@ WAYS_OUT = ["answer", "cancel", "timeout", "wrap-up", "bug in the model", "bug i
 @requirement("S2-OB-3")
 @pytest.mark.parametrize("way", WAYS_OUT)
 async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str) -> None:
-    never, release = anyio.Event(), anyio.Event()
+    heard, never, release = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def dig(_: Any) -> str:
         if way == "bug in a tool":
@@ -121,7 +123,7 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
         config = CONFIG.replace("agents:", "defaults: {limits: {cancel_grace: 100ms}}\nagents:", 1)
     right = {"wrap-up": [hang(), say("concluded")], "timeout": [say("done")]}.get(way, [say("right")])
     scripts = {
-        "Lead": [dispatch("Left") + dispatch("Right") + dispatch("Nobody"), say("waiting"), last, last],
+        "Lead": [gate(heard, dispatch("Left") + dispatch("Right") + dispatch("Nobody")), say("waiting"), last, last],
         "Left": [hang() if way in ("cancel", "stubborn") else say("left")],
         "Right": [call("dig") + call("dig"), *right],
     }
@@ -129,6 +131,8 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
     async with bench(tmp_path, config, scripts, tools.for_agents("Right")) as service:
         started = await service.dispatcher.start(Order("Lead"))
         async with followed(service.dispatcher, started.id) as follower:
+            await follower.until(lambda: bool(follower.told))
+            heard.set()
             if way in ("cancel", "stubborn"):
                 await service.model.started("Lead", 2)
                 await service.model.started("Left")
@@ -180,6 +184,7 @@ async def test_one_follower_hears_of_every_execution_of_a_tree_and_of_no_other(t
         started = await service.dispatcher.start(Order("Lead", "look around"))
         other = await service.dispatcher.start(Order("Left", "another tree"))
         async with followed(service.dispatcher, started.id) as follower:
+            await follower.until(lambda: bool(follower.told))
             await service.model.started("Right")
             opened.set()
         await service.dispatcher.wait(other.id)

@@ -76,9 +76,12 @@ async def test_pieces_are_gathered_into_few_events_and_add_up_to_the_text(tmp_pa
 
 @requirement("S2-OB-10", "S2-OB-4")
 async def test_what_was_said_before_a_silence_is_told_soon(tmp_path: Path) -> None:
-    never = anyio.Event()
-    async with asked(tmp_path, reply(text(LONG), gate=never, gate_after=20)) as (dispatcher, root):
+    gate, never = anyio.Event(), anyio.Event()
+    first = reply(tool_use("nothing", {}), gate=gate)
+    async with asked(tmp_path, first, reply(text(LONG), gate=never, gate_after=20)) as (dispatcher, root):
         async with followed(dispatcher, root) as follower:
+            await follower.until(lambda: bool(follower.told))
+            gate.set()
             await follower.until(lambda: LONG[: 17 * 7] in heard(follower).values())
             await dispatcher.cancel(root, "a person", "enough")
         assert follower.of("timeline_event.completed")[-1]["status"] == "cancelled"
