@@ -24,8 +24,8 @@ from runner.llm.models import Models
 from runner.masking import Mask
 from runner.recorder import Recorder
 from runner.services import AgentFunction, ChoosesModels, Services
-from runner.tools.ears import Ears, UpstreamNotice
 from runner.throttle import ThrottledModels
+from runner.tools.ears import Ears, UpstreamNotice
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstreams import Upstreams
 from server.collector import patient_collector
