@@ -6,6 +6,7 @@ Invariant: a server that hangs or dies is a finding about that server, and no pr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -68,18 +69,11 @@ def _words(error: Exception, patience: float) -> str:
 
 
 def _failed(spec: UpstreamSpec, reason: str) -> Finding:
+    from registry import held_secrets
+    from runner.masking import Mask
+
     hint = f"check `mcp_servers.{spec.name}` in the configuration"
     if spec.command is not None:
         hint += ", and try its command in a shell"
-    return Finding(f"upstream {spec.name}", "failed", _masked(spec, reason), hint)
-
-
-def _masked(spec: UpstreamSpec, text: str) -> str:
-    """What a server said about its end, without the secrets it was given."""
-    from registry.masking import MASK, may_be_secret
-
-    for setting, values in (("env", spec.env), ("headers", spec.headers)):
-        for name, value in values.items():
-            if may_be_secret(("mcp_servers", spec.name, setting, name), value):
-                text = text.replace(value, MASK)
-    return text
+    said = Mask(held_secrets([spec], os.environ)).text(reason)
+    return Finding(f"upstream {spec.name}", "failed", said, hint)

@@ -10,7 +10,7 @@ from db.writes import Place, error_record
 from tests.db.store import Store, ending, message, model_call, outcome, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots"]
+KEPT = ["config_snapshots", "upstream_tools"]
 
 
 async def grow(store: Store) -> Place:
