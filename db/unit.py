@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import anyio
 from sqlalchemy import Executable, Table
 
 from db.errors import StoreError
+from db.latch import Latch
 
 Row = Mapping[str, Any]
 Event = dict[str, Any]
@@ -65,7 +65,7 @@ class Ticket:
     """A write on its way; `held` is known once `done` is set."""
 
     write: Write
-    done: anyio.Event
+    done: Latch = field(default_factory=Latch)
     held: bool = False
     touched: list[Any] = field(default_factory=list)
     error: StoreError | None = None

@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -29,6 +29,7 @@ from sqlalchemy import Connection, Engine, func, select
 from db.batch import Batch
 from db.engine import checkpoint, data_version, open_writer
 from db.errors import DatabaseUnavailable, StoreError, WriterClosed
+from db.latch import Latch
 from db.lock import FileLock
 from db.migrate import migrate
 from db.prepared import Prepared
@@ -38,8 +39,12 @@ from db.unit import Event, Ticket, Write
 
 log = logging.getLogger("outrider.writer")
 
-BATCH = 256
-"""Writes per commit: enough to make the fsync cheap, small enough that nobody waits long behind a crowd."""
+BATCH = 32
+"""Writes per commit while the disk is quick: enough to make the fsync cheap, and those at the head of a crowd go on while
+the rest of it is written."""
+LARGE_BATCH = 256
+SLOW_SECONDS = 0.02
+"""After a commit that took the disk so long, as many as wait share the next one."""
 LOCK_SECONDS = 30.0
 PAGE = 4096
 CHECKPOINT_PAGES = 2_000
@@ -52,7 +57,7 @@ CHECKPOINT_PAUSE = 1.0
 class _Look:
     """A question for SQLite's data version, answered between two commits."""
 
-    done: anyio.Event
+    done: Latch = field(default_factory=Latch)
     version: int | None = None
 
 
@@ -65,6 +70,7 @@ class Writer:
         """Called in the event loop with the committed events, in order, before the writers wake."""
         self._queue: queue.SimpleQueue[Ticket | _Look | None] = queue.SimpleQueue()
         self._last_seq = select(func.coalesce(func.max(events_table.c.seq), 0))
+        self._batch = BATCH
         self._closed = False
         self._next_checkpoint = 0.0
 
@@ -97,7 +103,7 @@ class Writer:
         """Hand in `write` without waiting; later writes still come after it."""
         if self._closed:
             raise WriterClosed
-        ticket = Ticket(write, anyio.Event())
+        ticket = Ticket(write)
         self._queue.put(ticket)
         return ticket
 
@@ -105,7 +111,7 @@ class Writer:
         """A number that changes whenever another process commits, and never by this one; None when it cannot be told."""
         if self._closed:
             raise WriterClosed
-        look = _Look(anyio.Event())
+        look = _Look()
         self._queue.put(look)
         await look.done.wait()
         return look.version
@@ -155,7 +161,7 @@ class Writer:
 
     def _take(self) -> list[Ticket | _Look | None]:
         batch = [self._queue.get()]
-        while len(batch) < BATCH and batch[-1] is not None:
+        while len(batch) < self._batch and batch[-1] is not None:
             try:
                 batch.append(self._queue.get_nowait())
             except queue.Empty:
@@ -193,7 +199,9 @@ class Writer:
                 for number, event in enumerate(events, last + 1):
                     event["seq"] = number
                 prepared.insert(events_table, events)
+            began = time.monotonic()
             connection.commit()
+            self._batch = LARGE_BATCH if time.monotonic() - began > SLOW_SECONDS else BATCH
         except Exception as error:
             connection.rollback()
             trouble = told(self._path, error)

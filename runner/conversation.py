@@ -16,6 +16,7 @@ from pydantic_core import to_json
 from db.clock import stamp
 from db.ids import new_id
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
+from db.unit import Ticket
 from registry import AgentSpec, Price, Tokens, cost_of
 from runner import facts
 from runner.context import PromptParts, conclude_note, system_prompt
@@ -50,26 +51,31 @@ class Conversation:
         if work.subject.thinking:
             self._spec = replace(self._spec, thinking=True)
         self._system = ""
+        self._instructions: Mapping[str, str] = {}
         self._tools: Sequence[Tool] = ()
         self._positions = 0
+        self._results: list[Ticket] = []
+        """Results of tools on their way to the disk."""
         self._voice = Voice(work.recorder.speech, work.place)
 
     async def open(self) -> None:
-        """Set the scene and get to know the tools; the first message is already stored."""
+        """Get to know the tools; the first message is already stored."""
         work = self.work
         self._positions = 1
         self.transcript.append(Message.of_text("user", work.prompt, "task"))
-        self._system = self._scene({})
         if work.toolbox is not None:
             work.now("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
-            self._system = self._scene(await work.server_instructions())
+            self._instructions = await work.server_instructions()
 
-    def _scene(self, instructions: Mapping[str, str]) -> str:
-        work = self.work
-        unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
-        parts = PromptParts(self._agent, work.name, work.dispatched, work.catalogue, instructions, unavailable)
-        return sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
+    def _scene(self) -> str:
+        """The system prompt, made when it is first needed: by then it is known what there is to say."""
+        if not self._system:
+            work = self.work
+            unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
+            parts = PromptParts(self._agent, work.name, work.dispatched, work.catalogue, self._instructions, unavailable)
+            self._system = sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
+        return self._system
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +90,7 @@ class Conversation:
             agent=self._agent.name,
             execution_id=work.place.id,
             spec=self._spec,
-            system=self._system,
+            system=self._scene(),
             messages=self.transcript.messages,
             tools=self._tools if with_tools else (),
             input=work.input,
@@ -145,6 +151,7 @@ class Conversation:
         ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
         if not ticket.held:
             raise Fenced(work.place.id)
+        self._check_results()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(tokens.total, cost.usd, len(calls))
         if refused:
@@ -213,9 +220,20 @@ class Conversation:
             raise
         if not result.recorded:
             settled = self._settled(call, result, begun, "failed" if result.is_error else "completed")
-            await self.work.recorder.record(settled, shielded=True)  # a result that exists is never dropped
+            if result.consumed:
+                await self.work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
+            else:
+                # The model may read it while it is written: what the model then says is written after it.
+                self._results.append(self.work.recorder.post(settled))
         self.work.inbox.took(*result.consumed)
         return result
+
+    def _check_results(self) -> None:
+        """What was handed in before something that is written by now is written, too, or failed."""
+        failed = [ticket.error for ticket in self._results if ticket.error is not None]
+        self._results.clear()
+        if failed:
+            raise failed[0]
 
     def _settled(self, call: ToolCall, result: ToolResult, begun: float, status: str) -> facts.ToolSettled:
         work = self.work

@@ -20,6 +20,7 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.ids import new_execution_id, new_id, result_delivery
+from db.latch import Latch
 from db.status import ExecutionStatus
 from db.turns import MessageDraft
 from db.writes import NewExecution, Place, Start
@@ -32,7 +33,6 @@ from runner.delivery import cut
 from runner.errors import first_cause
 from runner.handle import Child
 from runner.inbox import Inbox, Item
-from runner.latch import Latch
 from runner.result import Result
 from runner.services import Services
 from runner.slots import Slots
@@ -173,7 +173,8 @@ class Execution:
         end: End | None = None
         try:
             with self.scope:
-                await self.slot.wait()
+                if self.slot.queue_position:
+                    await self.slot.wait()
                 end = await self._live()
         finally:
             # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.

@@ -223,7 +223,8 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     agent = subject if isinstance(subject, AgentSpec) else None
 
     async def server_instructions() -> Mapping[str, str]:
-        return await services.upstreams.instructions(agent.mcp_servers, execution.id) if agent is not None else {}
+        servers = agent.mcp_servers if agent is not None else ()
+        return await services.upstreams.instructions(servers, execution.id) if servers else {}
 
     work = Work(
         place=execution.place,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from db.ids import result_delivery
-from runner.latch import Latch
+from db.latch import Latch
 from runner.result import Result
 from runner.transcript import Delivered
 

@@ -61,10 +61,10 @@ class Recorder:
         assert self._writer is not None
         return await self._writer.apply(self._write_of(fact), shielded=shielded)
 
-    def post(self, fact: facts.Fact) -> None:
-        """As `record`, without waiting: for facts nothing depends on. Order is kept."""
+    def post(self, fact: facts.Fact) -> Ticket:
+        """As `record`, without waiting: for facts nothing depends on yet. Order is kept."""
         assert self._writer is not None
-        self._writer.post(self._write_of(fact))
+        return self._writer.post(self._write_of(fact))
 
     def publish(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Committed events reach the log and the watchers. Called by the writer, in the event loop."""

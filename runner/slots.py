@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from runner.latch import Latch
+from db.latch import Latch
 
 
 class Slots:

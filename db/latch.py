@@ -1,4 +1,4 @@
-"""A latch: an event that costs nothing until somebody waits. Most executions end without anybody having waited for them.
+"""A latch: an event that costs nothing until somebody waits, as nobody does for most writes and most executions.
 
 Invariant: it is set once and stays set; used in the event loop's thread only.
 """
