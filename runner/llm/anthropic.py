@@ -84,7 +84,8 @@ class AnthropicModel:
 
         async def attempt() -> Reply:
             number = call.announce(spec)
-            return replace(await exchange(endpoint, body, spec, call.on_text), attempts=number)
+            reply = await exchange(endpoint, body, spec, call.on_text)
+            return reply if number == 1 else replace(reply, attempts=number)
 
         known = functools.partial(failure_of, spec=spec)
         return await self._retrying.ask(lambda: breaker.through(attempt, known), known, attempts)

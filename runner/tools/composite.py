@@ -64,7 +64,7 @@ class CompositeTools:
             if call.malformed is not None:
                 message = f"error: the arguments of `{name}` are not a JSON object\nhint: send one object"
                 return ToolResult(message, is_error=True, error_type="invalid_arguments")
-            return await route[1].call(replace(call, name=name))
+            return await route[1].call(call if name == call.name else replace(call, name=name))
         except Exception:
             log.exception("tool %s failed inside", call.name)
             message = f"`{call.name}` failed inside Outrider; its outcome is unknown"
