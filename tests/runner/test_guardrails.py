@@ -364,5 +364,5 @@ async def test_without_a_limit_on_model_calls_children_ask_at_once_whatever_othe
             started = [await service.dispatcher.start(Order("Lead")) for _ in range(4)]
             await service.model.started("Left", 12)  # each of four parents has its own three slots
             opened.set()
-            for each in started:
-                await service.dispatcher.wait(each.id)
+            ended = [await service.dispatcher.wait(each.id) for each in started]
+        assert [each.status for each in ended] == ["completed"] * 4
