@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.requirement import requirement
-from tests.support.shell import SCRIPT, Shell
+from tests.support.shell import Shell
 from tests.support.sources import ROOT
 
 PAGE = ROOT / "docs" / "tutorial" / "first-agent.md"
@@ -34,17 +34,11 @@ def commands_of(text: str) -> list[tuple[str, str]]:
 
 def type_into(shell: Shell, command: str, expected: str) -> None:
     """Run one command of the page."""
-    words = shlex.split(command)
-    program = [str(SCRIPT)] if words[0] == "outrider" else [words[0]]
-    done = subprocess.run(
-        [*program, *words[1:]],
-        cwd=shell.folder,
-        env=shell.surroundings(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    program, *words = shlex.split(command)
+    if program == "outrider":
+        done = shell.type(*words)
+    else:
+        done = subprocess.run([program, *words], cwd=shell.folder, capture_output=True, text=True, timeout=60, check=False)
     shown = done.stdout if done.returncode == 0 else done.stderr
     assert pattern_of(expected).fullmatch(shown), (
         f"$ {command}\n{shown}{done.stderr}\nis not what the page shows:\n{expected}"

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from tests.support.forked import KEPT, fork_server, read_at_start
+
 SCRIPT = Path(sys.executable).with_name("outrider")
 GATE_SERVER = Path(__file__).with_name("gate_server.py")
 SECONDS, GATE_SECONDS = 40, 20
@@ -71,11 +73,13 @@ class Shell:
 
     def surroundings(self, **more: str) -> dict[str, str]:
         """The environment of a command."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         return {**kept, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder / "data"), **self.environ, **more}
 
-    def type(self, *words: str, stdin: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end."""
+    def type(self, *words: str, stdin: str = "", fresh: bool = False, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end: forked, or in a fresh process where that is asked for or what is given needs one."""
+        if not fresh and not any(map(read_at_start, {**self.environ, **environ})):
+            return fork_server().run([str(SCRIPT), *words], self.folder, self.surroundings(**environ), stdin, SECONDS)
         return subprocess.run(
             [SCRIPT, *words],
             cwd=self.folder,

@@ -25,6 +25,7 @@ from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.protocol import ToolResult
 from runner.tools.upstreams import Upstreams, UpstreamTools
 from runner.transcript import ToolCall
+from tests.support.forked import FORK_SERVERS
 
 ROOT = Path(__file__).parents[2]
 _LISTENERS: set[int] = set()
@@ -131,7 +132,8 @@ async def call(tools: UpstreamTools, name: str, **arguments: Any) -> ToolResult:
 
 def servers_running() -> list[psutil.Process]:
     """The server processes this test process started over stdio, whatever became of their parents."""
-    return [process for process in psutil.Process().children(recursive=True) if process.pid not in _LISTENERS]
+    aside = _LISTENERS | FORK_SERVERS
+    return [process for process in psutil.Process().children(recursive=True) if process.pid not in aside]
 
 
 async def none_running(seconds: float = 6.0) -> bool:

@@ -4,12 +4,11 @@ import time
 
 import anyio
 import anyio.lowlevel
-import psutil
 import pytest
 
 from registry.upstreams import UpstreamSpec
 from runner.tools import process, upstream, upstreams
-from tests.support.upstream_specs import call, none_running, opened, raw
+from tests.support.upstream_specs import call, none_running, opened, raw, servers_running
 
 
 @pytest.fixture(autouse=True)
@@ -44,11 +43,11 @@ async def test_the_next_call_after_a_death_reconnects_and_dying_again_and_again_
     async with opened(raw("dies")) as here:
         tools = here.tools()
         await tools.list_tools()
-        first = {child.pid for child in psutil.Process().children()}
+        first = set(servers_running())
         assert (await call(tools, "dies__poke")).error_type == "unavailable"
         second = await call(tools, "dies__poke")
         assert "was cut off" in second.text
-        assert not first & {child.pid for child in psutil.Process().children()}
+        assert not first & set(servers_running())
         began = time.monotonic()
         third = await call(tools, "dies__poke")
         assert "was not called" in third.text
@@ -62,12 +61,12 @@ async def test_a_server_that_stopped_answering_is_replaced_before_the_next_call(
     async with opened(raw("hangs"), default_timeout=0.2) as here:
         tools = here.tools()
         assert (await call(tools, "hangs__poke")).error_type == "timeout"
-        stuck = {child.pid for child in psutil.Process().children()}
+        stuck = set(servers_running())
         began = time.monotonic()
         assert (await call(tools, "hangs__well")).text == "well"
         assert time.monotonic() - began < upstream.PROBE_SECONDS + 3
         assert "stopped answering" in here.notices[-1].message
-        assert {child.pid for child in psutil.Process().children()} - stuck
+        assert set(servers_running()) - stuck
 
 
 async def test_a_server_that_never_stops_writing_is_stopped() -> None:
@@ -138,7 +137,7 @@ async def test_the_first_callers_share_one_start_also_when_it_fails() -> None:
                 tasks.start_soon(here.tools(scope=f"execution {number}").list_tools)
             tasks.start_soon(here.tools(scope="last").list_tools)
         assert len([notice for notice in here.notices if notice.scope_id is None]) == 1
-        assert len(psutil.Process().children()) == 1
+        assert len(servers_running()) == 1
 
 
 async def test_a_caller_that_gives_up_during_the_start_leaves_it_to_the_others() -> None:
@@ -147,7 +146,7 @@ async def test_a_caller_that_gives_up_during_the_start_leaves_it_to_the_others()
             await here.tools().list_tools()
         assert scope.cancelled_caught
         assert [tool.label for tool in await here.tools().list_tools()] == ["pid.poke", "pid.well"]
-        assert len(psutil.Process().children()) == 1
+        assert len(servers_running()) == 1
 
 
 async def test_leaving_is_bounded_and_parallel_even_with_servers_that_ignore_every_wish() -> None:

@@ -1,0 +1,106 @@
+"""A process with the command line imported, from which commands are forked: `python -P fork_server.py DESCRIPTOR`.
+
+Owns: importing once what commands import, and what a forked process has to change to look like a fresh one.
+Must not know: anything of `tests`; it is started as a file, as the console script is.
+Invariant: it has one thread and no child but the command it waits for, and it ends when the other end of its socket does.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import socket
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("db", "registry", "runner", "server")
+LATE = {"runner.llm.anthropic"}
+"""Not imported here: a rehearsed command never needs it, and it would cost as much as all others."""
+
+STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
+HEADER = 4
+"""How many bytes tell how long a request is; the descriptors travel with them."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command to be: its words, the script first, its surroundings, its three streams and where to tell how it ended."""
+
+    words: list[str]
+    folder: str
+    environ: dict[str, str]
+    descriptors: list[int]
+
+
+def preload() -> None:
+    """Import every module of Outrider, and so what these import."""
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+            if module.name not in LATE:
+                importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()  # what is here now stays: the collector of a command need not look at it, nor copy its pages
+    assert threading.active_count() == 1, "a thread would not be there after a fork, and its locks would be"
+
+
+def receive(connection: socket.socket) -> Request | None:
+    """The next request, or None when nobody can ask any more."""
+    header, descriptors, _, _ = socket.recv_fds(connection, HEADER, len(STREAMS) + 1)
+    if not header:
+        return None
+    with connection.makefile("rb") as reader:
+        fields: dict[str, Any] = json.loads(reader.read(int.from_bytes(header)))
+    return Request(descriptors=descriptors, **fields)
+
+
+def serve(connection: socket.socket) -> Request | None:
+    """Fork for each request. Comes back in the process of a command with what it has to do, or with None at the end."""
+    while request := receive(connection):
+        process = os.fork()
+        if not process:
+            connection.close()
+            return request
+        *streams, told = request.descriptors
+        for stream in streams:
+            os.close(stream)
+        os.setpgid(process, process)  # before it is told, so that whoever was told can end the whole group
+        os.write(told, f"{process}\n".encode())
+        _, status = os.waitpid(process, 0)
+        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.close(told)
+    return None
+
+
+def become(request: Request) -> None:
+    """Change what a fresh process of the console script would have found otherwise."""
+    os.chdir(request.folder)
+    os.environ.clear()
+    os.environ.update(request.environ)
+    time.tzset()
+    sys.argv[:] = request.words
+    sys.path.insert(0, str(Path(request.words[0]).parent))
+    *streams, told = request.descriptors
+    os.close(told)
+    for number, ((name, mode), descriptor) in enumerate(zip(STREAMS, streams, strict=True)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+        before = getattr(sys, name)
+        stream = open(number, mode, encoding=before.encoding, errors=before.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+if __name__ == "__main__":
+    preload()
+    if order := serve(socket.socket(fileno=int(sys.argv[1]))):
+        become(order)
+        from server.cli.main import main
+
+        sys.exit(main())

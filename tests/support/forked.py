@@ -1,0 +1,137 @@
+"""Commands in processes that need not import: forked from one process a test worker, which has done so.
+
+A command spends most of its time importing. What is real here: each command is a process of its own with its own group,
+arguments, folder, environment and streams (pipes), runs `main` and leaves through the end of the interpreter. What is
+shared: the start of the interpreter, its locale, and the imports. Tests about these ask for a fresh process.
+
+Owns: the server, started with the first command and ended with this process, and a command's way through it.
+Must not know: which command it is. Invariant: a command has ended when its answer is returned or an error raised.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import locale
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+
+from tests.support.fork_server import HEADER
+
+FILE = Path(__file__).with_name("fork_server.py")
+KEPT = ("PATH", "LANG")
+"""What every command gets of our environment, and the server that forks them."""
+
+FORK_SERVERS: set[int] = set()
+"""The processes that fork, for tests that count those they started themselves."""
+
+_READ_AT_START = ("PYTHON", "LC_", "LANG")
+
+Ran = subprocess.CompletedProcess[str]
+
+
+def read_at_start(name: str) -> bool:
+    """Whether a variable is read when the interpreter starts, so that only a fresh process minds it."""
+    return name.startswith(_READ_AT_START)
+
+
+class ForkServer:
+    """The process that forks, and the one command at a time that it forks for."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", FILE, str(theirs.fileno())],
+                env={name: os.environ[name] for name in KEPT if name in os.environ},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # an interruption from the keyboard is told by us
+            )
+        self._turn = threading.Lock()
+        FORK_SERVERS.add(self._process.pid)
+
+    def close(self) -> None:
+        """End it."""
+        self._connection.close()
+        FORK_SERVERS.discard(self._process.pid)
+        self._process.wait()
+
+    def run(self, words: Sequence[str], folder: Path, environ: Mapping[str, str], stdin: str, seconds: float) -> Ran:
+        """Run a command to its end, as `subprocess.run` does."""
+        with self._turn, ExitStack() as stack:
+            (given, feed), (out, stdout), (err, stderr), (told, telling) = (_pipe(stack) for _ in range(4))
+            os.set_blocking(feed.fileno(), False)
+            assert feed.write(stdin.encode()) == len(stdin.encode()), "more than a pipe holds"
+            theirs = (given, stdout, stderr, telling)
+            self._ask({"words": words, "folder": str(folder), "environ": environ}, theirs)
+            for end in (feed, *theirs):
+                end.close()
+            heard = {end: bytearray() for end in (out, err, told)}
+            try:
+                if not _listen(heard, time.monotonic() + seconds):
+                    raise subprocess.TimeoutExpired(words, seconds, bytes(heard[out]), bytes(heard[err]))
+            except BaseException:
+                _kill(told, heard[told])
+                raise
+            _, code = map(int, heard[told].split())
+            return Ran(words, code, _text(heard[out]), _text(heard[err]))
+
+    def _ask(self, request: Mapping[str, object], descriptors: Sequence[io.FileIO]) -> None:
+        content = json.dumps(request).encode()
+        socket.send_fds(self._connection, [len(content).to_bytes(HEADER)], [end.fileno() for end in descriptors])
+        self._connection.sendall(content)
+
+
+def _pipe(stack: ExitStack) -> tuple[io.FileIO, io.FileIO]:
+    reader, writer = os.pipe()
+    return stack.enter_context(io.FileIO(reader, "r")), stack.enter_context(io.FileIO(writer, "w"))
+
+
+def _listen(heard: dict[io.FileIO, bytearray], deadline: float) -> bool:
+    """Gather what is said until nobody can say anything more, or until the deadline: whether that was in time."""
+    with selectors.DefaultSelector() as selector:
+        for end in heard:
+            selector.register(end, selectors.EVENT_READ, end)
+        while selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return False
+            for key, _ in ready:
+                if said := key.data.read(65536):
+                    heard[key.data] += said
+                else:
+                    selector.unregister(key.data)
+    return True
+
+
+def _kill(told: io.FileIO, so_far: bytearray) -> None:
+    """Kill what is left of a command, and wait until the server has seen its end."""
+    process = so_far or told.read(65536)
+    with suppress(ProcessLookupError):
+        os.killpg(int(process.split()[0]), signal.SIGKILL)
+    told.readall()
+
+
+def _text(said: bytearray) -> str:
+    return said.decode(locale.getencoding()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+@cache
+def fork_server() -> ForkServer:
+    """The server of this process."""
+    server = ForkServer()
+    atexit.register(server.close)
+    return server
