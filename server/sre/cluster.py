@@ -27,7 +27,7 @@ from server.sre.errors import BadRequestError
 from server.sre.incident import incident_folder, open_incident
 from server.sre.label_selector import parse_label_selector
 from server.sre.object_summary import summarise
-from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited
+from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited, serve
 from server.sre.times import format_time, parse_time
 
 HIGHEST_LIMIT = 200
@@ -199,7 +199,7 @@ def _revision(revision: Revision) -> RevisionItem:
 
 def main() -> None:
     """Serve over stdio."""
-    server.run()
+    serve(server)
 
 
 if __name__ == "__main__":

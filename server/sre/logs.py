@@ -29,7 +29,7 @@ from server.sre.log_answers import (
 )
 from server.sre.log_store import STREAM_LABELS, LogLine, open_logs, pattern_of
 from server.sre.logql import parse_log_query
-from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited
+from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited, serve
 from server.sre.times import format_time, parse_duration, parse_window
 
 WINDOW = 3600.0
@@ -229,7 +229,7 @@ def _pattern(key: tuple[str, ...], lines: list[LogLine], novel: bool) -> Pattern
 
 def main() -> None:
     """Serve over stdio."""
-    server.run()
+    serve(server)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from server.sre.metric_store import MetricStore, open_metrics
 from server.sre.promql import Scalar, Value, evaluate, parse
 from server.sre.promql.syntax import Selector
 from server.sre.promql.tokens import ACCEPTED
-from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited
+from server.sre.serving import LOG_LEVEL, READ_ONLY, explained, limited, serve
 from server.sre.times import format_time, parse_duration, parse_time, parse_window
 
 WINDOW = 3600.0
@@ -236,7 +236,7 @@ def _number(value: float) -> Number:
 
 def main() -> None:
     """Serve over stdio."""
-    server.run()
+    serve(server)
 
 
 if __name__ == "__main__":

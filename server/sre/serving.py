@@ -1,15 +1,18 @@
 """What the three servers have in common as MCP servers.
 
-Owns the annotations and the one mapping from our errors to tool errors. Knows nothing of logs, metrics or clusters.
+Owns the annotations, the way they run and the one mapping from our errors to tool errors. Knows nothing of what they serve.
 Invariant: an error the asker can act on reaches the asker word for word, with its hint.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
@@ -34,3 +37,9 @@ def explained() -> Iterator[None]:
 def limited(asked: int, highest: int) -> int:
     """A limit inside what one answer may hold."""
     return max(1, min(asked, highest))
+
+
+def serve(server: MCPServer) -> None:
+    """Serve over stdio until nobody asks any more."""
+    atexit.register(gc.freeze)  # else whoever waits for the end waits for a search for garbage in the whole SDK
+    server.run()

@@ -4,6 +4,8 @@ Owns: well-behaved tools and odd listings. Hostile behaviour is in `raw_server`,
 Must not know: Outrider. Invariant: over HTTP the first line of output is the port it listens on.
 """
 
+import atexit
+import gc
 import inspect
 import json
 import os
@@ -180,6 +182,7 @@ async def serve_http(server: Server[Any], port: int) -> None:
 def main() -> None:
     """Run the server the command line asks for."""
     mode, *http = sys.argv[1:]
+    atexit.register(gc.freeze)  # tests wait for its end
     if http:
         anyio.run(serve_http, build(mode), int(http[1]))
     else:
