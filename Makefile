@@ -7,13 +7,14 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 SERVERS := .servers/.installed
 PACKAGES := db registry runner server
+CHECKS := check-style check-pyright check-mypy check-imports
 
 # The wheel brings its own Node and its own pyright: neither a system Node nor the version check on the network is wanted.
 export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test format requirements properties faults docs bench lock clean-room clean
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,14 +41,31 @@ $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/
 demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
 	@$(BIN)/outrider demo
 
-test: $(STAMP) ## Lint, types, import contracts and every test, with branch coverage
+test: ready ## Lint, types, import contracts and every test
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8
+
+coverage: $(STAMP) attempt-servers ## Every test, with branch coverage
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term:skip-covered
+
+# What reads the code, beside the installation of what tests drive: two at a time, each telling in one piece what it has to tell.
+ready: $(STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) attempt-servers $(CHECKS)
+
+attempt-servers:
 	-@$(MAKE) --no-print-directory --silent servers # where they cannot be had, their tests fail and say so; the others still run
+
+check-pyright:
+	$(BIN)/pyright
+
+check-mypy:
+	$(BIN)/mypy
+
+check-style:
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pyright
+
+check-imports:
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --cov --cov-report=term:skip-covered
 
 format: $(STAMP) ## Format the code and repair what ruff can repair
 	@$(BIN)/ruff check --fix-only

@@ -48,7 +48,7 @@ def test_a_cancellation_closes_every_request_in_flight() -> None:
 
 
 def test_a_late_turn_stores_no_more_than_an_early_one() -> None:
-    report = attempt(chosen(["outrider"])[0], replace(SCENARIOS["growth"], turns=60), TRIAL_SECONDS)
+    report = attempt(chosen(["outrider"])[0], replace(SCENARIOS["growth"], turns=40), TRIAL_SECONDS)
 
     assert report["ok"], report
     assert 0 < report["late_bytes"] < 1.1 * report["early_bytes"]

@@ -47,7 +47,7 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_everything_is_there(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, SOUND)
 
-    done = shell.type("doctor")
+    done = shell.type("doctor", fresh=True)
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -91,7 +91,7 @@ def test_options_stand_before_or_after_the_command(shell: Shell, tmp_path: Path)
 
 
 def test_the_demo_runs_offline_and_says_what_to_type_next(shell: Shell) -> None:
-    done = shell.type("demo", "--fast")
+    done = shell.type("demo", "--fast", fresh=True)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[rehearsed]\n\n## Summary\n")
