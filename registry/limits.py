@@ -18,6 +18,10 @@ OnFinish = Literal["wait", "cancel"]
 Wake = Literal["all", "any"]
 
 
+RESERVE_SHARE = 0.2
+"""How much of an execution's time may be kept back for a conclusion."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one execution, every value decided. The defaults here are the built-in layer."""
@@ -40,8 +44,8 @@ class Limits:
     tool_timeout: float = 60.0
 
     def reserve_of(self, allowed: float) -> float:
-        """Return the seconds kept back for wrapping up: the reserve, but at most a fifth of the time allowed."""
-        return min(self.wrap_up_reserve, allowed / 5)
+        """Return the seconds kept back for wrapping up: the reserve, but at most its share of the time allowed."""
+        return min(self.wrap_up_reserve, allowed * RESERVE_SHARE)
 
 
 MAX_CONCURRENT_ROOTS = 50

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from db.clock import moment
+from registry import limits
 from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
 from tests.support.local_tools import LocalTools
@@ -109,12 +110,16 @@ async def test_a_slot_is_freed_at_every_kind_of_end(tmp_path: Path, kind: str) -
 
 
 @requirement("S2-GR-4", "S2-LE-13")
-async def test_a_child_over_its_time_is_ended_also_inside_a_tool_call_and_what_it_found_is_kept(tmp_path: Path) -> None:
+async def test_a_child_over_its_time_is_ended_also_inside_a_tool_call_and_what_it_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RESERVE_SHARE", 0.6)
+
     async def forever(_: Any) -> str:
         await anyio.sleep_forever()
         return "never"
 
-    config = lead("agent_timeout: 300ms")
+    config = lead("agent_timeout: 800ms")
     scripts = {
         "Lead": lambda request: dispatch("Left") + dispatch("Right") if len(request.messages) == 1 else say("so far"),
         "Left": [say("half") + call("forever"), hang()],
@@ -122,7 +127,7 @@ async def test_a_child_over_its_time_is_ended_also_inside_a_tool_call_and_what_i
     }
     tools = LocalTools({"forever": forever})
     async with bench(tmp_path, config, scripts, tools.for_agents("Left")) as service:
-        with anyio.fail_after(3):
+        with anyio.fail_after(10):
             await service.run("Lead")
 
         rows = service.sql("select status, outcome, reason, error_type from executions where depth = 1 order by agent")
@@ -180,16 +185,18 @@ async def test_the_whole_run_is_over_when_its_time_is(tmp_path: Path) -> None:
 
 
 @requirement("S2-GR-7")
-async def test_in_the_reserve_an_agent_answers_with_what_it_has(tmp_path: Path) -> None:
+async def test_in_the_reserve_an_agent_answers_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RESERVE_SHARE", 1.0)  # it begins soon and lasts, however busy the machine is
+
     async def forever(_: Any) -> str:
         await anyio.sleep_forever()
         return "never"
 
-    config = lead("limits: {timeout: 500ms, wrap_up_reserve: 100ms}")
+    config = lead("limits: {timeout: 20s, wrap_up_reserve: 19500ms}")
     scripts = {"Lead": [dispatch("Right"), call("forever"), say("what I have")], "Right": [say("right")]}
     tools = LocalTools({"forever": forever})
     async with bench(tmp_path, config, scripts, tools.for_agents("Lead")) as service:
-        with anyio.fail_after(3):
+        with anyio.fail_after(10):
             ended = await service.run("Lead")
 
         assert ended.result is not None
