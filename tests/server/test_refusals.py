@@ -4,10 +4,13 @@ import hashlib
 import os
 import sqlite3
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from db import query
+from server.cli import main as entry
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, make_shell
 
@@ -214,8 +217,8 @@ ATTACKS = (
     "pragma journal_mode = delete",
     "select writefile('mine', 'x')",
     "select 1; delete from executions",
-    "with recursive forever (n) as (select 1 union all select n + 1 from forever) select max(n) from forever",
 )
+FOREVER = "with recursive forever (n) as (select 1 union all select n + 1 from forever) select max(n) from forever"
 
 
 @requirement("S2-DB-16")
@@ -236,6 +239,20 @@ def test_sql_that_would_do_anything_but_read(shell: Shell) -> None:
     bounded = shell.type("sql", many)
     assert (bounded.returncode, len(bounded.stdout.splitlines())) == (0, 10_001)
     assert bounded.stderr == "note: only the first 10,000 rows are shown; narrow the query for the rest\n"
+
+
+@requirement("S2-DB-16")
+def test_sql_that_would_never_end(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+    monkeypatch.setattr(query, "query", partial(query.query, seconds=0.3))
+
+    code = entry.main(["sql", FOREVER, "--db", str(shell.database)])
+
+    shown = capsys.readouterr()
+    assert (code, shown.out) == (2, "")
+    assert shown.err.startswith("error: the query took longer than 0.3 s\n\nhint: ")
 
 
 def test_an_unknown_execution(shell: Shell) -> None:
