@@ -9,22 +9,24 @@ import pytest
 import yaml
 
 from server.cli import main as entry
-from tests.support.shell import Shell, held
+from tests.support.shell import Shell, held, make_shell
 
 
-def ran(shell: Shell) -> str:
-    """A finished tree: Lead, and a Waiter with one tool call."""
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shell, str]:
+    """A shell with a finished tree, Lead and a Waiter with one tool call, and the id of Lead."""
+    shell = make_shell(tmp_path_factory.mktemp("ran"))
     gate = shell.gate("gate")
     with shell.start("run", "Lead", "go", "--json", GATE=str(gate)) as running:
         with held(gate) as writer:
             writer.write("open \x1b[31mnow")
         answer, told = running.communicate(timeout=40)
     assert running.returncode == 0, told
-    return str(json.loads(answer)["execution_id"])
+    return shell, json.loads(answer)["execution_id"]
 
 
-def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transcript(shell: Shell) -> None:
-    identifier = ran(shell)
+def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transcript(ran: tuple[Shell, str]) -> None:
+    shell, identifier = ran
     waiter = shell.rows("select id from executions where agent = 'Waiter'")[0]["id"]
 
     whole = shell.type("show", identifier).stdout
@@ -38,8 +40,8 @@ def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transc
     assert "I waited" in transcript
 
 
-def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(shell: Shell) -> None:
-    ran(shell)
+def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(ran: tuple[Shell, str]) -> None:
+    shell, _ = ran
     call = shell.rows("select id, call_id from tool_calls where server = 'gate'")[0]
 
     for identifier in call.values():
@@ -49,8 +51,8 @@ def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(shell: S
         assert shell.json("show", identifier)["result"] == "open \x1b[31mnow"
 
 
-def test_show_gives_programs_the_rows_and_the_tree(shell: Shell) -> None:
-    identifier = ran(shell)
+def test_show_gives_programs_the_rows_and_the_tree(ran: tuple[Shell, str]) -> None:
+    shell, identifier = ran
 
     told = shell.json("show", identifier)
     assert (told["execution_id"], told["status"], told["result"]["output"]) == (identifier, "completed", "it is done")

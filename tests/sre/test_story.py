@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -55,7 +56,7 @@ def test_the_packaged_incident_is_what_the_recorder_writes_for_the_default_story
 
 
 def test_writing_a_story_over_another_leaves_nothing_of_the_other(tmp_path: Path, other_incident: Path) -> None:
-    write_incident(tmp_path, Story())
+    shutil.copytree(PACKAGED, tmp_path, dirs_exist_ok=True)
     write_incident(tmp_path, OTHER_STORY)
 
     assert contents(tmp_path) == contents(other_incident)

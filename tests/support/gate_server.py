@@ -1,12 +1,16 @@
 """A stdio server whose one tool, `wait`, answers when its gate opens: `python gate_server.py FIFO`. Standard library only.
 
 Owns: the gate. Must not know: Outrider or the SDK. Invariant: whoever opens the FIFO for writing goes on exactly when a
-call is waiting, and the call answers with what was written once the writer closes.
+call is waiting, and the call answers with what was written once the writer closes. When nobody can ask any more it ends,
+also with a call at the gate.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 
@@ -24,10 +28,19 @@ def answer_to(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
     return {} if method == "ping" else None
 
 
+def listen(lines: SimpleQueue[str]) -> None:
+    """Read beside the call that waits, so that the end of the input is the end of the server."""
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)
+
+
 def main() -> None:
     """Answer line by line."""
-    for line in sys.stdin:
-        message = json.loads(line)
+    lines: SimpleQueue[str] = SimpleQueue()
+    Thread(target=listen, args=[lines], daemon=True).start()
+    while True:
+        message = json.loads(lines.get())
         if "id" not in message or "method" not in message:
             continue
         result = answer_to(message["method"], message.get("params") or {})
