@@ -104,7 +104,7 @@ WAYS_OUT = ["answer", "cancel", "timeout", "wrap-up", "bug in the model", "bug i
 @requirement("S2-OB-3")
 @pytest.mark.parametrize("way", WAYS_OUT)
 async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str) -> None:
-    heard, never, release = anyio.Event(), anyio.Event(), anyio.Event()
+    heard, seen, never, release = anyio.Event(), anyio.Event(), anyio.Event(), anyio.Event()
 
     async def dig(_: Any) -> str:
         if way == "bug in a tool":
@@ -123,7 +123,12 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
         config = CONFIG.replace("agents:", "defaults: {limits: {cancel_grace: 100ms}}\nagents:", 1)
     right = {"wrap-up": [hang(), say("concluded")], "timeout": [say("done")]}.get(way, [say("right")])
     scripts = {
-        "Lead": [gate(heard, dispatch("Left") + dispatch("Right") + dispatch("Nobody")), say("waiting"), last, last],
+        "Lead": [
+            gate(heard, dispatch("Left") + dispatch("Right") + dispatch("Nobody")),
+            gate(seen, say("waiting")),
+            last,
+            last,
+        ],
         "Left": [hang() if way in ("cancel", "stubborn") else say("left")],
         "Right": [call("dig") + call("dig"), *right],
     }
@@ -133,6 +138,9 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
         async with followed(service.dispatcher, started.id) as follower:
             await follower.until(lambda: bool(follower.told))
             heard.set()
+            # What is not stored is told only to those who keep up: nothing ends before the follower does.
+            await follower.until(lambda: any(each["kind"] == "model" for each in follower.of("timeline_event.created")))
+            seen.set()
             if way in ("cancel", "stubborn"):
                 await service.model.started("Lead", 2)
                 await service.model.started("Left")
