@@ -208,7 +208,8 @@ class Execution:
         deadline = stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.timeout))
         text = to_json([{"type": "text", "text": self.prompt}]).decode()
         first = MessageDraft(new_id(), self.id, 0, "user", "task", text)
-        begun = Start(stamp(), deadline, self.row().model)
+        spec = self.services.model_spec(self.request.agent)
+        begun = Start(stamp(), deadline, spec.model if spec is not None else None)
         ticket = await self.services.recorder.record(facts.Started(self.place, self.name, begun, first))
         if ticket.held:
             self.status = ExecutionStatus.RUNNING
