@@ -1,6 +1,7 @@
 """The writes of one transaction: inserts are gathered and sent as one statement per table, and flushed where order matters.
 
-Knows no table but `events`. Invariant: what a unit whose guard failed had changed, gathered or announced is undone.
+Knows no table but `events`. A unit's own rows come after its statements. Invariant: what a unit
+whose guard failed had changed, gathered or announced is undone.
 """
 
 from __future__ import annotations

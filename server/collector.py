@@ -1,7 +1,7 @@
 """The garbage collector of a service: thousands of long-lived objects and hardly a cycle among them.
 
 Owns the setting of the process's collector while a service is open. With Python's own setting a tree of 500 executions
-spends a third of its time looking for garbage that is not there.
+spends a quarter of its time looking for garbage that is not there.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the client and what it sends with every request. The SDK builds the first request; what it made of it, the address and
 the headers, is sent again with each later body by the SDK's own HTTP client, because building a request anew costs more
-than all the rest of a turn. Invariant: errors are the SDK's, whichever way a request went.
+than sending it and reading the answer. Invariant: errors are the SDK's, whichever way a request went.
 """
 
 from __future__ import annotations
