@@ -103,23 +103,8 @@ _START = (
         waiting_for=None,
         started_at=bindparam("at"),
         deadline_at=bindparam("deadline"),
-        model=bindparam("with_model"),
     )
 )
-
-
-def create(new: NewExecution, events: Sequence[Event], settled: ToolOutcome | None = None) -> Write:
-    """A new execution; refused when its parent is not running or is asked to stop. A dispatch settles its call here."""
-    steps: list[Statement | Added] = []
-    if new.parent_execution_id is not None:
-        steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
-    row = {**_BLANK, **columns_of(new)}
-    if new.status not in OPEN:  # made for what will not run: it is over when it is born
-        row["finished_at"] = new.created_at
-    steps.append(Added(executions, row))
-    if settled is not None:
-        steps.extend(settling(settled))
-    return Write(steps, events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +113,45 @@ class Start:
 
     at: str
     deadline: str | None
-    model: str | None
+    first: MessageDraft | None = None
+    """Its first message."""
     attempt: int = 1
 
+    @property
+    def rows(self) -> list[Added]:
+        """What is added beside the execution's own row."""
+        return [self.first.added()] if self.first is not None else []
 
-def start(execution: str, begun: Start, first: MessageDraft | None, events: Sequence[Event]) -> Write:
+
+def create(
+    new: NewExecution,
+    events: Sequence[Event],
+    settled: ToolOutcome | None = None,
+    begun: Start | None = None,
+) -> Write:
+    """A new execution; refused when its parent is not running or is asked to stop. A dispatch settles its call here.
+
+    With `begun` it is running when it is born: nobody can have asked a row to stop that nobody has seen.
+    """
+    steps: list[Statement | Added] = []
+    if new.parent_execution_id is not None:
+        steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
+    row = {**_BLANK, **columns_of(new)}
+    if new.status not in OPEN:  # made for what will not run: it is over when it is born
+        row["finished_at"] = new.created_at
+    steps.append(Added(executions, row))
+    if begun is not None:
+        row |= {"status": ExecutionStatus.RUNNING.value, "started_at": begun.at, "deadline_at": begun.deadline}
+        steps += begun.rows
+    if settled is not None:
+        steps.extend(settling(settled))
+    return Write(steps, events)
+
+
+def start(execution: str, begun: Start, events: Sequence[Event]) -> Write:
     """pending → running, with its first message; refused once somebody asked to cancel it."""
     parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
-    parameters["with_model"] = begun.model
-    steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]
-    if first is not None:
-        steps.append(first.added())
-    return Write(steps, events)
+    return Write([Statement(_START, parameters, guard=True), *begun.rows], events)
 
 
 _SNAPSHOT = upsert(config_snapshots).on_conflict_do_nothing()

@@ -65,13 +65,7 @@ class Dispatcher:
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel."""
         root = Execution(self.services, self.tree, self._request(order), None, self._begin)
-        held = False
-        try:
-            held = (await self.services.recorder.record(facts.Spawned(root.row()), shielded=True)).held
-        finally:
-            if not held:
-                root.slot.release()
-        if not held:
+        if not await root.enter():
             raise Refusal("stopping", "the service is stopping", "start it again")
         self.tree.add(root)
         self._group.start_soon(root.run, name=f"{root.name} {root.id}")

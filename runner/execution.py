@@ -22,7 +22,7 @@ from db.clock import stamp
 from db.ids import new_execution_id, new_id, result_delivery
 from db.latch import Latch
 from db.status import ExecutionStatus
-from db.turns import MessageDraft
+from db.turns import MessageDraft, ToolOutcome
 from db.writes import NewExecution, Place, Start
 from registry import AgentSpec, ChainSpec, ToolFilter
 from runner import facts
@@ -133,9 +133,27 @@ class Execution:
         """Its first user message."""
         return clean(self.request.prompt if self.request.prompt is not None else self.request.task)
 
-    # -- birth ---------------------------------------------------------------------------------------------------------
+    # -- birth and start -----------------------------------------------------------------------------------------------
 
-    def row(self) -> NewExecution:
+    async def enter(self, settled: ToolOutcome | None = None) -> bool:
+        """Store it; False when it is refused. One that need not wait for a slot begins with its row: a commit less.
+
+        Shielded, because its task must follow its row. Whatever the reason, one that is not stored keeps no slot.
+        """
+        begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
+        parent = self.parent.place if self.parent is not None else None
+        fact = facts.Spawned(self._row(), parent, settled, self._beginning() if begins else None)
+        held = False
+        try:
+            held = (await self.services.recorder.record(fact, shielded=True)).held
+        finally:
+            if not held:
+                self.slot.release()
+        if held and begins:
+            self.status = ExecutionStatus.RUNNING
+        return held
+
+    def _row(self) -> NewExecution:
         """The row it is born with."""
         request, agent, spec = self.request, self.request.agent, self.services.model_spec(self.request.agent)
         waits = self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0
@@ -165,6 +183,14 @@ class Execution:
             waiting_for="slot" if waits else None,
             reason=request.reason,
         )
+
+    def _beginning(self) -> facts.Started:
+        """The clock runs from here."""
+        self.allowance.start()
+        deadline = stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.timeout))
+        text = to_json([{"type": "text", "text": self.prompt}]).decode()
+        first = MessageDraft(new_id(), self.id, 0, "user", "task", text)
+        return facts.Started(self.place, self.name, Start(stamp(), deadline, first))
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -196,6 +222,7 @@ class Execution:
         try:
             if not await self._start():
                 return None
+            self.work, self._strategy = self._begin(self)
             self.scope.deadline = self.allowance.deadline
             return await self._work_until_accepted()
         except Exception as error:
@@ -203,18 +230,12 @@ class Execution:
             return error
 
     async def _start(self) -> bool:
-        """pending → running; False when it was cancelled before."""
-        self.allowance.start()
-        deadline = stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.timeout))
-        text = to_json([{"type": "text", "text": self.prompt}]).decode()
-        first = MessageDraft(new_id(), self.id, 0, "user", "task", text)
-        spec = self.services.model_spec(self.request.agent)
-        begun = Start(stamp(), deadline, spec.model if spec is not None else None)
-        ticket = await self.services.recorder.record(facts.Started(self.place, self.name, begun, first))
-        if ticket.held:
+        """pending → running, unless it was born running; False when it was cancelled before."""
+        if self.status is ExecutionStatus.PENDING:
+            if not (await self.services.recorder.record(self._beginning())).held:
+                return False
             self.status = ExecutionStatus.RUNNING
-            self.work, self._strategy = self._begin(self)
-        return ticket.held
+        return True
 
     async def _work_until_accepted(self) -> End | None:
         """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""

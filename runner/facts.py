@@ -14,11 +14,12 @@ from db.writes import NewExecution, Place, Start
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """An execution was admitted. A dispatch settles its tool call in the same transaction."""
+    """An execution was admitted. In the same transaction a dispatch settles its call, and what has its slot begins."""
 
     new: NewExecution
     parent: Place | None = None
     settled: ToolOutcome | None = None
+    started: Started | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,6 @@ class Started:
     place: Place
     agent: str
     start: Start
-    first: MessageDraft | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,9 @@ class ExecutionFamily:
             parent.allowance.settle_dispatch()  # before the commit: the next dispatch of this turn must see it
             text = dispatch_answer(child.describe())
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
-        if not await self._stored(child, facts.Spawned(child.row(), parent.place, settled)):
+        if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
-        if child.status is ExecutionStatus.PENDING:
+        if not child.status.is_terminal:
             parent.tree.add(child)
             parent.inbox.expect(child.id)
             parent.group.start_soon(child.run, name=f"{child.name} {child.id}")
@@ -83,16 +83,15 @@ class ExecutionFamily:
             parent.ended[child.id] = parent.alive.pop(child.id).describe()
         return child.describe()
 
-    async def _stored(self, child: Execution, fact: facts.Spawned) -> bool:
-        """Whether its row is committed; if not, whatever the reason, it keeps neither slot nor place."""
+    async def _stored(self, child: Execution, settled: ToolOutcome | None) -> bool:
+        """Whether its row is committed; if not, whatever the reason, it keeps no place."""
         held = False
         try:
-            held = (await self._self.services.recorder.record(fact, shielded=True)).held
+            held = await child.enter(settled)
         finally:
             if not held:
                 del self._self.alive[child.id]
-                child.slot.release()
-                if fact.settled is not None:
+                if settled is not None:
                     self._self.allowance.settle_dispatch(-1)
         return held
 

@@ -83,11 +83,10 @@ class Recorder:
 
     def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
         match fact:
-            case facts.Spawned(new, parent, settled):
-                return writes.create(new, _birth(new, parent, settled), settled)
-            case facts.Started(place, agent, start, first):
-                happened = status_event(place, "running", agent, deadline_at=start.deadline)
-                return writes.start(place.id, start, first, [happened])
+            case facts.Spawned(new, _, settled, started):
+                return writes.create(new, _birth(fact), settled, started.start if started is not None else None)
+            case facts.Started(place, _, start):
+                return writes.start(place.id, start, [_started(fact)])
             case facts.Replied():
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
@@ -119,7 +118,12 @@ class Recorder:
                 return writes.snapshot(config_hash, body)
 
 
-def _birth(new: writes.NewExecution, parent: Place | None, settled: turns.ToolOutcome | None) -> list[dict[str, Any]]:
+def _started(fact: facts.Started) -> dict[str, Any]:
+    return status_event(fact.place, "running", fact.agent, deadline_at=fact.start.deadline)
+
+
+def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:
+    new, parent, settled = fact.new, fact.parent, fact.settled
     place = Place(new.id, new.parent_execution_id, new.root_execution_id)
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
     born = [status_event(place, new.status, new.agent, **more)]
@@ -132,6 +136,8 @@ def _birth(new: writes.NewExecution, parent: Place | None, settled: turns.ToolOu
             "agent": new.agent,
         }
         born.append(event(parent, "timeline_event.completed", payload))
+    if fact.started is not None:
+        born.append(_started(fact.started))
     return born
 
 

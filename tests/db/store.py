@@ -77,9 +77,7 @@ def birth(new: NewExecution) -> Write:
 
 def beginning(place: Place, message: MessageDraft | None = None) -> Write:
     """pending → running."""
-    return writes.start(
-        place.id, Start(stamp(), None, "a-model"), message, [status_event(place, ExecutionStatus.RUNNING, "Agent")]
-    )
+    return writes.start(place.id, Start(stamp(), None, message), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
 
 
 def ending(place: Place, status: ExecutionStatus = ExecutionStatus.COMPLETED, **more: Any) -> Write:

@@ -92,7 +92,7 @@ async def test_a_late_write_of_an_earlier_attempt_is_refused(tmp_path: Path) -> 
     async with open_database(tmp_path / "outrider.db", lambda _: None) as database:
         row = new_row(ExecutionStatus.PENDING)
         await database.writer.apply(create(row, []))
-        await database.writer.apply(start(row.id, Start(row.created_at, None, None), None, []))
+        await database.writer.apply(start(row.id, Start(row.created_at, None), []))
         stale = Ending(Place(row.id, None, row.id), 0, ExecutionStatus.FAILED, None, None, None)
 
         assert not (await database.writer.apply(end(stale, []))).held

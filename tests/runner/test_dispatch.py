@@ -142,16 +142,17 @@ async def test_a_child_whose_start_cannot_be_stored_ends_and_its_parent_goes_on(
     config = CONFIG.replace("[Left, Right]", "[Left, Right], max_concurrent_agents: 1")
     scripts = {
         "Lead": [dispatch("Left") + dispatch("Right"), say("waiting"), say("done")],
-        "Right": [say("right")],
+        "Left": [say("left")],
     }
     async with bench(tmp_path, config, scripts) as service:
-        break_store(service.database, "update on executions when new.agent = 'Left' and new.status = 'running'")
+        # Left has a slot and begins with its row; Right waits for it, and its start is a write of its own.
+        break_store(service.database, "update on executions when new.agent = 'Right' and new.status = 'running'")
         ended = await service.run("Lead")
 
         assert ended.status == "completed"
         assert service.sql("select id from executions where finished_at is null") == []
-        assert service.statuses()["Right"] == ["completed"]
-        assert service.statuses()["Left"] != ["completed"]
+        assert service.statuses()["Left"] == ["completed"]
+        assert service.statuses()["Right"] != ["completed"]
         assert len(delivered(service.model.of("Lead")[-1])) == 2
 
 

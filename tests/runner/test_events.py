@@ -182,9 +182,10 @@ async def test_a_result_is_told_when_it_is_there_and_when_it_is_read(tmp_path: P
 
 @requirement("S2-OB-5", "S2-OB-6", "S2-OB-9")
 async def test_one_follower_hears_of_every_execution_of_a_tree_and_of_no_other(tmp_path: Path) -> None:
-    opened = anyio.Event()
+    heard, opened = anyio.Event(), anyio.Event()
+    both = dispatch("Left", "look left") + dispatch("Right", "look right")
     scripts = {
-        "Lead": [dispatch("Left", "look left") + dispatch("Right", "look right"), say("waiting"), say("done")],
+        "Lead": [gate(heard, both), say("waiting"), say("done")],
         "Left": [gate(opened, say("left"))],
         "Right": [gate(opened, say("right"))],
     }
@@ -193,7 +194,11 @@ async def test_one_follower_hears_of_every_execution_of_a_tree_and_of_no_other(t
         other = await service.dispatcher.start(Order("Left", "another tree"))
         async with followed(service.dispatcher, started.id) as follower:
             await follower.until(lambda: bool(follower.told))
-            await service.model.started("Right")
+            heard.set()
+            # What is not stored is told only to those who keep up: the children speak once the follower hears them live.
+            await follower.until(
+                lambda: len({each["execution_id"] for each in follower.told if each["seq"] is None} - {started.id}) == 2
+            )
             opened.set()
         await service.dispatcher.wait(other.id)
 
