@@ -1,0 +1,50 @@
+"""Who asks: the principal a request belongs to, and what it may see.
+
+Owns how an identity travels from the HTTP guard to whoever answers. Invariant: a request over HTTP without an identity is
+nobody's and is refused; only what has no HTTP request at all (stdio, the command line) is local without asking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+READ_ALL = "executions:read_all"
+"""The scope that lets a caller ask about executions of others, in SQL."""
+
+KEY = "outrider.identity"
+"""Where the guard leaves the identity in an ASGI scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A caller. Without a principal it is local: it could read the database file as well, so it sees everything."""
+
+    principal: str | None = None
+    scopes: frozenset[str] = frozenset()
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may ask about executions of others."""
+        return self.principal is None or READ_ALL in self.scopes
+
+    def sees(self, principal: str | None) -> bool:
+        """Whether executions of `principal` exist for this caller."""
+        return self.principal is None or self.principal == principal
+
+
+LOCAL = Identity()
+
+
+class NoIdentity(Exception):
+    """A request came past the guard without an identity."""
+
+
+def identity_of(request: Any | None) -> Identity:
+    """The caller of a Starlette request, or of none; raises NoIdentity."""
+    if request is None:
+        return LOCAL
+    found = request.scope.get(KEY)
+    if not isinstance(found, Identity):
+        raise NoIdentity
+    return found
