@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -44,6 +45,9 @@ log = logging.getLogger("outrider.execution")
 
 LAST_WRITE_SECONDS = 5.0
 """The last write of an execution is shielded from its own cancellation, for at most this long."""
+
+TURNS_TO_CLOSE = 2
+"""Turns of the event loop: in the first a connection is told to close, in the second it does."""
 
 FOUND_CHARACTERS = 4_000
 """Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
@@ -207,7 +211,8 @@ class Execution:
             final = end if end is not None else self.why_stopped()
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True) as last_write:
                 if end is None:
-                    await anyio.lowlevel.checkpoint()  # let the connections of a whole tree close before it is written down
+                    for _ in range(TURNS_TO_CLOSE):  # the connections of a whole tree close before its end is written down
+                        await anyio.lowlevel.checkpoint()
                 await self.closing.finish(final)
             if last_write.cancelled_caught:
                 log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
@@ -241,17 +246,24 @@ class Execution:
         """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
         while True:
             end: Result | Exception | None = None
-            async with anyio.create_task_group() as self.group:
+            async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.group:
                 end = await self._strategy_end()
                 if not isinstance(end, Result):
                     self._failed = True
-                    self.group.cancel_scope.cancel("the parent failed")
+                    if self.group is not None:
+                        self.group.cancel_scope.cancel("the parent failed")
             assert end is not None
             judged = verdict(end, self.found)
             if judged.status is not ExecutionStatus.COMPLETED or await self.closing.write(judged, shielded=True):
                 return end
             if (refused := await self.closing.why_refused()) is not None:
                 return refused
+
+    @property
+    def _may_have_children(self) -> bool:
+        """Whether it needs a task group: an agent in a loop without a catalogue, as most are, starts nobody."""
+        agent = self.request.agent
+        return bool(self.request.catalogue) or not isinstance(agent, AgentSpec) or agent.strategy != "loop"
 
     async def _strategy_end(self) -> Result | Exception:
         assert self._strategy is not None
