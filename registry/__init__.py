@@ -17,6 +17,7 @@ from registry.names import fold, nearest
 from registry.pricing import Cost, Price, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.schema import json_schema
+from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
 from registry.settings import Defaults, Settings
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
@@ -32,18 +33,23 @@ __all__ = [
     "Cost",
     "Defaults",
     "Effect",
+    "HttpSpec",
     "LimitOverrides",
     "Limits",
     "ModelSpec",
+    "OAuthSpec",
+    "OnDisconnect",
     "Place",
     "PlaceLimits",
     "Price",
     "Problem",
     "RegistryError",
+    "ServeSpec",
     "Settings",
     "StageAgent",
     "StageSpec",
     "StreamTimeouts",
+    "TokenSpec",
     "Tokens",
     "ToolFilter",
     "UnknownName",

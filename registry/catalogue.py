@@ -25,6 +25,12 @@ def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...
     return tuple(_entry(agent) for agent in agents if agent.dispatchable and not agent.can_dispatch)
 
 
+def offered_agents(agents: Mapping[str, AgentSpec], names: tuple[str, ...] | None) -> tuple[CatalogueEntry, ...]:
+    """Return the agents clients of the service may dispatch: those named, else all that have a description."""
+    chosen = [agent.name for agent in agents.values() if agent.dispatchable] if names is None else names
+    return tuple(_entry(agents[name]) for name in chosen)
+
+
 def resolve_catalogue(
     agents: Mapping[str, AgentSpec], agent: AgentSpec, *lists: tuple[AgentReference, ...] | None
 ) -> tuple[CatalogueEntry, ...]:

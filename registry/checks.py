@@ -79,6 +79,22 @@ def check_references(findings: Findings, document: Document, names: Directories)
                 _known(findings, (*path, "name"), "agent", stage.synthesis.name, names.agents)
 
 
+def check_serving(findings: Findings, document: Document, names: Directories) -> None:
+    """Check that offered agents exist, and that a token says who is calling."""
+    for index, agent in enumerate(document.serve.agents or ()):
+        _known(findings, ("serve", "agents", index), "agent", agent, names.agents)
+    owners: dict[str, str] = {}
+    for name, entry in document.serve.http.tokens.items():
+        path = ("serve", "http", "tokens", name)
+        fault = name_fault(name)
+        if fault is not None:
+            findings.add(path, f"`{name}` cannot be a name here: {fault}", "rename it", key=True)
+        owner = owners.setdefault(entry.token, name) if findings.sound(*path, "token") else name
+        if owner != name:
+            message = f"`{entry.token}` is already the token of `{owner}`"
+            findings.add((*path, "token"), message, "give each caller a variable of its own")
+
+
 def uses(document: Document) -> Iterator[tuple[TreePath, Use]]:
     """Go through every place that uses an agent: all `sub_agents` lists and all agents of stages."""
     for path, each in lists(document):

@@ -15,6 +15,7 @@ from registry.entry import Entry, Line
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
 from registry.names import fold
+from registry.serving import ServeEntry
 from registry.upstreams import UpstreamEntry
 
 
@@ -33,6 +34,7 @@ class Document(Entry):
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
     agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
+    serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
 
 
 SECTIONS = tuple(Document.model_fields)

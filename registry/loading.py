@@ -15,7 +15,7 @@ from typing import Any
 
 from registry.agents import AgentSpec, agent_spec, as_entry
 from registry.chains import chain_spec
-from registry.checks import check_models, check_names, check_references
+from registry.checks import check_models, check_names, check_references, check_serving
 from registry.document import Document, with_built_ins
 from registry.effective import effective_tree, snapshot_text
 from registry.errors import ConfigError, Problem
@@ -27,6 +27,7 @@ from registry.models import model_spec
 from registry.names import Directories, Directory
 from registry.reading import leaves, put, read_document
 from registry.rules import Rules
+from registry.serving import serve_spec
 from registry.settings import Defaults, Settings
 from registry.upstreams import upstream_spec
 from registry.variables import built_in_variables
@@ -117,6 +118,7 @@ def _check(
     check_names(findings, written, [agent.name for agent in registered])
     check_models(findings, document, names, folder)
     check_references(findings, document, names)
+    check_serving(findings, document, names)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
 
@@ -140,6 +142,7 @@ def _build(
         defaults=Defaults(
             default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS, limits.max_concurrent_model_calls
         ),
+        serve=serve_spec(document.serve, names),
         source=file,
         snapshot=snapshot,
         hash=hashlib.sha256(snapshot.encode()).hexdigest(),

@@ -30,6 +30,9 @@ _STAND_INS: dict[str | int, Any] = {
     "model": _STAND_IN,
     "agents": [_STAND_IN],
     "stages": [{"name": _STAND_IN, "agents": [_STAND_IN]}],
+    "token": "${STAND_IN}",
+    "issuer": "https://stand-in.invalid",
+    "audience": "https://stand-in.invalid",
 }
 """The same for every key that is required."""
 
@@ -73,7 +76,9 @@ def put(tree: Any, path: TreePath, value: Any) -> None:
 
 def is_reference(path: TreePath) -> bool:
     """Say whether the setting stays a reference to a variable until it is used."""
-    return len(path) == 3 and path[0] == "models" and path[2] == "api_key"  # section, name, key
+    if path[0] == "models":
+        return len(path) == 3 and path[2] == "api_key"  # section, name, key
+    return len(path) == 5 and path[:3] == ("serve", "http", "tokens") and path[4] == "token"
 
 
 def _expand_all(findings: Findings, environ: Mapping[str, str]) -> None:
@@ -104,7 +109,7 @@ def _refuse_empty_values(findings: Findings) -> None:
 def _may_be_empty(path: TreePath) -> bool:
     if path[0] not in SECTIONS or len(path) > _ENTRY_DEPTH:
         return False
-    return len(path) < _ENTRY_DEPTH or path[0] != "defaults"
+    return len(path) < _ENTRY_DEPTH or path[0] not in ("defaults", "serve")
 
 
 def _is_fault(detail: ErrorDetails) -> bool:

@@ -28,7 +28,8 @@ class Rules:
     def apply(self) -> None:
         """Report everything that breaks a rule."""
         for path, references in lists(self._document):
-            self._check_list(path, references)
+            self._check_list(path, tuple(each.name for each in references))
+        self._check_list(("serve", "agents"), self._document.serve.agents or ())
         for name, agent in self._document.agents.items():
             self._check_agent(name, agent)
         for name, chain in self._document.agent_chains.items():
@@ -42,18 +43,18 @@ class Rules:
             return None
         return self._document.agents.get(known)
 
-    def _check_list(self, path: TreePath, references: tuple[ReferenceEntry, ...]) -> None:
+    def _check_list(self, path: TreePath, names: tuple[str, ...]) -> None:
         seen: set[str] = set()
-        for index, reference in enumerate(references):
+        for index, name in enumerate(names):
             here = (*path, index)
-            agent = self._agent(reference.name)
-            written = self._findings.written(here, reference.name)
+            agent = self._agent(name)
+            written = self._findings.written(here, name)
             if agent is not None and not agent.description.strip():
                 message = f"`{written}` has no description, so nobody can dispatch it"
-                self._findings.add(here, message, "give it a `description`: it is what the dispatching agent reads")
-            if fold(reference.name) in seen and self._findings.sound(*here):
+                self._findings.add(here, message, "give it a `description`: it is what whoever dispatches reads")
+            if fold(name) in seen and self._findings.sound(*here):
                 self._findings.add(here, f"`{written}` is listed twice", "remove one")
-            seen.add(fold(reference.name))
+            seen.add(fold(name))
 
     def _check_agent(self, name: str, agent: AgentEntry) -> None:
         path = ("agents", name)

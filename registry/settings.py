@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from registry.agents import AgentSpec
-from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
+from registry.catalogue import CatalogueEntry, offered_agents, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place
 from registry.errors import UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.locate import Located
 from registry.models import ModelSpec
 from registry.names import Directory, nearest
+from registry.serving import ServeSpec
 from registry.upstreams import UpstreamSpec
 
 Spec = TypeVar("Spec")
@@ -44,6 +45,7 @@ class Settings:
     agents: Mapping[str, AgentSpec]
     chains: Mapping[str, ChainSpec]
     defaults: Defaults
+    serve: ServeSpec
     source: Path
     snapshot: str
     hash: str
@@ -84,6 +86,10 @@ class Settings:
     def sub_agents(self) -> tuple[CatalogueEntry, ...]:
         """Return every agent that can be dispatched without being named in a list."""
         return sub_agent_registry(self.agents.values())
+
+    def offered(self) -> tuple[CatalogueEntry, ...]:
+        """Return the agents MCP clients may dispatch, orchestrators included."""
+        return offered_agents(self.agents, self.serve.agents)
 
     def catalogue(self, agent: AgentSpec, place: Place | None = None) -> tuple[CatalogueEntry, ...]:
         """Return which agents this one may dispatch, at its place in a chain if it has one."""

@@ -78,6 +78,10 @@ TITLES = {
     "StageEntry": "`stages`",
     "StageAgentEntry": "`agents` of a stage in the long form",
     "SynthesisEntry": "`synthesis` in the long form",
+    "ServeEntry": "`serve`",
+    "HttpEntry": "`serve.http`",
+    "TokenEntry": "`serve.http.tokens.NAME`",
+    "OAuthEntry": "`serve.http.oauth`",
 }
 """Shapes of the schema by their headings; the `limits` of agents and chains are those of `defaults` but for one."""
 
