@@ -20,7 +20,7 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, PATTERN
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
-from db.tables import deliveries, executions, messages, model_calls, tool_calls, upstream_tools
+from db.tables import deliveries, executions, messages, model_calls, of_key, tool_calls, upstream_tools
 from db.tables import events as events_table
 from db.trouble import unavailable
 
@@ -108,6 +108,11 @@ class Reads:
     async def execution(self, identifier: str) -> Record | None:
         """One execution, or None."""
         found = await self._all(select(executions).where(executions.c.id == identifier))
+        return found[0] if found else None
+
+    async def keyed(self, principal: str | None, key: str) -> Record | None:
+        """The top-level execution that a caller started with this key, or None."""
+        found = await self._all(select(executions).where(of_key()), {"asker": principal or "", "key": key})
         return found[0] if found else None
 
     async def resolve(self, prefix: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, Table, Text, text
+from sqlalchemy import ColumnElement, ForeignKey, Index, Table, Text, and_, bindparam, func, literal_column, text
 from sqlmodel import Field, SQLModel
 
 
@@ -29,6 +29,13 @@ class ExecutionRow(SQLModel, table=True):
             "idempotency_key",
             unique=True,
             sqlite_where=text("idempotency_key IS NOT NULL"),
+        ),
+        Index(
+            "executions_root_keys",
+            text("coalesce(principal, '')"),
+            "idempotency_key",
+            unique=True,
+            sqlite_where=text("parent_execution_id IS NULL AND idempotency_key IS NOT NULL"),
         ),
     )
 
@@ -229,6 +236,15 @@ executions, messages, tool_calls = _table("executions"), _table("messages"), _ta
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
 upstream_tools = _table("upstream_tools")
+
+
+def of_key() -> ColumnElement[bool]:
+    """The top-level execution that `:asker` (empty for nobody in particular) started with `:key`, by its index."""
+    return and_(
+        executions.c.parent_execution_id.is_(None),
+        func.coalesce(executions.c.principal, literal_column("''")) == bindparam("asker"),
+        executions.c.idempotency_key == bindparam("key"),
+    )
 
 
 def columns_of(row: Any) -> dict[str, Any]:

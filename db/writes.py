@@ -16,7 +16,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from db.clock import stamp
 from db.ids import new_id
 from db.status import OPEN, ExecutionStatus
-from db.tables import columns_of, config_snapshots, deliveries, error_records, executions
+from db.tables import columns_of, config_snapshots, deliveries, error_records, executions, of_key
 from db.turns import MessageDraft, ToolOutcome, settling
 from db.unit import Added, Event, Statement, Write
 
@@ -90,6 +90,8 @@ _PARENT_ALIVE = select(literal(1)).where(
     )
 )
 
+_KEY_FREE = select(literal(1)).where(~exists().where(of_key()))
+
 _START = (
     update(executions)
     .where(
@@ -129,13 +131,17 @@ def create(
     settled: ToolOutcome | None = None,
     begun: Start | None = None,
 ) -> Write:
-    """A new execution; refused when its parent is not running or is asked to stop. A dispatch settles its call here.
+    """A new execution; refused when its parent is not running or is asked to stop, or its caller has used its key before.
 
-    With `begun` it is running when it is born: nobody can have asked a row to stop that nobody has seen.
+    A dispatch settles its call here. With `begun` it is running when it is born: nobody can have asked a row to stop that
+    nobody has seen.
     """
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
         steps.append(Statement(_PARENT_ALIVE, {"parent": new.parent_execution_id}, guard=True))
+    elif new.idempotency_key is not None:
+        known = {"asker": new.principal or "", "key": new.idempotency_key}
+        steps.append(Statement(_KEY_FREE, known, guard=True, looks_around=True))
     row = {**_BLANK, **columns_of(new)}
     if new.status not in OPEN:  # made for what will not run: it is over when it is born
         row["finished_at"] = new.created_at

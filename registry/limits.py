@@ -47,6 +47,11 @@ class Limits:
         """Return the seconds kept back for wrapping up: the reserve, but at most its share of the time allowed."""
         return min(self.wrap_up_reserve, allowed * RESERVE_SHARE)
 
+    def capped(self, cost_usd: float) -> "Limits":
+        """Return the same limits with at most this much money."""
+        own = self.max_cost_usd if self.max_cost_usd is not None else cost_usd
+        return replace(self, max_cost_usd=min(cost_usd, own))
+
 
 MAX_CONCURRENT_ROOTS = 50
 """Top-level executions that run at once in one service, unless `defaults.limits` says otherwise."""

@@ -7,9 +7,9 @@ asks for an execution may go away.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -25,13 +25,14 @@ from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
 from runner.context import first_message
-from runner.errors import Refusal
 from runner.execution import Execution
 from runner.family import begin
 from runner.following import follow
 from runner.handle import Child
 from runner.inbox import Item
+from runner.keys import earlier
 from runner.lookup import child_of_row
+from runner.origin import Origin
 from runner.services import Services
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
@@ -51,6 +52,15 @@ class Order:
     task: str = ""
     input: Any = None
     timeout: float | None = None
+    budget_usd: float | None = None
+    """What it and everything below it may cost."""
+    key: str | None = None
+    """The same key of the same principal again means the same execution."""
+    principal: str | None = None
+    """Whose it is; None for somebody at this machine."""
+    session: str | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The caller's trace context: `traceparent`, `tracestate`, `baggage`."""
 
 
 class Dispatcher:
@@ -63,13 +73,25 @@ class Dispatcher:
         self._cancellation = Cancellation(services, self.tree, group)
 
     async def start(self, order: Order) -> Child:
-        """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel."""
+        """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
+        started, _ = await self.start_once(order)
+        return started
+
+    async def start_once(self, order: Order) -> tuple[Child, bool]:
+        """As `start`; True when the order's key was used before, in whichever process: then the execution of that time.
+
+        Raises Refusal when that was for another agent or another task.
+        """
+        if order.key is not None:
+            row = await self.services.database.reads.keyed(order.principal, order.key)
+            if row is not None:
+                return earlier(self._known(row), order.key, order.name, order.task), True
         root = Execution(self.services, self.tree, self._request(order), None, self._begin)
         if not await root.enter():
-            raise Refusal("stopping", "the service is stopping", "start it again")
+            return await self.start_once(order)  # somebody was quicker with the same key
         self.tree.add(root)
         self._group.start_soon(root.run, name=f"{root.name} {root.id}")
-        return root.describe()
+        return root.describe(), False
 
     def _request(self, order: Order) -> SpawnRequest:
         settings = self.services.settings
@@ -77,12 +99,14 @@ class Dispatcher:
         self._check_models(subject)
         call = LimitOverrides(timeout=order.timeout) if order.timeout is not None else None
         if isinstance(subject, ChainSpec):
-            limits = settings.limits_for_chain(subject, call)
-            return SpawnRequest(subject, order.task, limits, "root", input=order.input)
-        limits = settings.limits_for(subject, None, call)
-        catalogue = settings.catalogue(subject)
-        prompt = first_message(order.task, order.input)
-        return SpawnRequest(subject, order.task, limits, "root", catalogue, input=order.input, prompt=prompt)
+            request = SpawnRequest(subject, order.task, settings.limits_for_chain(subject, call))
+        else:
+            catalogue, prompt = settings.catalogue(subject), first_message(order.task, order.input)
+            limits = settings.limits_for(subject, None, call)
+            request = SpawnRequest(subject, order.task, limits, catalogue=catalogue, prompt=prompt)
+        capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
+        origin = Origin(order.principal, order.session, order.trace)
+        return replace(request, limits=capped, role="root", input=order.input, key=order.key, origin=origin)
 
     def _check_models(self, subject: AgentSpec | ChainSpec) -> None:
         """Refuse before anything is written when a model of the first agents cannot be asked."""
@@ -105,10 +129,20 @@ class Dispatcher:
             row = await database.reads.execution(execution)
             if row is None:
                 raise UnknownExecution(execution)
-            gone = row["finished_at"] is None and not (row["owner"] and is_alive(database.path, row["owner"]))
+            gone = self._is_gone(row)
             if row["finished_at"] is not None or gone:
                 return child_of_row(row, gone=gone)
             await anyio.sleep(INTERVAL)
+
+    def _is_gone(self, row: Mapping[str, Any]) -> bool:
+        """Whether an execution is open although the process that ran it is gone."""
+        if row["finished_at"] is not None:
+            return False
+        return not (row["owner"] and is_alive(self.services.database.path, row["owner"]))
+
+    def _known(self, row: Mapping[str, Any]) -> Child:
+        live = self.tree.get(row["id"])
+        return live.describe() if live is not None else child_of_row(row, gone=self._is_gone(row))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
         """The events of a tree after number `after`, each once, until the tree has ended. Close it."""

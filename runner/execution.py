@@ -34,6 +34,7 @@ from runner.delivery import cut
 from runner.errors import first_cause
 from runner.handle import Child
 from runner.inbox import Inbox, Item
+from runner.origin import Origin
 from runner.result import Result
 from runner.services import Services
 from runner.slots import Slots
@@ -61,7 +62,7 @@ class Execution:
 
     __slots__ = (
         "_begin", "_failed", "_strategy", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth",
-        "done", "ended", "ended_at", "error", "group", "id", "inbox", "limits", "name", "parent", "path", "place",
+        "done", "ended", "ended_at", "error", "group", "id", "inbox", "limits", "name", "origin", "parent", "path", "place",
         "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status", "tree", "work",
     )  # fmt: skip
 
@@ -79,6 +80,7 @@ class Execution:
         self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
         root: str = parent.place.root_execution_id if parent is not None else self.id
         self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
+        self.origin: Origin = parent.origin if parent is not None else request.origin
         self.position = 1
         self.allowance: Allowance = Allowance(
             self.limits, parent.allowance if parent is not None else None, self._timeout()
@@ -175,6 +177,8 @@ class Execution:
             created_at=stamp(),
             status=self.status.value,
             stage=self.stage,
+            session_id=self.origin.session,
+            principal=self.origin.principal,
             tool_call_id=request.call.row if request.call is not None else None,
             idempotency_key=request.key,
             task=clean(request.task),

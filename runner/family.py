@@ -7,20 +7,21 @@ commit of the row and the start of the task there is no await, so no cancel can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
-from registry import AgentSpec, CatalogueEntry, fold
+from registry import AgentSpec, CatalogueEntry
 from runner import facts
 from runner.cancellation import Cancellation
 from runner.errors import Refusal
 from runner.execution import Execution
 from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
+from runner.keys import earlier
 from runner.result import Result
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
@@ -106,7 +107,8 @@ class ExecutionFamily:
             self._keys = keys = self._keys or _Keys()
             async with keys.lock:
                 if order.key in keys.children:
-                    return self._earlier(order, keys.children[order.key]), True
+                    known = self._known(keys.children[order.key])
+                    return earlier(known, order.key, order.name, order.task), True
                 child = await self.spawn(self._request(order))
                 keys.children[order.key] = child.id
                 return child, False
@@ -122,8 +124,7 @@ class ExecutionFamily:
         agent = settings.agent(entry.name).overridden(entry.overrides)
         limits = settings.limits_for(agent)
         if order.budget_usd is not None:
-            own = limits.max_cost_usd if limits.max_cost_usd is not None else order.budget_usd
-            limits = replace(limits, max_cost_usd=min(order.budget_usd, own, self._self.allowance.cost_left))
+            limits = limits.capped(min(order.budget_usd, self._self.allowance.cost_left))
         return SpawnRequest(
             agent=agent,
             task=order.task,
@@ -134,17 +135,9 @@ class ExecutionFamily:
             key=order.key,
         )
 
-    def _earlier(self, order: DispatchOrder, identifier: str) -> Child:
+    def _known(self, identifier: str) -> Child:
         alive = self._self.alive.get(identifier)
-        child = alive.describe() if alive is not None else self._self.ended[identifier]
-        if (fold(child.agent), child.task) != (fold(order.name), order.task):
-            raise Refusal(
-                "key_reused",
-                f"the key `{order.key}` was used for another dispatch: execution {identifier} of `{child.agent}`",
-                "take another key for another task",
-                {"execution_id": identifier},
-            )
-        return child
+        return alive.describe() if alive is not None else self._self.ended[identifier]
 
     def _caller(self) -> Caller:
         me = self._self

@@ -12,6 +12,7 @@ from runner.allowance import Allowance
 from runner.handle import Child
 from runner.inbox import Inbox
 from runner.llm.protocol import Model
+from runner.origin import NOWHERE, Origin
 from runner.recorder import Recorder
 from runner.result import Result
 from runner.services import AgentFunction
@@ -43,6 +44,8 @@ class SpawnRequest:
     status: str = "pending"
     """`skipped` makes a row for what will not run."""
     reason: str | None = None
+    origin: Origin = NOWHERE
+    """Of a top-level execution; a child has its parent's."""
 
 
 Spawn = Callable[[SpawnRequest], Awaitable[Child]]

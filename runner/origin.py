@@ -1,0 +1,20 @@
+"""The origin of a tree: who asked for it, and in which session and trace. Every execution of the tree has the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a top-level execution came from."""
+
+    principal: str | None = None
+    """Whose it is; None for somebody at this machine."""
+    session: str | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The caller's trace context, sent on with every call of an upstream server."""
+
+
+NOWHERE = Origin()

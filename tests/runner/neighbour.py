@@ -1,0 +1,114 @@
+"""Another service on the same database, in a process of its own: what tests of several processes start.
+
+Owns: a program `python -m tests.runner.neighbour FOLDER` that does what one line of standard input after another tells it,
+and the handle by which a test speaks to it. Must not know: what a test expects. Invariant: it answers each line with one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from runner.dispatcher import Order
+from runner.errors import Refusal
+from tests.support.models import hang, say
+from tests.support.service import Bench, bench
+from tests.support.sources import ROOT
+
+CONFIG = """
+agents:
+  Lead: {sub_agents: [Left], description: sends somebody}
+  Left: {description: looks left}
+  Stuck: {description: never ends}
+"""
+
+
+class Neighbour:
+    """The process, as a test sees it."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.runner.neighbour", str(folder)]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, verb: str, **arguments: Any) -> None:
+        """Give it something to do."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps([verb, arguments]) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        """What it says next."""
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+    def ask(self, verb: str, **arguments: Any) -> Any:
+        """Give it something to do, and wait for its answer."""
+        self.tell(verb, **arguments)
+        return self.answer()
+
+    def kill(self) -> None:
+        """End it as an operating system does."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def neighbours(folder: Path, count: int = 1) -> Iterator[list[Neighbour]]:
+    """Services on the database of a bench in `folder`; what each says first is its owner."""
+    started = [Neighbour(folder) for _ in range(count)]
+    try:
+        for each in started:
+            assert each.answer()
+        yield started
+    finally:
+        for each in started:
+            each.process.communicate(timeout=20)
+
+
+# What follows runs in the other process.
+
+
+async def start(service: Bench, **order: Any) -> list[Any]:
+    """Start an execution; answer its id and whether it was there before, or why it was refused."""
+    try:
+        child, before = await service.dispatcher.start_once(Order(**order))
+    except Refusal as refusal:
+        return [refusal.kind, str(refusal)]
+    return [child.id, before]
+
+
+async def asked(service: Bench, agent: str, count: int) -> bool:
+    """Wait until an agent has asked its model so often."""
+    with anyio.fail_after(10):
+        await service.model.started(agent, count)
+    return True
+
+
+VERBS: dict[str, Callable[..., Awaitable[Any]]] = {"start": start, "asked": asked}
+
+
+def _say(answer: Any) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+async def main(folder: Path) -> None:
+    """Open a service, tell its owner, do what is asked until standard input ends."""
+    scripts = {"Left": [say("left")], "*": lambda _: hang()}
+    async with bench(folder, CONFIG, scripts) as service:
+        _say(service.dispatcher.services.database.owner)
+        while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+            verb, arguments = json.loads(line)
+            _say(await VERBS[verb](service, **arguments))
+
+
+if __name__ == "__main__":
+    anyio.run(main, Path(sys.argv[1]))
