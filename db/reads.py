@@ -276,6 +276,11 @@ class Reads:
         query = select(deliveries).where(deliveries.c.execution_id == execution, deliveries.c.consumed_at.is_(None))
         return await self._all(query.order_by(deliveries.c.created_at))
 
+    async def asked_to_wrap_up(self, execution: str) -> bool:
+        """Whether somebody asked an execution to conclude."""
+        query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
+        return bool(await self._all(query.limit(1)))
+
     async def counts(self) -> Mapping[str, int]:
         """How many executions are in each status."""
         rows = await self._all(select(executions.c.status, func.count().label("n")).group_by(executions.c.status))

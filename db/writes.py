@@ -90,6 +90,14 @@ _PARENT_ALIVE = select(literal(1)).where(
     )
 )
 
+_STILL_WANTED = select(literal(1)).where(
+    exists().where(
+        executions.c.id == bindparam("execution"),
+        executions.c.status.in_([status.value for status in OPEN]),
+        executions.c.cancel_requested_at.is_(None),
+    )
+)
+
 _KEY_FREE = select(literal(1)).where(~exists().where(of_key()))
 
 _START = (
@@ -182,7 +190,7 @@ def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
 
 
 def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
-    """Put something into a running execution's inbox; refused when it has ended or is asked to stop."""
+    """Put something into the inbox of an open execution; refused when it has ended or is asked to stop."""
     row = {
         "id": identifier,
         "execution_id": execution,
@@ -193,7 +201,7 @@ def deliver(execution: str, identifier: str, kind: str, payload: str | None, eve
         "consumed_at": None,
         "consumed_by": None,
     }
-    return Write([Statement(_PARENT_ALIVE, {"parent": execution}, guard=True), Added(deliveries, row)], events)
+    return Write([Statement(_STILL_WANTED, {"execution": execution}, guard=True), Added(deliveries, row)], events)
 
 
 def note(events: Sequence[Event]) -> Write:

@@ -107,7 +107,7 @@ class Closing:
             return Cause("user", row["cancelled_by"] or "", row["cancel_reason"] or "")
         for delivery in await reads.unread(execution.id):
             if delivery["kind"] != "result":
-                execution.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+                execution.inbox.put(Item.of_row(delivery))
         return None
 
     async def give_up(self) -> bool:

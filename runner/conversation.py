@@ -262,6 +262,8 @@ class Conversation:
         message = delivery_message(items, self.work.inbox.pending)
         consumed = [item.id for item in items]
         await self._say(message, consumed)
+        if self.work.inbox.spoken and not self.transcript.exhausted:
+            self.work.final = None  # it is to answer once more, knowing what was said
         self.work.inbox.took(*consumed)
 
     async def remark(self, text: str) -> None:

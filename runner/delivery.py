@@ -15,6 +15,9 @@ from runner.transcript import Block, Delivered, Message, clean
 SHOWN_CHARACTERS = 32_000
 """Of one child's text; the rest is read with `read_result`."""
 
+SENDER_CHARACTERS = 100
+SPOKEN = "Whoever you work for has something to say meanwhile. It counts as much as your task: follow it from here on."
+
 _CLOSING = re.compile(r"<(/?)(report|message)\b", re.IGNORECASE)
 _REASONS = {
     "failed": "It failed; what it found before is below.",
@@ -47,6 +50,11 @@ def _report(result: Delivered) -> str:
     return "\n".join(part for part in (head, note, body, "</report>") if part)
 
 
+def _message(item: Item) -> str:
+    sender = escape(" ".join(clean(item.by).split())[:SENDER_CHARACTERS])
+    return f'{SPOKEN}\n<message from="{sender}">\n{escaped(item.text)}\n</message>'
+
+
 def delivery_message(items: Sequence[Item], still_out: int) -> Message:
     """One user message that shows everything that arrived, and says how many children are still at work."""
     blocks: list[Block] = []
@@ -54,7 +62,7 @@ def delivery_message(items: Sequence[Item], still_out: int) -> Message:
         if item.result is not None:
             blocks.append({"type": "text", "text": _report(item.result)})
         elif item.kind == "message":
-            blocks.append({"type": "text", "text": f"<message>\n{escaped(item.text)}\n</message>"})
+            blocks.append({"type": "text", "text": _message(item)})
         else:
             blocks.append({"type": "text", "text": "You are asked to come to a conclusion now."})
     if still_out:

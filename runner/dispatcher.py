@@ -17,7 +17,6 @@ from anyio.abc import TaskGroup
 
 from db.database import Database
 from db.errors import StillOpen, StoreError, UnknownExecution
-from db.owners import is_alive
 from db.watch import INTERVAL, changes
 from registry import AgentSpec, ChainSpec, LimitOverrides
 from runner import facts
@@ -31,9 +30,10 @@ from runner.following import follow
 from runner.handle import Child
 from runner.inbox import Item
 from runner.keys import earlier
-from runner.lookup import child_of_row
+from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
 from runner.services import Services
+from runner.steering import Steering
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
 
@@ -71,6 +71,7 @@ class Dispatcher:
         self.tree = Tree(services.settings.defaults.max_concurrent_roots)
         self._group = group
         self._cancellation = Cancellation(services, self.tree, group)
+        self._steering = Steering(services, self.tree, self._cancellation)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -129,20 +130,14 @@ class Dispatcher:
             row = await database.reads.execution(execution)
             if row is None:
                 raise UnknownExecution(execution)
-            gone = self._is_gone(row)
+            gone = is_gone(row, database.path)
             if row["finished_at"] is not None or gone:
                 return child_of_row(row, gone=gone)
             await anyio.sleep(INTERVAL)
 
-    def _is_gone(self, row: Mapping[str, Any]) -> bool:
-        """Whether an execution is open although the process that ran it is gone."""
-        if row["finished_at"] is not None:
-            return False
-        return not (row["owner"] and is_alive(self.services.database.path, row["owner"]))
-
     def _known(self, row: Mapping[str, Any]) -> Child:
         live = self.tree.get(row["id"])
-        return live.describe() if live is not None else child_of_row(row, gone=self._is_gone(row))
+        return live.describe() if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
         """The events of a tree after number `after`, each once, until the tree has ended. Close it."""
@@ -151,6 +146,17 @@ class Dispatcher:
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
         return await self._cancellation.cancel(execution, by, reason)
+
+    async def send_message(self, execution: str, text: str, by: str) -> bool:
+        """Say something to an execution, in whichever process; its model reads it at its next step.
+
+        False when it has ended or is asked to stop, so that nobody would read it. Raises UnknownExecution.
+        """
+        return await self._steering.send(execution, text, by)
+
+    async def ask_to_wrap_up(self, execution: str, by: str = "its caller") -> str:
+        """Let an execution answer with what it has, in whichever process: `requested` or `already_finished`."""
+        return await self._steering.ask_to_wrap_up(execution, by)
 
     async def delete(self, root: str) -> None:
         """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
@@ -197,7 +203,7 @@ class Dispatcher:
         for delivery in await database.reads.waiting_deliveries(database.owner):
             live = self.tree.get(delivery["execution_id"])
             if live is not None:
-                live.inbox.put(Item(delivery["id"], delivery["kind"], delivery["payload"] or ""))
+                live.inbox.put(Item.of_row(delivery))
 
 
 @asynccontextmanager

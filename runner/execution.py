@@ -287,9 +287,15 @@ class Execution:
 
     async def ask_to_wrap_up(self) -> None:
         """Let it answer with what it has: it concludes at its next step."""
-        item = Item(new_id(), "wrap_up")
-        if (await self.services.recorder.record(facts.Posted(self.place, item.id, item.kind))).held:
-            self.inbox.put(item)
+        await self.take(Item(new_id(), "wrap_up"))
+
+    async def take(self, item: Item) -> bool:
+        """Put a message or a request into its inbox; False when it has ended or is asked to stop."""
+        posted = facts.Posted(self.place, item.id, item.kind, item.payload)
+        if not (await self.services.recorder.record(posted, shielded=True)).held:
+            return False
+        self.inbox.put(item)
+        return True
 
     def why_stopped(self) -> Cause:
         """Its own cause or deadline, or what stopped the nearest ancestor; silence above is silence here."""

@@ -7,11 +7,12 @@ commit of the row and the start of the task there is no await, so no cancel can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
 
+from db.ids import new_id
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
@@ -21,6 +22,7 @@ from runner.errors import Refusal
 from runner.execution import Execution
 from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
+from runner.inbox import Item
 from runner.keys import earlier
 from runner.result import Result
 from runner.strategies import STRATEGIES
@@ -201,6 +203,11 @@ class ExecutionFamily:
             await self._cancellation.cancel(child.id, by=me.name, reason="its caller has to conclude")
         await me.inbox.until_all_ended()
 
+    async def pass_on(self, item: Item) -> None:
+        """Say to all its children what was said to it; each reads it once."""
+        for child in tuple(self._self.alive.values()):
+            await child.take(replace(item, id=new_id()))
+
     # -- begin ---------------------------------------------------------------------------------------------------------
 
     def begin(self, execution: Execution) -> tuple[Work, Strategy]:
@@ -238,6 +245,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         function=services.functions.get(subject.name),
         spawn=family.spawn,
         settle_children=family.settle_children,
+        pass_on=family.pass_on,
         server_instructions=server_instructions,
     )
     if agent is not None and agent.strategy == "loop":

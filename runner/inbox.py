@@ -6,13 +6,16 @@ transaction that shows it in the transcript has been committed, so a crash or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from db.ids import result_delivery
 from db.latch import Latch
 from runner.result import Result
-from runner.transcript import Delivered
+from runner.transcript import Delivered, clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +27,22 @@ class Item:
     kind: str
     """`result`, `message` or `wrap_up`."""
     text: str = ""
+    by: str = ""
+    """Who says it."""
     result: Delivered | None = None
     answer: Result | None = None
     """The whole result of a child, for strategies that work with more than its text."""
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Item:
+        """A message or a request, as its delivery row has it."""
+        said = from_json(row["payload"]) if row["payload"] else {}
+        return cls(row["id"], row["kind"], said.get("text", ""), said.get("by", ""))
+
+    @property
+    def payload(self) -> str | None:
+        """What its delivery row says beside its kind."""
+        return to_json({"by": clean(self.by), "text": clean(self.text)}).decode() if self.kind == "message" else None
 
     @property
     def urgent(self) -> bool:
@@ -37,7 +53,7 @@ class Item:
 class Inbox:
     """What has arrived and how many children are still out."""
 
-    __slots__ = ("_changed", "_items", "_open", "_taken", "_urgent", "_wake_on_any")
+    __slots__ = ("_changed", "_items", "_open", "_spoken", "_taken", "_urgent", "_wake_on_any")
 
     def __init__(self, wake_on_any: bool) -> None:
         self._wake_on_any = wake_on_any
@@ -46,6 +62,7 @@ class Inbox:
         self._open: set[str] = set()
         self._urgent = 0
         """How many of the items a waiting parent should look at at once."""
+        self._spoken = 0
         self._changed = Latch()
 
     # -- filled by children, other executions and other processes -----------------------------------------------------
@@ -61,6 +78,7 @@ class Inbox:
         if item.id not in self._taken and item.id not in self._items:
             self._items[item.id] = item
             self._urgent += item.urgent
+            self._spoken += item.kind == "message"
         self._changed.set()
         self._changed = Latch()
 
@@ -75,6 +93,11 @@ class Inbox:
     def arrived(self) -> int:
         """How much has arrived and not been shown."""
         return len(self._items)
+
+    @property
+    def spoken(self) -> int:
+        """How many messages are among it: each is for a model to answer, also one that had given its answer."""
+        return self._spoken
 
     @property
     def pending(self) -> int:
@@ -107,6 +130,7 @@ class Inbox:
             item = self._items.pop(identifier, None)
             if item is not None:
                 self._urgent -= item.urgent
+                self._spoken -= item.kind == "message"
 
     async def until_ready(self) -> None:
         """Wait until `ready`."""

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from db.clock import moment
+from db.owners import is_alive
 from runner.handle import Child
 from runner.result import Result
 
 INTERRUPTED = "interrupted: the process that ran it is gone"
 """What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
+
+
+def is_gone(row: Mapping[str, Any], database: Path) -> bool:
+    """Whether an execution is open although the process that ran it is not there any more."""
+    return row["finished_at"] is None and not (row["owner"] and is_alive(database, row["owner"]))
 
 
 def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:

@@ -25,6 +25,8 @@ class Mail:
     waiting: int = 0
     pending: int = 0
     ready: bool = True
+    spoken: int = 0
+    """Messages among what arrived: an answer given before them does not stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ def _rest(transcript: Transcript, mail: Mail, cancel_on_finish: bool) -> Action 
         return Finish()
     if transcript.final is None and not cancel_on_finish:
         return None
+    if mail.spoken:
+        return Drain()
     return SettleChildren(cancel=True) if mail.pending else Drain()
 
 

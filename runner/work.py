@@ -10,7 +10,7 @@ from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.allowance import Allowance
 from runner.handle import Child
-from runner.inbox import Inbox
+from runner.inbox import Inbox, Item
 from runner.llm.protocol import Model
 from runner.origin import NOWHERE, Origin
 from runner.recorder import Recorder
@@ -76,6 +76,8 @@ class Work:
     spawn: Spawn
     settle_children: Callable[..., Awaitable[None]]
     """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""
+    pass_on: Callable[[Item], Awaitable[None]]
+    """Say to all children at work what was said to this execution."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     activity: str = "starting"
     rehearsed: bool = False

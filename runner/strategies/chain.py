@@ -15,7 +15,7 @@ from runner.context import first_message
 from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
-from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.result import Outcome, Problem, Result, failed, partial, summarise
 from runner.work import SpawnRequest, Work
 
 SYNTHESIS_TASK = "Merge these reports about one task into a single answer.\n\nThe task was:\n{task}"
@@ -29,8 +29,13 @@ class Chain:
         self._work = work
         self._chain = work.subject
         self._outputs: list[tuple[str, Result]] = []
-        self._failure: Result | None = None
+        self._ended: Result | None = None
+        """How it ends before its last stage."""
         self._notebook = Notebook(work)
+        self._said: list[Item] = []
+        """Messages to the chain: they are meant for whoever works for it, now and in later stages."""
+        self._asked = False
+        """Whether somebody wants a conclusion: then no further stage begins."""
 
     @property
     def found(self) -> str:
@@ -39,12 +44,12 @@ class Chain:
 
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
-        while self._failure is None and len(self._outputs) < len(self._chain.stages):
+        while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
             self._work.now(f"stage {stage.name}")
             await self._run_stage(stage)
         await self._notebook.read()
-        return self._failure or self._outputs[-1][1]
+        return self._ended or self._outputs[-1][1]
 
     async def _run_stage(self, stage: StageSpec) -> None:
         names = await self._start_agents(stage)
@@ -54,7 +59,8 @@ class Chain:
             for item in ended
             if item.answer is not None and item.result is not None and item.result.status == "completed"
         ]
-        enough = len(good) == names if stage.success_policy == "all" else bool(good)
+        all_count = stage.success_policy == "all" and not self._asked  # who did not come to begin cannot succeed
+        enough = len(good) == names if all_count else bool(good)
         if not enough:
             await self._stop_at(stage, ended)
             return
@@ -62,6 +68,9 @@ class Chain:
         if len(good) > 1:
             answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
+        if self._asked and stage is not self._chain.stages[-1]:
+            self._ended = partial(self.found, "asked")
+            await self._skip_after(stage, "asked to conclude")
 
     async def _start_agents(self, stage: StageSpec) -> int:
         number = 0
@@ -69,6 +78,7 @@ class Chain:
             for replica in range(1, stage_agent.replicas + 1):
                 await self._start(stage, stage_agent, replica)
                 number += 1
+        await self._repeat_what_was_said()
         return number
 
     def _request(self, stage: StageSpec, stage_agent: StageAgent, replica: int) -> SpawnRequest:
@@ -91,11 +101,31 @@ class Chain:
         await self._work.spawn(self._request(stage, stage_agent, replica))
 
     async def _collect(self) -> list[Item]:
-        """Wait until every agent of the stage has ended, and read what they returned."""
-        self._work.recorder.post(facts.Waiting(self._work.place, "children"))
-        await self._work.inbox.until_all_ended()
-        self._work.recorder.post(facts.Waiting(self._work.place, None))
-        return [item for item in await self._notebook.read() if item.result is not None]
+        """Wait until every agent of the stage has ended, and read what they returned. What comes meanwhile is passed on."""
+        work, ended = self._work, list[Item]()
+        work.recorder.post(facts.Waiting(work.place, "children"))
+        while True:
+            await work.inbox.until_ready()
+            items = await self._notebook.read()
+            ended += [item for item in items if item.result is not None]
+            for item in items:
+                await self._heed(item)
+            if not work.inbox.pending and not work.inbox.arrived:
+                break
+        work.recorder.post(facts.Waiting(work.place, None))
+        return ended
+
+    async def _heed(self, item: Item) -> None:
+        if item.kind == "message":
+            self._said.append(item)
+            await self._work.pass_on(item)
+        elif item.kind == "wrap_up" and not self._asked:
+            self._asked = True
+            await self._work.settle_children(cancel=False)
+
+    async def _repeat_what_was_said(self) -> None:
+        for item in self._said:
+            await self._work.pass_on(item)
 
     async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
@@ -112,6 +142,7 @@ class Chain:
         )
         work.now(f"merging {len(reports)} results")
         await work.spawn(request)
+        await self._repeat_what_was_said()
         ended = await self._collect()
         item = next((item for item in ended if item.result is not None and item.result.status == "completed"), None)
         if item is None or item.answer is None:
@@ -124,11 +155,14 @@ class Chain:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
         problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
-        self._failure = failed(problem, found)
+        self._ended = failed(problem, found)
+        await self._skip_after(stage, f"stage `{stage.name}` failed")
+
+    async def _skip_after(self, stage: StageSpec, reason: str) -> None:
         position = self._chain.stages.index(stage)
         for later in self._chain.stages[position + 1 :]:
             for stage_agent in later.agents:
-                await self._skip(later, stage_agent, f"stage `{stage.name}` failed")
+                await self._skip(later, stage_agent, reason)
 
     async def _skip(self, stage: StageSpec, stage_agent: StageAgent, reason: str) -> None:
         try:

@@ -48,7 +48,7 @@ class Loop:
         while True:
             talk.transcript.final = work.final
             inbox = work.inbox
-            mail = Mail(inbox.arrived, inbox.pending, inbox.ready)
+            mail = Mail(inbox.arrived, inbox.pending, inbox.ready, inbox.spoken)
             cancel_on_finish = work.limits.on_finish == "cancel"
             action = step(talk.transcript, mail, work.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
             if isinstance(action, Finish):
@@ -64,6 +64,8 @@ class Loop:
                 with work.allowance.before_wrap_up():
                     await talk.run_tools()
             case Drain():
+                if self._stands:
+                    work.final = self._result()
                 await talk.drain()
             case Wait():
                 await self._wait()
@@ -79,6 +81,13 @@ class Loop:
                 self._reason = reason
                 await talk.ask_to_conclude(reason)
                 await talk.ask(with_tools=False)
+
+    @property
+    def _stands(self) -> bool:
+        """Whether there is an answer, and nothing arrived but the wish for one."""
+        inbox, transcript = self._work.inbox, self._talk.transcript
+        answered = transcript.resting and not transcript.empty_answers and not inbox.pending
+        return answered and all(item.kind == "wrap_up" for item in inbox.waiting)
 
     async def _wait(self) -> None:
         work = self._work

@@ -13,7 +13,7 @@ class Synthesis:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._talk = Conversation(work)
-        self._asked = False
+        self._opened = False
 
     @property
     def found(self) -> str:
@@ -21,12 +21,14 @@ class Synthesis:
         return self._talk.transcript.last_text
 
     async def run(self) -> Result:
-        """Ask once; what arrives later is only noted."""
-        if not self._asked:
+        """Ask once, and once more when somebody has something to say to it; what else arrives is only noted."""
+        if not self._opened:
             await self._talk.open()
-            await self._talk.ask(with_tools=False)
-            self._asked = True
+            self._opened = True
+        to_ask = self._work.inbox.spoken or not self.found
         if self._work.inbox.waiting:
             await self._talk.drain()
+        if to_ask:
+            await self._talk.ask(with_tools=False)
         reason = self._talk.transcript.shortfall or (None if self.found else "empty_answers")
         return completed(self.found) if reason is None else partial(self.found, reason)

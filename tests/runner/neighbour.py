@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 
 from runner.dispatcher import Order
 from runner.errors import Refusal
-from tests.support.models import hang, say
+from tests.support.models import call, gate, hang, say
+from tests.support.reading import shown
 from tests.support.service import Bench, bench
 from tests.support.sources import ROOT
 
@@ -28,6 +30,7 @@ agents:
   Lead: {sub_agents: [Left], description: sends somebody}
   Left: {description: looks left}
   Stuck: {description: never ends}
+  Held: {description: waits until it is let go}
 """
 
 
@@ -75,6 +78,8 @@ def neighbours(folder: Path, count: int = 1) -> Iterator[list[Neighbour]]:
 
 # What follows runs in the other process.
 
+released = anyio.Event()
+
 
 async def start(service: Bench, **order: Any) -> list[Any]:
     """Start an execution; answer its id and whether it was there before, or why it was refused."""
@@ -85,6 +90,21 @@ async def start(service: Bench, **order: Any) -> list[Any]:
     return [child.id, before]
 
 
+async def let_go(_: Bench) -> bool:
+    """Let those go on that are held."""
+    released.set()
+    return True
+
+
+async def noticed(service: Bench, execution: str) -> bool:
+    """Wait until something has arrived in the inbox of an execution."""
+    live = service.dispatcher.tree.get(execution)
+    with anyio.fail_after(10):
+        while live is not None and not live.inbox.arrived:
+            await anyio.lowlevel.checkpoint()
+    return True
+
+
 async def asked(service: Bench, agent: str, count: int) -> bool:
     """Wait until an agent has asked its model so often."""
     with anyio.fail_after(10):
@@ -92,7 +112,7 @@ async def asked(service: Bench, agent: str, count: int) -> bool:
     return True
 
 
-VERBS: dict[str, Callable[..., Awaitable[Any]]] = {"start": start, "asked": asked}
+VERBS: dict[str, Callable[..., Awaitable[Any]]] = {"start": start, "asked": asked, "let_go": let_go, "noticed": noticed}
 
 
 def _say(answer: Any) -> None:
@@ -102,7 +122,8 @@ def _say(answer: Any) -> None:
 
 async def main(folder: Path) -> None:
     """Open a service, tell its owner, do what is asked until standard input ends."""
-    scripts = {"Left": [say("left")], "*": lambda _: hang()}
+    held = [gate(released, call("nothing")), *[lambda request: say(f"I saw {shown(request)}")] * 2]
+    scripts = {"Left": [say("left")], "Held": held, "*": lambda _: hang()}
     async with bench(folder, CONFIG, scripts) as service:
         _say(service.dispatcher.services.database.owner)
         while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):

@@ -7,9 +7,7 @@ import anyio
 import pytest
 
 import runner.strategies.loop as loop_module
-from db.ids import new_id
 from runner.dispatcher import Order
-from runner.facts import Posted
 from runner.llm.protocol import Request
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, say
@@ -226,10 +224,7 @@ async def test_a_message_that_comes_during_the_conclusion_is_read_and_the_run_st
         started = await service.dispatcher.start(Order("Left"))
         with anyio.fail_after(5):
             await service.model.started("Left", 2)
-            live = service.dispatcher.tree.get(started.id)
-            assert live is not None
-            posted = Posted(live.place, new_id(), "message", "the deploy was at noon")
-            assert (await service.dispatcher.services.recorder.record(posted)).held
+            assert await service.dispatcher.send_message(started.id, "the deploy was at noon", "ada")
             opened.set()
             ended = await service.dispatcher.wait(started.id)
 
