@@ -90,6 +90,25 @@ async def test_one_that_waits_for_its_agents_reads_a_message_at_once_and_they_go
         assert ended.result.text == "done"
 
 
+async def test_agents_are_not_cancelled_for_an_answer_that_a_message_undoes(tmp_path: Path) -> None:
+    opened, last = anyio.Event(), anyio.Event()
+    scripts = {"Lead": [dispatch("Left"), gate(opened, say("first")), gate(last, say("second"))], "Left": [hang()]}
+    config = CONFIG.replace("sends somebody", "sends somebody, limits: {on_finish: cancel}")
+    async with bench(tmp_path, config, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(5):
+            await service.model.started("Lead", 2)
+            assert await service.dispatcher.send_message(started.id, "not yet", "ada")
+            opened.set()
+            await service.model.started("Lead", 3)
+            assert service.statuses() == {"Lead": ["running"], "Left": ["running"]}
+            last.set()
+            ended = await service.dispatcher.wait(started.id)
+        assert ended.result is not None
+        assert ended.result.text == "second"
+        assert service.statuses() == {"Lead": ["completed"], "Left": ["cancelled"]}
+
+
 async def test_nobody_is_told_what_nobody_would_read(tmp_path: Path) -> None:
     scripts = {"Left": [say("left")], "Stuck": [hang()]}
     async with bench(tmp_path, CONFIG, scripts) as service:
