@@ -24,6 +24,8 @@ TIME_DIGITS, RANDOM_DIGITS = 11, 26
 
 PATTERN = re.compile(f"[{ALPHABET}]{{{TIME_DIGITS + RANDOM_DIGITS}}}")
 
+LAST = "\U0010ffff"
+"""After every id: what begins with a prefix lies between the prefix and the prefix followed by this."""
 
 _POOL: deque[int] = deque()
 """Random numbers made in advance: asking the system for them one by one costs more than the rest of an id."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import anyio
@@ -15,9 +16,11 @@ from sqlalchemy import CTE, Executable, and_, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from db.clock import moment
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
-from db.ids import ALPHABET, PATTERN
+from db.ids import ALPHABET, LAST, PATTERN
+from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
 from db.tables import deliveries, executions, messages, model_calls, of_key, tool_calls, upstream_tools
@@ -25,9 +28,6 @@ from db.tables import events as events_table
 from db.trouble import unavailable
 
 Record = Mapping[str, Any]
-
-LAST = "\U0010ffff"
-"""After every id: what begins with a prefix lies between the prefix and the prefix followed by this."""
 
 _tree_view = table(
     "execution_tree",
@@ -164,6 +164,16 @@ class Reads:
         if only_open:
             query = query.where(executions.c.status.in_(_OPEN))
         return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
+
+    async def listing(self, wanted: Wanted) -> list[Record]:
+        """Executions, newest first."""
+        return await self._all(listed(wanted))
+
+    async def typical_seconds(self, agent: str) -> float | None:
+        """How long an agent usually takes: the median of its last executions that completed. None when there is none."""
+        rows = await self._all(recently_completed(agent))
+        lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
+        return median(lengths) if lengths else None
 
     async def open_owners(self, top: str | None = None) -> set[str]:
         """The processes that own open executions (of one tree, or of all)."""
