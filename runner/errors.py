@@ -20,6 +20,7 @@ RefusalKind = Literal[
     "wrapping_up",
     "stopping",
     "key_reused",
+    "no_model",
 ]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
+from pydantic_core import to_json
 
 from db.ids import new_id
 from db.status import ExecutionStatus
@@ -73,7 +74,7 @@ class ExecutionFamily:
         settled = None
         if request.call is not None:
             parent.allowance.settle_dispatch()  # before the commit: the next dispatch of this turn must see it
-            text = dispatch_answer(child.describe())
+            text = to_json(dispatch_answer(child.describe())).decode()
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
         if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
@@ -185,9 +186,9 @@ class ExecutionFamily:
         """The delivery of a child's end, if it has not been handed over; asking again gives None."""
         return self._self.inbox.claim(child)
 
-    def unread(self, child: str) -> bool:
-        """Whether a child's end is waiting to be handed over."""
-        return self._self.inbox.find(child) is not None
+    def unread(self) -> Sequence[str]:
+        """The children whose end is waiting to be handed over, in order."""
+        return sorted(item.result.execution_id for item in self._self.inbox.waiting if item.result is not None)
 
     async def settle_children(self, *, cancel: bool) -> None:
         """No more children. Those that wait are cancelled; those that run wrap up or are cancelled; all are waited for."""

@@ -31,18 +31,19 @@ class Caller:
 
 def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
     """The catalogue entry of the agent that may be started; raises Refusal."""
-    entry = _in_catalogue(caller, wanted, known)
+    entry = entry_of(caller.catalogue, wanted, known)
     _not_in_path(caller, entry)
     _not_too_deep(caller)
     _something_left(caller)
     return entry
 
 
-def _in_catalogue(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
-    for entry in caller.catalogue:
+def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[str]) -> CatalogueEntry:
+    """The entry of the agent wanted, however it is spelt; raises Refusal. `known` are all agents there are."""
+    for entry in catalogue:
         if fold(entry.name) == fold(wanted):
             return entry
-    allowed = [entry.name for entry in caller.catalogue]
+    allowed = [entry.name for entry in catalogue]
     listed = ", ".join(f"`{name}`" for name in allowed) or "none"
     if fold(wanted) in {fold(name) for name in known}:
         raise Refusal(

@@ -34,6 +34,8 @@ class Child:
     elapsed: float = 0.0
     remaining: float | None = None
     usage: Mapping[str, Any] = field(default_factory=dict)
+    expected: float | None = None
+    """Seconds it usually takes, where that was asked."""
 
     @property
     def ended(self) -> bool:
@@ -90,6 +92,6 @@ class Family(Protocol):
         """The delivery of a child's end, if it has not been handed over; asking again gives None."""
         ...
 
-    def unread(self, child: str) -> bool:
-        """Whether a child's end is waiting to be handed over."""
+    def unread(self) -> Sequence[str]:
+        """The children whose end is waiting to be handed over, in order."""
         ...

@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 import anyio
 from pydantic import Field, field_validator
-from pydantic_core import to_json
 
 from runner.delivery import cut
 from runner.errors import Refusal
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
 from runner.result import Result
-from runner.tools.own import Arguments, OwnTool, OwnTools, answer, refuse
+from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
 
@@ -26,6 +25,8 @@ NAMES = (DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST)
 
 DEFAULT_WAIT, LONGEST_WAIT = 25, 50
 """Seconds: clients have been seen to give up a call after 60."""
+ASK_AGAIN = 5
+"""Seconds after which it is worth asking again, where nothing is known."""
 SHORT_WAIT = 1.0
 """Seconds `cancel_agent` waits, so that it can usually say `done`."""
 
@@ -98,48 +99,46 @@ class ListArguments(Arguments):
     """Nothing to say."""
 
 
-def dispatch_tools(family: Family) -> OwnTools:
-    """The tools of one caller."""
-    tools = _DispatchTools(family)
-    return OwnTools(
-        [
-            OwnTool(
-                DISPATCH,
-                "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
-                DispatchArguments,
-                tools.dispatch,
-                effect="at_most_once",
-            ),
-            OwnTool(
-                GET_RESULT,
-                "Status and result of an agent you dispatched. Waits a while for its end; `running` is a normal answer.",
-                GetResultArguments,
-                tools.get_result,
-            ),
-            OwnTool(
-                WAIT_FOR,
-                "Wait until one (`any`) or all (`all`) of several dispatched agents have ended. Lists the status of each.",
-                WaitForArguments,
-                tools.wait_for,
-            ),
-            OwnTool(
-                CANCEL,
-                "Stop an agent you dispatched, with everything it has started. What it found so far is kept.",
-                CancelArguments,
-                tools.cancel,
-                effect="idempotent",
-            ),
-            OwnTool(
-                LIST,
-                "The agents you may dispatch, and those you have dispatched with their status.",
-                ListArguments,
-                tools.list_agents,
-            ),
-        ]
-    )
+def dispatch_tools(family: Family, note: str = WILL_COME) -> list[OwnTool[Any]]:
+    """The tools of one caller; `note` tells it how it gets a result."""
+    tools = DispatchTools(family, note)
+    return [
+        OwnTool(
+            DISPATCH,
+            "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
+            DispatchArguments,
+            tools.dispatch,
+            effect="at_most_once",
+        ),
+        OwnTool(
+            GET_RESULT,
+            "Status and result of an agent you dispatched. Waits a while for its end; `running` is a normal answer.",
+            GetResultArguments,
+            tools.get_result,
+        ),
+        OwnTool(
+            WAIT_FOR,
+            "Wait until one (`any`) or all (`all`) of several dispatched agents have ended. Lists the status of each.",
+            WaitForArguments,
+            tools.wait_for,
+        ),
+        OwnTool(
+            CANCEL,
+            "Stop an agent you dispatched, with everything it has started. What it found so far is kept.",
+            CancelArguments,
+            tools.cancel,
+            effect="idempotent",
+        ),
+        OwnTool(
+            LIST,
+            "The agents you may dispatch, and those you have dispatched with their status.",
+            ListArguments,
+            tools.list_agents,
+        ),
+    ]
 
 
-def dispatch_answer(child: Child, note: str = WILL_COME) -> str:
+def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
     """The answer to a dispatch: an id, never a result. It says so, because models invent what they wait for.
 
     `note` is `ASK_FOR_IT` for callers without an inbox, such as MCP clients.
@@ -149,7 +148,7 @@ def dispatch_answer(child: Child, note: str = WILL_COME) -> str:
         shown["status"] = child.status
     elif child.queue_position:
         shown |= {"status": "pending", "queue_position": child.queue_position}
-    return to_json(shown | {"note": note}).decode()
+    return shown | {"note": note}
 
 
 def _shown(result: Result, handle: str) -> dict[str, Any]:
@@ -181,22 +180,32 @@ def describe(child: Child) -> dict[str, Any]:
             progress["remaining_seconds"] = round(child.remaining, 1)
         if child.queue_position:
             progress["queue_position"] = child.queue_position
+        if child.expected is not None:
+            progress["usually_seconds"] = round(child.expected, 1)
         shown["progress"] = progress
-        shown["retry_after_seconds"] = 5
+        shown["retry_after_seconds"] = _ask_again_in(child)
         shown["hint"] = "it has not ended yet; go on with something else, or wait for it"
     return shown
 
 
-def _missing(identifier: str) -> ToolResult:
+def _ask_again_in(child: Child) -> int:
+    """When another look is worth it: when it usually ends, if that is known and near."""
+    if child.expected is None:
+        return ASK_AGAIN
+    return round(min(LONGEST_WAIT, max(ASK_AGAIN, child.expected - child.elapsed)))
+
+
+def missing(identifier: str) -> ToolResult:
+    """The answer about an execution the caller does not have; the same whether it exists or not."""
     shown = identifier[:60]
     return refuse("not_found", f"you have not dispatched an execution `{shown}`", "`list_agents` lists those you have")
 
 
-class _DispatchTools:
+class DispatchTools:
     """What happens when a tool is called."""
 
-    def __init__(self, family: Family) -> None:
-        self._family = family
+    def __init__(self, family: Family, note: str) -> None:
+        self._family, self._note = family, note
 
     async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
         task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
@@ -206,23 +215,21 @@ class _DispatchTools:
             child, again = await self._family.dispatch(order)
         except Refusal as refusal:
             return refuse(refusal.kind, str(refusal), refusal.hint)
-        return ToolResult(dispatch_answer(child), recorded=not again)
+        return answer(dispatch_answer(child, self._note), recorded=not again)
 
     async def get_result(self, _call: ToolCall, arguments: GetResultArguments) -> ToolResult:
         found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)
-        if found is None:
-            return _missing(arguments.execution_id)
+        if isinstance(found, str):
+            return missing(found)
         shown = describe(found[0])
-        others = [child.id for child in await self._family.children() if child.id != found[0].id and self._unread(child)]
-        if others:
+        if others := [child for child in self._family.unread() if child != found[0].id]:
             shown["also_ended"] = others
         return answer(shown, consumed=self._consumed(found))
 
     async def wait_for(self, _call: ToolCall, arguments: WaitForArguments) -> ToolResult:
         found = await self._wait(arguments.execution_ids, arguments.mode, arguments.wait_seconds)
-        if found is None:
-            known = {child.id for child in await self._family.children()}
-            return _missing(next(each for each in arguments.execution_ids if each not in known))
+        if isinstance(found, str):
+            return missing(found)
         ended = sum(child.ended for child in found)
         shown = {"ended": ended, "open": len(found) - ended, "executions": [describe(child) for child in found]}
         return answer(shown, consumed=self._consumed(found))
@@ -230,7 +237,7 @@ class _DispatchTools:
     async def cancel(self, _call: ToolCall, arguments: CancelArguments) -> ToolResult:
         before = await self._family.look(arguments.execution_id)
         if before is None:
-            return _missing(arguments.execution_id)
+            return missing(arguments.execution_id)
         done = await self._family.stop(before.id, arguments.reason, wrap_up=arguments.mode == "wrap_up")
         if done == "requested" and arguments.mode == "abort":
             with anyio.move_on_after(SHORT_WAIT):
@@ -257,8 +264,8 @@ class _DispatchTools:
         ]
         return answer({"agents": agents, "executions": executions})
 
-    async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | None:
-        """Look until the condition holds or the time is over; None when one of the ids is not the caller's."""
+    async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | str:
+        """Look until the condition holds or the time is over; the first of the ids that is not the caller's, if any."""
         enough = any if mode == "any" else all
         with anyio.move_on_after(seconds):
             children = [await self._family.look(each) for each in ids]
@@ -267,10 +274,11 @@ class _DispatchTools:
                 children = [await self._family.look(each) for each in ids]
         looked = [await self._family.look(each) for each in ids]  # once more: a wait that ran out gets a truthful answer
         known = [child for child in looked if child is not None]
-        return known if len(known) == len(ids) else None
-
-    def _unread(self, child: Child) -> bool:
-        return child.ended and self._family.unread(child.id)
+        return (
+            known
+            if len(known) == len(ids)
+            else next(each for each, child in zip(ids, looked, strict=True) if child is None)
+        )
 
     def _consumed(self, children: Sequence[Child]) -> tuple[str, ...]:
         claims = (self._family.claim(child.id) for child in children if child.ended)

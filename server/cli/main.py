@@ -27,6 +27,7 @@ from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
 from server.cli.run import run
+from server.cli.serve import serve
 from server.cli.show import show
 from server.cli.sql import sql
 from server.cli.streams import settle_streams
@@ -46,7 +47,11 @@ app = typer.Typer(
 
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
-for heading, commands in ((RUN, (demo, run, cancel)), (LOOK, (ps, show, sql)), (CONFIGURE, (agents, doctor, completion))):
+for heading, commands in (
+    (RUN, (demo, run, serve, cancel)),
+    (LOOK, (ps, show, sql)),
+    (CONFIGURE, (agents, doctor, completion)),
+):
     for command in commands:
         app.command(cls=Page, rich_help_panel=heading)(command)
 app.add_typer(config_app, name="config", rich_help_panel=CONFIGURE)

@@ -15,6 +15,7 @@ from typing import Any
 
 from registry import Settings
 from registry.durations import parse_duration
+from runner.alerts import alert_type, task_of, unwrapped
 from runner.dispatcher import Order
 from server.cli.exits import CommandError
 
@@ -40,8 +41,8 @@ def order_of(wish: Wish, settings: Settings) -> Order:
     if name is None:
         if alert is None:
             raise CommandError("no agent or chain named", "`outrider agents` lists them; an `--alert` chooses its chain")
-        name = settings.chain_for_alert(_alert_type(alert)).name
-    task = wish.task or (_task_of(alert) if alert is not None else "")
+        name = settings.chain_for_alert(_type_of(alert)).name
+    task = wish.task or (task_of(alert) if alert is not None else "")
     if not task and not given:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
     return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout))
@@ -62,33 +63,14 @@ def read_alert(source: str) -> Mapping[str, Any]:
         raise CommandError(f"the alert in {where} is not JSON{place}", ALERT_HINT) from error
     if not isinstance(content, dict):
         raise CommandError(f"the alert in {where} is not a JSON object", ALERT_HINT)
-    several = content.get("alerts")
-    if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
-        return several[0]
-    return content
+    return unwrapped(content)
 
 
-def _labels(alert: Mapping[str, Any]) -> Mapping[str, Any]:
-    for key in ("labels", "commonLabels", "groupLabels"):
-        if isinstance(alert.get(key), dict):
-            labels: Mapping[str, Any] = alert[key]
-            return labels
-    return {}
-
-
-def _alert_type(alert: Mapping[str, Any]) -> str:
-    name = _labels(alert).get("alertname")
-    if not isinstance(name, str) or not name:
+def _type_of(alert: Mapping[str, Any]) -> str:
+    name = alert_type(alert)
+    if name is None:
         raise CommandError("the alert has no `labels.alertname`", "name the chain: `outrider run CHAIN --alert FILE`")
     return name
-
-
-def _task_of(alert: Mapping[str, Any]) -> str:
-    annotations = alert.get("annotations") or alert.get("commonAnnotations")
-    summary = annotations.get("summary") if isinstance(annotations, dict) else None
-    name = _labels(alert).get("alertname")
-    task = f"Investigate the alert {name}" if name else "Investigate the alert"
-    return f"{task}: {summary}" if summary else task
 
 
 def _pair(written: str) -> tuple[str, Any]:

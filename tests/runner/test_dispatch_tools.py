@@ -1,6 +1,5 @@
 """The dispatch tools as a model sees them: names, schemas, answers and error texts."""
 
-import json
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from runner.errors import Refusal
 from runner.handle import Child, DispatchOrder
 from runner.tools import dispatch as dispatch_module
 from runner.tools.dispatch import ASK_FOR_IT, dispatch_answer, dispatch_tools
+from runner.tools.own import OwnTools
 from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
 from tests.support.messages_api import messages_api, reply, text
@@ -83,7 +83,7 @@ async def test_models_and_mcp_clients_are_shown_one_and_the_same_definition(tmp_
                 await dispatcher.wait(started.id)
     sent = {tool["name"]: tool for tool in api.requests[0].body["tools"]}
 
-    offered = dispatch_tools(Nobody())
+    offered = OwnTools(dispatch_tools(Nobody()))
 
     async def list_tools(*_: Any) -> mcp.types.ListToolsResult:
         definitions = await offered.list_tools()
@@ -130,7 +130,7 @@ async def test_every_argument_is_described_and_every_schema_takes_what_it_says(t
         "cancel_agent": {"execution_id": "x", "reason": "r", "mode": "wrap_up"},
         "list_agents": {},
     }
-    offered = dispatch_tools(Nobody())
+    offered = OwnTools(dispatch_tools(Nobody()))
     for name, given in arguments.items():
         schema = dict(tools[name].input_schema)
         validator = jsonschema.Draft202012Validator(schema)
@@ -171,9 +171,9 @@ class Nobody:
         """Nothing to hand over."""
         return None
 
-    def unread(self, child: str) -> bool:
+    def unread(self) -> Sequence[str]:
         """Nothing is."""
-        return False
+        return ()
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -279,7 +279,7 @@ async def test_a_dispatch_answers_with_an_id_and_a_warning_not_to_guess(tmp_path
 def test_a_caller_without_an_inbox_is_told_to_ask_for_the_result() -> None:
     child = Child("0x", "Right", "look", "pending", queue_position=2)
 
-    told = json.loads(dispatch_answer(child, ASK_FOR_IT))
+    told = dispatch_answer(child, ASK_FOR_IT)
 
     assert told == {
         "execution_id": "0x",

@@ -1,0 +1,168 @@
+"""A client as a `Family`: whoever calls a tool over MCP, and the executions that belong to it.
+
+Owns what a client may see: executions of its principal, at any depth; a foreign id is as unknown as one that never existed.
+It has no inbox, so nothing is handed over to it: it asks. Invariant: a wait ends with the call, the execution goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from db.listing import Wanted
+from db.owners import is_alive
+from db.watch import INTERVAL
+from registry import CatalogueEntry
+from runner.dispatcher import Order
+from runner.errors import NoModel, Refusal
+from runner.guard import entry_of
+from runner.handle import Child, DispatchOrder
+from runner.lookup import child_of_row
+from server.identity import LOCAL, Identity
+
+if TYPE_CHECKING:
+    from runner.dispatcher import Dispatcher
+
+REPORT_SECONDS = 2.0
+"""Between two reports of progress while a call waits."""
+RECENT = 20
+"""Executions `list_agents` shows; `list_executions` shows them all."""
+
+Report = Callable[[float, str], Awaitable[None]]
+"""Tells a client that asked for it how a wait goes: seconds waited, and what happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What came with a request besides its arguments."""
+
+    who: Identity = LOCAL
+    session: str | None = None
+    trace: Mapping[str, str] = field(default_factory=dict)
+    report: Report | None = None
+    """None where nobody can be told."""
+
+
+class Client:
+    """Somebody outside: its children are the executions of its principal."""
+
+    def __init__(self, dispatcher: Dispatcher, asking: Asking) -> None:
+        self.dispatcher, self._asking = dispatcher, asking
+        self.who = asking.who
+
+    @property
+    def name(self) -> str:
+        """Under which its wishes are written down."""
+        return self.who.principal or "an MCP client"
+
+    @property
+    def catalogue(self) -> Sequence[CatalogueEntry]:
+        """The agents it may dispatch."""
+        return self.dispatcher.services.settings.offered()
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+        """Start an agent as a top-level execution; raises Refusal."""
+        entry = entry_of(self.catalogue, order.name, self.dispatcher.services.settings.agents)
+        wish = Order(entry.name, order.task, timeout=order.timeout, budget_usd=order.budget_usd, key=order.key)
+        return await self.start(wish)
+
+    async def start(self, order: Order) -> tuple[Child, bool]:
+        """Start an agent or a chain for this client; raises Refusal, UnknownName."""
+        asking = self._asking
+        order = replace(order, principal=self.who.principal, session=asking.session, trace=asking.trace)
+        try:
+            return await self.dispatcher.start_once(order)
+        except NoModel as error:
+            raise Refusal("no_model", str(error), error.hint) from error
+
+    # -- look ----------------------------------------------------------------------------------------------------------
+
+    async def row(self, execution: str) -> Mapping[str, Any] | None:
+        """The row of one of its executions; None for anything else."""
+        row = await self.dispatcher.services.database.reads.execution(execution)
+        return row if row is not None and self.who.sees(row["principal"]) else None
+
+    async def look(self, child: str) -> Child | None:
+        """One of its executions; None for anything else."""
+        live = self.dispatcher.tree.get(child)
+        if live is not None and self.who.sees(live.origin.principal):
+            return await self._with_expectation(live.describe())
+        row = await self.row(child)
+        return await self._with_expectation(self.of_row(row)) if row is not None else None
+
+    def of_row(self, row: Mapping[str, Any]) -> Child:
+        """An execution as its row tells it."""
+        path = self.dispatcher.services.database.path
+        gone = row["finished_at"] is None and not (row["owner"] and is_alive(path, row["owner"]))
+        return child_of_row(row, gone=gone)
+
+    async def _with_expectation(self, child: Child) -> Child:
+        if child.ended:
+            return child
+        return replace(child, expected=await self.dispatcher.services.database.reads.typical_seconds(child.agent))
+
+    async def children(self) -> Sequence[Child]:
+        """Its latest top-level executions, oldest first."""
+        reads = self.dispatcher.services.database.reads
+        rows = await reads.listing(Wanted(self.who.principal, only_roots=True, limit=RECENT))
+        return [self.of_row(row) for row in reversed(rows)]
+
+    def claim(self, child: str) -> str | None:  # noqa: ARG002 - it has no inbox
+        """Nothing is handed over: it has no inbox."""
+        return None
+
+    def unread(self) -> Sequence[str]:
+        """Nothing waits for it."""
+        return ()
+
+    # -- wait and stop -------------------------------------------------------------------------------------------------
+
+    async def until_one_ends(self, children: Sequence[str]) -> None:
+        """Return when one of these has ended, in whichever process; meanwhile tell how it goes."""
+        async with anyio.create_task_group() as group:
+            if self._asking.report is not None:
+                group.start_soon(self._tell, children, self._asking.report, name="tell a client how it goes")
+            elsewhere = []
+            for child in children:
+                live = self.dispatcher.tree.get(child)
+                if live is None:
+                    elsewhere.append(child)
+                else:
+                    group.start_soon(_then, live.done.wait, group.cancel_scope.cancel, name=f"wait for {child}")
+            if elsewhere:
+                group.start_soon(
+                    _then, lambda: self._until_row_ends(elsewhere), group.cancel_scope.cancel, name="wait for rows"
+                )
+
+    async def _until_row_ends(self, children: Sequence[str]) -> None:
+        reads = self.dispatcher.services.database.reads
+        while True:
+            for child in children:
+                row = await reads.execution(child)
+                if row is None or row["finished_at"] is not None:
+                    return
+            await anyio.sleep(INTERVAL)
+
+    async def _tell(self, children: Sequence[str], report: Report) -> None:
+        began = anyio.current_time()
+        while True:
+            await anyio.sleep(REPORT_SECONDS)
+            looked = [await self.look(child) for child in children]
+            at_work = [f"{child.agent}: {child.activity or child.status}" for child in looked if child is not None]
+            await report(anyio.current_time() - began, "; ".join(at_work[:5]))
+
+    async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
+        """Stop one of its executions: `requested` or `already_finished`."""
+        if wrap_up:
+            return await self.dispatcher.ask_to_wrap_up(child)
+        return await self.dispatcher.cancel(child, by=self.name, reason=reason)
+
+
+async def _then(wait: Callable[[], Awaitable[Any]], after: Callable[[], None]) -> None:
+    await wait()
+    after()

@@ -1,0 +1,130 @@
+"""The tools' answers as text: for clients that hand a model nothing but text. Complete on its own, and short.
+
+Owns the words. Must not know: how an answer came about. The structured form stands beside it, so nothing is parsed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic_core import to_json
+
+SHAPES = {
+    "pending": "○",
+    "running": "◐",
+    "completed": "●",
+    "failed": "✕",
+    "timed_out": "◷",
+    "cancelled": "⊘",
+    "blocked": "▣",
+    "skipped": "◌",
+}
+
+Answer = Mapping[str, Any]
+Render = Callable[[Answer], str]
+
+
+def as_json(answer: Answer) -> str:
+    """As it is."""
+    return to_json(answer, indent=1).decode()
+
+
+def agents(answer: Answer) -> str:
+    """The agents, then the executions."""
+    lines = ["Agents you may dispatch:"]
+    lines += [f"- {each['name']}: {each['description']}" for each in answer["agents"]] or ["- none"]
+    if answer["executions"]:
+        lines += ["", "Your latest executions:"]
+        lines += [
+            f"{SHAPES[each['status']]} {each['execution_id']} {each['agent']} {each['status']}: {each['task']}"
+            for each in answer["executions"]
+        ]
+    return "\n".join(lines)
+
+
+def dispatched(answer: Answer) -> str:
+    """An id, and that there is no result yet."""
+    place = f" (place {answer['queue_position']} in the queue)" if answer.get("queue_position") else ""
+    return f"execution_id: {answer['execution_id']}\n{answer['agent']} is {answer['status']}{place}. {answer['note']}"
+
+
+def described(answer: Answer) -> str:
+    """How it stands; the whole answer when there is one."""
+    head = f"{answer['agent']} {answer['status']} (execution_id: {answer['execution_id']})"
+    if answer["outcome"] not in (None, answer["status"]):
+        head += f", outcome {answer['outcome']}"
+    if answer["reason"]:
+        head += f", because of {answer['reason']}"
+    usage = answer["usage"]
+    parts = [head, f"{usage['turns']} turns, {usage['tool_calls']} tool calls, ${usage['cost_usd']:.4f}"]
+    if answer["error"]:
+        parts.append(f"error: {answer['error']}")
+    if answer["result"] is not None:
+        parts += ["", str(answer["result"]["output"] or answer["result"]["summary"])]
+        parts += [f"next step: {step}" for step in answer["result"].get("next_steps", ())]
+    elif (progress := answer.get("progress")) is not None:
+        parts.append(_progress(progress))
+        parts.append(f"It has not ended: ask again in about {answer['retry_after_seconds']} seconds.")
+    return "\n".join(parts)
+
+
+def _progress(progress: Answer) -> str:
+    words = f"now: {progress['activity'] or 'at work'}; {progress['elapsed_seconds']:.0f} s so far"
+    if progress.get("usually_seconds") is not None:
+        words += f", it usually takes {progress['usually_seconds']:.0f} s"
+    if progress.get("remaining_seconds") is not None:
+        words += f", at most {progress['remaining_seconds']:.0f} s more"
+    return words
+
+
+def waited(answer: Answer) -> str:
+    """How many have ended, then each of them."""
+    head = f"{answer['ended']} ended, {answer['open']} still at work"
+    return "\n\n---\n\n".join([head, *(described(each) for each in answer["executions"])])
+
+
+def cancelled(answer: Answer) -> str:
+    """What the wish came to."""
+    words = {"requested": "is being stopped", "done": "was stopped", "already_finished": "had ended before"}
+    return f"execution {answer['execution_id']} {words[answer['cancel']]} (status: {answer['status']})"
+
+
+def accepted(answer: Answer) -> str:
+    """That the message will be read."""
+    return f"execution {answer['execution_id']} ({answer['status']}) will read your message before its next step"
+
+
+def part(answer: Answer) -> str:
+    """The text, and where it goes on."""
+    more = answer["next_offset"]
+    return str(answer["text"]) + (f"\n[{more} of {answer['total']} characters; go on with offset={more}]" if more else "")
+
+
+def listing(answer: Answer) -> str:
+    """A line each."""
+    lines = [
+        f"{SHAPES[each['status']]} {each['execution_id']} {each['agent']} {each['status']} "
+        f"${each['cost_usd']:.4f}: {each['task'] or ''}"
+        for each in answer["executions"]
+    ]
+    if answer["next_before"]:
+        lines.append(f"more: before={answer['next_before']}")
+    return "\n".join(lines) or "no executions"
+
+
+def tree(answer: Answer) -> str:
+    """A line each, children below their parents."""
+    lines: list[str] = []
+    waiting: list[tuple[int, Answer]] = [(0, answer["tree"])]
+    while waiting:
+        level, node = waiting.pop()
+        seconds = f" {node['own_seconds']:.1f} s" if node["own_seconds"] is not None else ""
+        shown = f"{SHAPES[node['status']]} {node['agent']} {node['status']}{seconds} ${node['cost_usd']:.4f}"
+        lines.append(
+            f"{'  ' * level}{shown} {node['execution_id']}" + (f" error: {node['error']}" if node["error"] else "")
+        )
+        waiting += [(level + 1, child) for child in reversed(node["children"])]
+    top = answer["tree"]
+    lines.append(f"{answer['executions']} executions, {top['subtree_tokens']} tokens, ${top['subtree_cost_usd']:.4f}")
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""Resources: `execution://{id}`, its tree and its transcript, and `agents://catalog`; templates and their completion.
+
+Owns the addresses and what is behind them, as JSON. A foreign id is as unknown as one that never existed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mcp_types as t
+from pydantic_core import from_json, to_json
+
+from db.ids import ALPHABET
+from db.listing import Wanted
+from runner.tools.dispatch import describe
+from server.mcp_face.client import Client
+from server.mcp_face.looking import tree_of
+
+CATALOG = "agents://catalog"
+JSON = "application/json"
+SUGGESTED, LOOKED_AT = 20, 100
+
+_EXECUTION = re.compile(rf"execution://([{ALPHABET}]+)(?:/(tree|transcript))?")
+
+TEMPLATES = (
+    t.ResourceTemplate(
+        name="execution",
+        title="An execution",
+        uri_template="execution://{id}",
+        description="Status, result and usage of one execution.",
+        mime_type=JSON,
+    ),
+    t.ResourceTemplate(
+        name="execution_tree",
+        title="An execution tree",
+        uri_template="execution://{id}/tree",
+        description="An execution with everything it dispatched: status, time, tokens and cost of each.",
+        mime_type=JSON,
+    ),
+    t.ResourceTemplate(
+        name="execution_transcript",
+        title="A transcript",
+        uri_template="execution://{id}/transcript",
+        description="What was said to and by the model of an execution, with its tool calls and their results.",
+        mime_type=JSON,
+    ),
+)
+
+RESOURCES = (
+    t.Resource(
+        name="catalog",
+        title="Agents and chains",
+        uri=CATALOG,
+        description="The agents that can be dispatched and the chains that can be run.",
+        mime_type=JSON,
+    ),
+)
+
+
+async def read(client: Client, uri: str) -> t.TextResourceContents | None:
+    """What is behind an address; None when there is nothing, or nothing for this client."""
+    if uri == CATALOG:
+        return _contents(uri, _catalog(client))
+    match = _EXECUTION.fullmatch(uri)
+    child = await client.look(match[1]) if match else None
+    if match is None or child is None:
+        return None
+    if match[2] == "tree":
+        return _contents(uri, await tree_of(client, child.id))
+    if match[2] == "transcript":
+        return _contents(uri, await _transcript(client, child.id))
+    return _contents(uri, describe(child))
+
+
+async def visible(client: Client, uri: str) -> bool:
+    """Whether there is something behind an address for this client: only that can be subscribed to."""
+    match = _EXECUTION.fullmatch(uri)
+    return uri == CATALOG or (match is not None and await client.row(match[1]) is not None)
+
+
+async def suggestions(client: Client, beginning: str) -> Sequence[str]:
+    """Ids of the client's latest executions that begin like this."""
+    reads = client.dispatcher.services.database.reads
+    rows = await reads.listing(Wanted(client.who.principal, limit=LOOKED_AT))
+    return [row["id"] for row in rows if row["id"].startswith(beginning)][:SUGGESTED]
+
+
+def _contents(uri: str, content: Any) -> t.TextResourceContents:
+    return t.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(content, indent=1).decode())
+
+
+def _catalog(client: Client) -> dict[str, Any]:
+    settings = client.dispatcher.services.settings
+    agents = [
+        {"name": entry.name, "description": entry.description, "servers": list(entry.mcp_servers)}
+        for entry in client.catalogue
+    ]
+    chains = [
+        {"name": chain.name, "description": chain.description, "alert_types": list(chain.alert_types)}
+        for chain in settings.chains.values()
+    ]
+    return {"agents": agents, "chains": chains}
+
+
+async def _transcript(client: Client, execution: str) -> dict[str, Any]:
+    reads = client.dispatcher.services.database.reads
+    said = [
+        {"role": row["role"], "kind": row["kind"], "content": from_json(row["content"])}
+        for row in await reads.messages(execution)
+    ]
+    called = [_tool_call(row) for row in await reads.tool_calls(execution)]
+    return {"execution_id": execution, "messages": said, "tool_calls": called}
+
+
+def _tool_call(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("call_id", "tool", "arguments", "status", "result", "error_type", "started_at", "finished_at")
+    return {name: row[name] for name in names}

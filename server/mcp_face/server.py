@@ -1,0 +1,194 @@
+"""The MCP server: what it says about itself, and which handler answers what. The same for stdio and HTTP and for both eras.
+
+Owns the registration and how a request becomes a `Client`. Handlers import what they need when it is needed: `initialize`
+is answered before the database layer is loaded. Must not know: the transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as t
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from server.identity import identity_of
+from server.mcp_face.instructions import INSTRUCTIONS
+from server.mcp_face.questions import Questions
+from server.mcp_face.service import Service
+from server.mcp_face.tasks import becomes_task, serve_tasks, started
+from server.mcp_face.updates import Updates
+
+if TYPE_CHECKING:
+    from server.mcp_face.client import Client
+
+Context = ServerRequestContext[Any, Any]
+
+RESOURCE_NOT_FOUND = -32002
+"""In the older era; the newer one says invalid parameters."""
+UNCHANGING: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+"""What stays as it is while the process lives: there is no reload."""
+UNCHANGED_MS = 60_000
+TRACE = ("traceparent", "tracestate", "baggage")
+SESSION_HEADER = "mcp-session-id"
+STDIO = "stdio"
+
+
+def mcp_server(service: Service, updates: Updates, questions: Questions) -> Server[Any]:
+    """A server whose handlers wait for the service where they need it."""
+    handlers = _Handlers(service, updates)
+    server: Server[Any] = Server(
+        "outrider",
+        version=version("outrider"),
+        title="Outrider",
+        description="Dispatch agents, watch them work, collect their results.",
+        instructions=INSTRUCTIONS,
+        cache_hints=dict.fromkeys(UNCHANGING, CacheHint(UNCHANGED_MS)),
+        on_list_tools=handlers.list_tools,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe,
+        on_unsubscribe_resource=handlers.unsubscribe,
+        on_subscriptions_listen=handlers.listen,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        on_completion=handlers.complete,
+    )
+    server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)  # a task is an answer, too
+    serve_tasks(server, handlers.client, questions)
+    return server
+
+
+class _Handlers:
+    """One method for each request."""
+
+    def __init__(self, service: Service, updates: Updates) -> None:
+        self._service, self._updates = service, updates
+        self._listen = ListenHandler(updates)
+
+    async def client(self, ctx: Context) -> Client:
+        """Whoever sent a request."""
+        dispatcher = await self._service.dispatcher()
+        from server.mcp_face.client import Asking, Client
+
+        async def report(seconds: float, words: str) -> None:
+            await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
+
+        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), _trace(ctx.meta), report))
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+        client = await self.client(ctx)
+        from server.mcp_face.tools import listed
+
+        return t.ListToolsResult(tools=listed(client))
+
+    async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> t.CallToolResult | dict[str, Any]:
+        client = await self.client(ctx)
+        from runner.transcript import ToolCall
+        from server.mcp_face.tools import called, dispatched
+
+        call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
+        if not becomes_task(ctx, params.name):
+            return await called(client, call)
+        result = await dispatched(client, call)
+        return await started(client, result.structured_content["execution_id"]) if not result.is_error else result
+
+    # -- resources -----------------------------------------------------------------------------------------------------
+
+    async def list_resources(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+        await self._service.dispatcher()
+        from server.mcp_face.resources import RESOURCES
+
+        return t.ListResourcesResult(resources=list(RESOURCES))
+
+    async def list_templates(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
+        await self._service.dispatcher()
+        from server.mcp_face.resources import TEMPLATES
+
+        return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
+
+    async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        client = await self.client(ctx)
+        from server.mcp_face.resources import read
+
+        contents = await read(client, str(params.uri))
+        if contents is None:
+            raise _no_such_resource(ctx, str(params.uri))
+        return t.ReadResourceResult(contents=[contents])
+
+    async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        client, uri = await self.client(ctx), str(params.uri)
+        from server.mcp_face.resources import visible
+
+        if not await visible(client, uri):
+            raise _no_such_resource(ctx, uri)
+        self._updates.subscribe_session(_session(ctx) or STDIO, ctx.session, uri)
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        self._updates.unsubscribe_session(_session(ctx) or STDIO, str(params.uri))
+        return t.EmptyResult()
+
+    async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
+        client = await self.client(ctx)
+        from server.mcp_face.resources import visible
+
+        wanted = params.notifications
+        uris = [str(uri) for uri in wanted.resource_subscriptions or () if await visible(client, str(uri))]
+        honoured = wanted.model_copy(update={"resource_subscriptions": uris or None})
+        return await self._listen(ctx, params.model_copy(update={"notifications": honoured}))
+
+    # -- prompts and completion ----------------------------------------------------------------------------------------
+
+    async def list_prompts(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
+        dispatcher = await self._service.dispatcher()
+        from server.mcp_face.prompts import listed
+
+        return t.ListPromptsResult(prompts=listed(dispatcher.services.settings))
+
+    async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        dispatcher = await self._service.dispatcher()
+        from server.mcp_face.prompts import made
+
+        chain = dispatcher.services.settings.chains.get(params.name)
+        if chain is None:
+            raise MCPError(t.INVALID_PARAMS, "there is no prompt of this name; `prompts/list` has them")
+        try:
+            return made(chain, params.arguments or {})
+        except ValueError as error:
+            raise MCPError(t.INVALID_PARAMS, str(error)) from error
+
+    async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
+        client = await self.client(ctx)
+        from server.mcp_face.resources import TEMPLATES, suggestions
+
+        values: list[str] = []
+        known = {template.uri_template for template in TEMPLATES}
+        if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri in known and params.argument.name == "id":
+            values = list(await suggestions(client, params.argument.value))
+        return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
+
+
+def _session(ctx: Context) -> str | None:
+    return ctx.request.headers.get(SESSION_HEADER) if ctx.request is not None else None
+
+
+def _trace(meta: Mapping[str, Any] | None) -> dict[str, str]:
+    """The trace context that came with a request, and nothing else of its `_meta`."""
+    given = {name: meta.get(name) for name in TRACE} if meta is not None else {}
+    return {name: value for name, value in given.items() if isinstance(value, str)}
+
+
+def _no_such_resource(ctx: Context, uri: str) -> MCPError:
+    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    code = t.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
+    return MCPError(code, f"there is no resource `{uri[:200]}`", {"uri": uri[:200]})

@@ -1,0 +1,138 @@
+"""The tools of a client that start something or speak to it: `run_agent`, `run_chain`, `send_message`.
+
+Owns their arguments and answers. A run is a dispatch and a wait in one call; it ends in time like every wait, and the
+execution goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from registry import UnknownName
+from runner.alerts import task_of, unwrapped
+from runner.dispatcher import Order
+from runner.errors import Refusal
+from runner.tools.dispatch import (
+    ASK_FOR_IT,
+    DEFAULT_WAIT,
+    LONGEST_WAIT,
+    DispatchArguments,
+    DispatchTools,
+    GetResultArguments,
+    dispatch_answer,
+    missing,
+)
+from runner.tools.own import Arguments, OwnTool, answer, refuse
+from runner.tools.protocol import ToolResult
+from runner.transcript import ToolCall
+from server.mcp_face.client import Client
+
+RUN_AGENT, RUN_CHAIN, SEND_MESSAGE = "run_agent", "run_chain", "send_message"
+
+
+class RunAgentArguments(DispatchArguments):
+    """Whom to send, what for, and how long to wait for the answer."""
+
+    wait_seconds: float = Field(
+        default=DEFAULT_WAIT,
+        ge=0,
+        le=LONGEST_WAIT,
+        description="How long to wait for its end: 0 to 50, default 25. When that runs out it goes on in the background.",
+    )
+
+
+class RunChainArguments(Arguments):
+    """Which chain, and what it gets."""
+
+    chain: str = Field(min_length=1, description="The chain, from the list of available chains.")
+    input: dict[str, Any] | None = Field(
+        default=None, description="What the chain works on, as an object: an alert as Alertmanager sends it, or facts."
+    )
+    task: str = Field(default="", description="What to find out, in plain words; an alert says it by itself.")
+    timeout_seconds: float | None = Field(default=None, gt=0, description="Time for the whole of it.")
+    idempotency_key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Your name for this run: the same key again gives the same execution, not a second one.",
+    )
+
+
+class SendMessageArguments(Arguments):
+    """To whom, and what."""
+
+    execution_id: str = Field(description="A running execution.")
+    text: str = Field(min_length=1, max_length=20_000, description="What it should know or do from now on.")
+
+
+def starting_tools(client: Client) -> list[OwnTool[Any]]:
+    """The tools of one client."""
+    tools = _StartingTools(client)
+    return [
+        OwnTool(
+            SEND_MESSAGE,
+            "Steer a running agent: it reads your message before its next step. It cannot be sent to one that has ended.",
+            SendMessageArguments,
+            tools.send_message,
+            effect="at_most_once",
+        ),
+        OwnTool(
+            RUN_AGENT,
+            "Dispatch one agent and wait for it, up to 50 seconds. For quick work; for more than one agent, or work that "
+            "takes minutes, use dispatch_agent and wait_for.",
+            RunAgentArguments,
+            tools.run_agent,
+            effect="at_most_once",
+        ),
+        OwnTool(
+            RUN_CHAIN,
+            "Start a chain: stages of agents, one after the other. Returns an execution_id at once, not a result.",
+            RunChainArguments,
+            tools.run_chain,
+            effect="at_most_once",
+        ),
+    ]
+
+
+class _StartingTools:
+    """What happens when a tool is called."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._dispatching = DispatchTools(client, ASK_FOR_IT)
+
+    async def run_agent(self, call: ToolCall, arguments: RunAgentArguments) -> ToolResult:
+        started = await self._dispatching.dispatch(call, arguments)
+        if started.is_error:
+            return started
+        which = GetResultArguments(execution_id=started.structured["execution_id"], wait_seconds=arguments.wait_seconds)
+        return await self._dispatching.get_result(call, which)
+
+    async def run_chain(self, _call: ToolCall, arguments: RunChainArguments) -> ToolResult:
+        settings = self._client.dispatcher.services.settings
+        if not arguments.task.strip() and not arguments.input:
+            return refuse("invalid_arguments", "the chain has nothing to work on", "give `input`, or say it in `task`")
+        try:
+            chain = settings.chain(arguments.chain)
+        except UnknownName as error:
+            return refuse("unknown_chain", str(error), error.hint)
+        given = dict(unwrapped(arguments.input)) if arguments.input else None
+        task = arguments.task.strip() or task_of(given or {})
+        order = Order(chain.name, task, given, arguments.timeout_seconds, key=arguments.idempotency_key)
+        try:
+            child, _ = await self._client.start(order)
+        except Refusal as refusal:
+            return refuse(refusal.kind, str(refusal), refusal.hint)
+        return answer(dispatch_answer(child, ASK_FOR_IT))
+
+    async def send_message(self, _call: ToolCall, arguments: SendMessageArguments) -> ToolResult:
+        found = await self._client.look(arguments.execution_id)
+        if found is None:
+            return missing(arguments.execution_id)
+        sent = await self._client.dispatcher.send_message(found.id, arguments.text, by=self._client.name)
+        if not sent:
+            hint = "get_result has its result; dispatch an agent again with what you want to add"
+            return refuse("ended", f"execution `{found.id}` has ended or is being stopped", hint)
+        return answer({"execution_id": found.id, "status": found.status, "message": "accepted"})

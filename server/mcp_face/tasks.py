@@ -1,0 +1,153 @@
+"""Tasks: an execution as an MCP task (extension `io.modelcontextprotocol/tasks`). One id, one row, one truth.
+
+Owns which calls become tasks and how an execution looks as one. There is no second store: a task is read from the row of
+its execution, so it is durable before its id is returned and survives the process. The protocol keeps the word `failed` for
+errors of its own: an execution that failed at its work is a completed task whose result is marked as an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as t
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.mcpserver import require_client_extension
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import Field
+
+from server.mcp_face.questions import Questions
+
+if TYPE_CHECKING:
+    from runner.handle import Child
+    from server.mcp_face.client import Client
+
+TASKS = "io.modelcontextprotocol/tasks"
+OURS = frozenset({"internal", "interrupted"})
+"""Errors of Outrider and not of the work: no result stands behind them."""
+POLL_MS = 1_000
+"""How often a client should look."""
+
+Context = ServerRequestContext[Any, Any]
+FindClient = Callable[[Context], Awaitable["Client"]]
+
+
+class TaskParams(t.RequestParams):
+    """Which task."""
+
+    task_id: str
+
+
+class TaskUpdateParams(TaskParams):
+    """Answers to what a task asked, by name."""
+
+    input_responses: dict[str, Any] = Field(default_factory=dict)
+
+
+def serve_tasks(server: Server[Any], find_client: FindClient, questions: Questions) -> None:
+    """Let a server answer `tasks/*`, and say that it does."""
+    requests = _TaskRequests(find_client, questions)
+    server.extensions[TASKS] = {}
+    server.add_request_handler("tasks/get", TaskParams, requests.get)
+    server.add_request_handler("tasks/update", TaskUpdateParams, requests.update)
+    server.add_request_handler("tasks/cancel", TaskParams, requests.cancel)
+
+
+def becomes_task(ctx: Context, tool: str) -> bool:
+    """Whether a call is answered with a task: the client declared the extension, and the tool starts an execution."""
+    from server.mcp_face.tools import STARTING
+
+    capabilities = ctx.session.client_capabilities
+    declared = (capabilities.extensions if capabilities is not None else None) or {}
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and TASKS in declared and tool in STARTING
+
+
+async def started(client: Client, execution: str) -> dict[str, Any]:
+    """The answer to a call that became a task; its row is committed."""
+    return {"resultType": "task", **await _task(client, execution)}
+
+
+class _TaskRequests:
+    """What clients may ask about tasks."""
+
+    def __init__(self, find_client: FindClient, questions: Questions) -> None:
+        self._find_client, self._questions = find_client, questions
+
+    async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """How a task stands, with its result or its questions when it has any."""
+        task = await _task(await self._client(ctx, params), params.task_id)
+        asked = self._questions.pending(params.task_id)
+        if asked and task["status"] == "working":
+            return {**task, "status": "input_required", "inputRequests": asked}
+        return task
+
+    async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
+        """Answer what it asked; answers nobody asked for change nothing."""
+        await _task(await self._client(ctx, params), params.task_id)
+        self._questions.answer(params.task_id, params.input_responses)
+        return {}
+
+    async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+        """Stop the execution and everything below it; no effect on one that has ended."""
+        client = await self._client(ctx, params)
+        await _task(client, params.task_id)
+        await client.stop(params.task_id, "its task was cancelled", wrap_up=False)
+        return {}
+
+    async def _client(self, ctx: Context, params: TaskParams) -> Client:
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            raise MCPError(t.METHOD_NOT_FOUND, "Method not found", ctx.method)
+        require_client_extension(ctx, TASKS)
+        if ctx.request is not None and ctx.request.headers.get("mcp-name") != params.task_id:
+            raise MCPError(t.HEADER_MISMATCH, "the header Mcp-Name is not the taskId of the body")
+        return await self._find_client(ctx)
+
+
+async def _task(client: Client, execution: str) -> dict[str, Any]:
+    row = await client.row(execution)
+    if row is None:
+        raise MCPError(t.INVALID_PARAMS, "there is no such task")
+    child = client.of_row(row)
+    shown: dict[str, Any] = {
+        "taskId": execution,
+        "status": _status(child, row["error_type"]),
+        "createdAt": row["created_at"],
+        "lastUpdatedAt": row["finished_at"] or row["started_at"] or row["created_at"],
+        "ttlMs": None,
+        "pollIntervalMs": POLL_MS,
+    }
+    if not child.ended:
+        shown["statusMessage"] = f"{child.agent}: {_activity(client, child)}"
+    elif shown["status"] == "failed":
+        shown["error"] = {"code": t.INTERNAL_ERROR, "message": row["error"] or "it failed inside Outrider"}
+    elif shown["status"] == "completed":
+        shown["result"] = _result(child)
+    return shown
+
+
+def _status(child: Child, error_type: str | None) -> str:
+    if not child.ended:
+        return "working"
+    if child.status == "failed" and error_type in OURS:
+        return "failed"
+    return "cancelled" if child.status == "cancelled" else "completed"
+
+
+def _activity(client: Client, child: Child) -> str:
+    live = client.dispatcher.tree.get(child.id)
+    return (live.activity if live is not None else child.activity) or child.status
+
+
+def _result(child: Child) -> Mapping[str, Any]:
+    """What the call would have answered, had it waited."""
+    from runner.tools.dispatch import GET_RESULT, describe
+    from runner.tools.own import answer
+    from server.mcp_face.tools import wire
+
+    # The note keeps the promise of the tools that answer a dispatch: every field of their schema is there.
+    result = wire(GET_RESULT, answer(describe(child) | {"note": "It has ended."}))
+    if child.status != "completed":
+        result = result.model_copy(update={"is_error": True})
+    return result.model_dump(by_alias=True, mode="json", exclude_none=True)

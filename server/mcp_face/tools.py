@@ -1,0 +1,157 @@
+"""The tools as MCP clients see them: titles, descriptions with the agents there are, schemas, hints, and their answers.
+
+Owns the table of tools and the one way an answer or an error becomes a result. What a tool does is said where it is made.
+Invariant: whatever happens, a client gets a result it can act on, with a type from a closed set and never a traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import mcp_types as t
+from pydantic import BaseModel
+
+from db.errors import StoreError
+from registry import Settings
+from runner.errors import RefusalKind, RunnerError
+from runner.handle import DISPATCH
+from runner.tools.dispatch import ASK_FOR_IT, CANCEL, GET_RESULT, LIST, WAIT_FOR, dispatch_tools
+from runner.tools.own import OwnTool, OwnTools, refuse
+from runner.tools.protocol import ToolResult
+from runner.tools.read_result import NAME as READ_RESULT
+from runner.transcript import ToolCall
+from server.mcp_face import answers, rendering
+from server.mcp_face.client import Client
+from server.mcp_face.looking import LIST_EXECUTIONS, QUERY, TREE, looking_tools
+from server.mcp_face.starting import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, starting_tools
+
+log = logging.getLogger("outrider.mcp")
+
+ErrorType = (
+    RefusalKind
+    | Literal[
+        "unknown_tool",
+        "invalid_arguments",
+        "not_found",
+        "unknown_chain",
+        "ended",
+        "query_refused",
+        "unavailable",
+        "internal",
+    ]
+)
+ERROR_TYPES = frozenset(name for part in get_args(ErrorType) for name in get_args(part))
+"""Everything a refusal can be; clients may rely on it."""
+
+LOOKS = t.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+STARTS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
+SPEAKS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+STOPS = t.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How a tool presents itself."""
+
+    title: str
+    hints: t.ToolAnnotations
+    answer: type[BaseModel]
+    render: rendering.Render
+
+
+TABLE: Mapping[str, Looks] = {
+    LIST: Looks("List agents", LOOKS, answers.Agents, rendering.agents),
+    DISPATCH: Looks("Dispatch an agent", STARTS, answers.Dispatched, rendering.dispatched),
+    GET_RESULT: Looks("Get a result", LOOKS, answers.Described, rendering.described),
+    WAIT_FOR: Looks("Wait for agents", LOOKS, answers.Waited, rendering.waited),
+    CANCEL: Looks("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
+    SEND_MESSAGE: Looks("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
+    READ_RESULT: Looks("Read a long result", LOOKS, answers.Part, rendering.part),
+    RUN_AGENT: Looks("Run an agent", STARTS, answers.Described, rendering.described),
+    RUN_CHAIN: Looks("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
+    LIST_EXECUTIONS: Looks("List executions", LOOKS, answers.Listing, rendering.listing),
+    TREE: Looks("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
+    QUERY: Looks("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
+}
+"""Every tool, in the order clients see them."""
+
+
+STARTING = frozenset({DISPATCH, RUN_AGENT, RUN_CHAIN})
+"""The tools that start an execution."""
+
+
+def tools_of(client: Client) -> list[OwnTool[Any]]:
+    """The tools of one client, in order."""
+    tools = [*dispatch_tools(client, ASK_FOR_IT), *starting_tools(client), *looking_tools(client)]
+    if not client.dispatcher.services.settings.chains:
+        tools = [tool for tool in tools if tool.name != RUN_CHAIN]
+    order = list(TABLE)
+    return sorted(tools, key=lambda tool: order.index(tool.name))
+
+
+def listed(client: Client) -> list[t.Tool]:
+    """The tools as `tools/list` shows them."""
+    settings = client.dispatcher.services.settings
+    return [_listed(tool, settings) for tool in tools_of(client)]
+
+
+def _listed(tool: OwnTool[Any], settings: Settings) -> t.Tool:
+    looks, definition = TABLE[tool.name], tool.definition()
+    return t.Tool(
+        name=tool.name,
+        title=looks.title,
+        description=definition.description + _choices(tool.name, settings),
+        input_schema=dict(definition.input_schema),
+        output_schema=answers.schema_of(looks.answer),
+        annotations=looks.hints,
+    )
+
+
+def _choices(name: str, settings: Settings) -> str:
+    """Whom or what the tool can start: a model should not have to ask before its first dispatch."""
+    if name == DISPATCH:
+        return "\n\nAgents:\n" + "\n".join(f"- {entry.name}: {entry.description}" for entry in settings.offered())
+    if name == RUN_CHAIN:
+        chains = settings.chains.values()
+        return "\n\nChains:\n" + "\n".join(
+            f"- {chain.name}: {chain.description or 'a chain of agents'}" for chain in chains
+        )
+    return ""
+
+
+async def called(client: Client, call: ToolCall) -> t.CallToolResult:
+    """Carry out a call; every way it can go wrong is an answer."""
+    try:
+        result = await OwnTools(tools_of(client)).call(call)
+    except (StoreError, RunnerError) as error:
+        log.warning("a call of `%s` failed: %s", call.name, error)
+        result = refuse("unavailable", str(error), error.hint or "try again in a moment")
+    except Exception:
+        log.exception("a call of `%s` failed", call.name)
+        result = refuse("internal", f"`{call.name}` failed inside Outrider", "try again; its log has the details")
+    return wire(call.name, result)
+
+
+async def dispatched(client: Client, call: ToolCall) -> t.CallToolResult:
+    """Carry out a call that starts an execution, without waiting for it."""
+    if call.name == RUN_AGENT:
+        arguments = {name: value for name, value in call.arguments.items() if name != "wait_seconds"}
+        call = ToolCall(call.id, DISPATCH, arguments)
+    return await called(client, call)
+
+
+def wire(name: str, result: ToolResult) -> t.CallToolResult:
+    """A result as it goes to a client: text for models, and the structured form."""
+    if result.is_error:
+        assert result.error_type in ERROR_TYPES
+        message, _, hint = result.text.removeprefix("error: ").partition("\nhint: ")
+        problem = {"error": {"type": result.error_type, "message": message, "hint": hint}}
+        return t.CallToolResult(content=[_text(result.text)], structured_content=problem, is_error=True)
+    return t.CallToolResult(content=[_text(TABLE[name].render(result.structured))], structured_content=result.structured)
+
+
+def _text(text: str) -> t.TextContent:
+    return t.TextContent(type="text", text=text)

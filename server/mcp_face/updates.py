@@ -1,0 +1,113 @@
+"""Updates: subscribers hear that a resource has changed, in both eras of the protocol, soon and not too often.
+
+Owns the subscriptions and the gathering of changes. Its `subscribe` and `publish` are the SDK's `SubscriptionBus`, which
+serves the streams of modern clients; clients of the older era are told over their session. Invariant: only what was visible
+to a client when it subscribed is told to it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+from mcp.server.session import ServerSession
+from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
+
+if TYPE_CHECKING:
+    from runner.bus import Event
+    from runner.dispatcher import Dispatcher
+
+log = logging.getLogger("outrider.mcp")
+
+GATHER_SECONDS = 0.2
+"""How long changes of one resource are gathered: a busy tree must not become a flood."""
+SEND_SECONDS = 5.0
+"""What a client may take to accept a notification."""
+MOST_LEGACY = 1_000
+"""Subscriptions over sessions, all clients together; the oldest goes first. Sessions do not say when they are gone."""
+
+Listener = Callable[[ServerEvent], None]
+
+
+class Updates:
+    """Who wants to hear of which resource."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[object, Listener] = {}
+        self._sessions: dict[tuple[str, str], ServerSession] = {}
+        """Of the older era: by session and address."""
+        self._changed: set[str] = set()
+        self._something = anyio.Event()
+
+    # -- subscribe -----------------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Tell `listener` of every change; the answer ends that."""
+        token = object()
+        self._listeners[token] = listener
+        return lambda: self._listeners.pop(token, None) and None
+
+    def subscribe_session(self, name: str, session: ServerSession, uri: str) -> None:
+        """Tell a session of the older era of changes of one resource."""
+        self._sessions.pop((name, uri), None)
+        self._sessions[name, uri] = session
+        while len(self._sessions) > MOST_LEGACY:
+            del self._sessions[next(iter(self._sessions))]
+
+    def unsubscribe_session(self, name: str, uri: str) -> None:
+        """No longer; harmless when it was not told."""
+        self._sessions.pop((name, uri), None)
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell every listener."""
+        for listener in tuple(self._listeners.values()):
+            listener(event)
+
+    # -- tell ----------------------------------------------------------------------------------------------------------
+
+    async def run(self, dispatcher: Dispatcher) -> None:
+        """Turn what happens to executions into updates. Runs until it is cancelled."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tell_in_time, group, name="tell subscribers")
+            while True:
+                async with dispatcher.services.bus.watch() as events:
+                    async for event in events:
+                        if (self._listeners or self._sessions) and event["seq"] is not None:
+                            self._changed.update(_touched(dispatcher, event))
+                            self._something.set()
+
+    async def _tell_in_time(self, group: TaskGroup) -> None:
+        while True:
+            await self._something.wait()
+            await anyio.sleep(GATHER_SECONDS)
+            self._something = anyio.Event()
+            changed, self._changed = self._changed, set()
+            for uri in sorted(changed):
+                await self.publish(ResourceUpdated(uri))
+            for (name, uri), session in tuple(self._sessions.items()):
+                if uri in changed:
+                    group.start_soon(self._tell_session, name, uri, session, name=f"tell a session of {uri}")
+
+    async def _tell_session(self, name: str, uri: str, session: ServerSession) -> None:
+        try:
+            with anyio.fail_after(SEND_SECONDS):
+                await session.send_resource_updated(uri)
+        except Exception as error:
+            log.info("a session could not be told of a change: %r", error)
+            self.unsubscribe_session(name, uri)
+
+
+def _touched(dispatcher: Dispatcher, event: Event) -> Iterator[str]:
+    """The addresses an event changes: the execution's own, and the trees it stands in."""
+    execution = event["execution_id"]
+    yield f"execution://{execution}"
+    if event["type"].startswith("timeline_event."):
+        yield f"execution://{execution}/transcript"
+    yield f"execution://{event['root_execution_id']}/tree"
+    live = dispatcher.tree.get(execution)
+    while live is not None:
+        yield f"execution://{live.id}/tree"
+        live = live.parent

@@ -1,0 +1,93 @@
+"""A client before the real MCP face of a real service; only the model's answers are scripted.
+
+Owns: putting face and service together, and asking tools for their structured answers.
+Must not know: what a test is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import jsonschema
+import mcp.types as t
+from mcp.client import Client
+
+from server.mcp_face.questions import Questions
+from server.mcp_face.server import mcp_server
+from server.mcp_face.service import Service
+from server.mcp_face.updates import Updates
+from tests.support.models import ScriptedModel
+from tests.support.service import Bench, bench
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A client of the SDK, whose every answer is held against what the tool promised."""
+
+    client: Client
+    schemas: Mapping[str, Mapping[str, Any]]
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured answer of a tool that succeeds."""
+        result = await self.client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        answer: dict[str, Any] = result.structured_content
+        jsonschema.Draft202012Validator(self.schemas[tool]).validate(answer)
+        return answer
+
+    async def refused(self, tool: str, **arguments: Any) -> dict[str, str]:
+        """The error of a tool that refuses."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error, result.structured_content
+        problem: dict[str, str] = result.structured_content["error"]
+        assert problem["message"]
+        assert problem["hint"]
+        assert text_of(result) == f"error: {problem['message']}\nhint: {problem['hint']}"
+        return problem
+
+
+def text_of(result: t.CallToolResult) -> str:
+    """The text a model would read."""
+    [block] = result.content
+    assert isinstance(block, t.TextContent)
+    return block.text
+
+
+@dataclass(frozen=True)
+class Face:
+    """A service with its face."""
+
+    bench: Bench
+    service: Service
+    updates: Updates
+    questions: Questions
+
+    @property
+    def model(self) -> ScriptedModel:
+        """The scripted model of every agent."""
+        return self.bench.model
+
+    @asynccontextmanager
+    async def client(self, mode: str = "auto", **more: Any) -> AsyncIterator[Caller]:
+        """A client in one of the eras: `auto` (modern) or `legacy`."""
+        server = mcp_server(self.service, self.updates, self.questions)
+        with anyio.fail_after(20):
+            async with Client(server, mode=mode, **more) as client:
+                listed = (await client.list_tools()).tools
+                yield Caller(client, {tool.name: tool.output_schema or {} for tool in listed})
+
+
+@asynccontextmanager
+async def face(folder: Path, config: str, scripts: Mapping[str, Any]) -> AsyncIterator[Face]:
+    """A face before a service with scripted models, on a fresh database."""
+    async with bench(folder, config, scripts) as opened, anyio.create_task_group() as group:
+        made = Face(opened, Service(), Updates(), Questions())
+        made.service.open(opened.dispatcher)
+        group.start_soon(made.updates.run, opened.dispatcher, name="updates")
+        yield made
+        group.cancel_scope.cancel()
