@@ -112,7 +112,7 @@ class Client:
         rows = await reads.listing(Wanted(self.who.principal, only_roots=True, limit=RECENT))
         return [self.of_row(row) for row in reversed(rows)]
 
-    def claim(self, child: str) -> str | None:  # noqa: ARG002 - it has no inbox
+    def claim(self, child: str) -> str | None:
         """Nothing is handed over: it has no inbox."""
         return None
 
