@@ -116,4 +116,6 @@ def _code_of(error: BaseException) -> Exit | None:
 
     if isinstance(error, UnknownName):
         return Exit.NOT_FOUND
-    return Exit.USAGE if isinstance(error, RegistryError | ModelError) else None
+    from server.http.errors import HttpFault
+
+    return Exit.USAGE if isinstance(error, RegistryError | ModelError | HttpFault) else None

@@ -1,1 +1,1 @@
-"""Tests of the faces: the command line."""
+"""Tests of the faces: the command line, and HTTP."""

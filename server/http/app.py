@@ -1,0 +1,101 @@
+"""The HTTP application: the MCP endpoint and what belongs to it, behind the guard.
+
+Owns the order of the layers (guard, cross-origin, authentication, body, routes) and the paths. Must not know: what the MCP
+server answers. Invariant: whatever is routed here is behind all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from registry import HttpSpec, OAuthSpec
+from server.http.address import Address
+from server.http.authentication import Anonymous, Authentication
+from server.http.body import WholeBody
+from server.http.caller import Verifier
+from server.http.errors import HttpFault
+from server.http.guard import Guard
+from server.http.names import Names
+from server.http.oauth import AccessTokens
+from server.http.tokens import FixedTokens
+
+ENDPOINT = "/mcp"
+HEALTH = "/health"
+METADATA = "/.well-known/oauth-protected-resource"
+METHODS = ("GET", "POST", "DELETE")
+
+
+def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> list[Verifier]:
+    """The ways callers may authenticate, none for this machine alone; raises HttpFault where there must be one.
+
+    Asked before anything is opened: what cannot be served safely is not started.
+    """
+    if not http.authenticates and not address.is_loopback:
+        raise HttpFault(
+            f"others could reach `{address.name}`, and nothing is configured to tell who calls",
+            "listen on `127.0.0.1`, or configure `serve.http.tokens` or `serve.http.oauth`",
+        )
+    found: list[Verifier] = []
+    if http.tokens:
+        found.append(FixedTokens(http.tokens.values(), environ))
+    if http.oauth is not None:
+        found.append(AccessTokens(http.oauth))
+    return found
+
+
+@asynccontextmanager
+async def http_app(server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier]) -> AsyncIterator[ASGIApp]:
+    """The application while the sessions of `server` live; `ways` come from `verifiers`."""
+    sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
+    metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
+    routes = [Route(ENDPOINT, StreamableHTTPASGIApp(sessions)), Route(HEALTH, _health), *metadata]
+    inner = Starlette(routes=routes)
+    inner.router.redirect_slashes = False  # it would build an address from a header
+    app: ASGIApp = WholeBody(inner, http.max_body)
+    if ways:
+        url = None if http.oauth is None else urljoin(http.oauth.audience, metadata[0].path)
+        app = Authentication(app, ways, {HEALTH, *(route.path for route in metadata)}, url)
+    else:
+        app = Anonymous(app)
+    if http.allowed_origins:
+        exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
+        app = CORSMiddleware(app, http.allowed_origins, METHODS, allow_headers=["*"], expose_headers=exposed)
+    async with sessions.run():
+        yield Guard(app, Names(http, address))
+
+
+def _metadata_paths(oauth: OAuthSpec) -> list[str]:
+    """Where clients look for it: under the path of the endpoint as they know it, then at the root."""
+    path = urlsplit(oauth.audience).path.rstrip("/")
+    return list(dict.fromkeys((METADATA + path, METADATA)))
+
+
+def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
+    """What tells clients whom to ask for a token (RFC 9728). Its addresses must be what was configured, to the letter."""
+    about = {
+        "resource": oauth.audience,
+        "authorization_servers": [oauth.issuer],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Outrider",
+    } | ({"scopes_supported": list(oauth.scopes)} if oauth.scopes else {})
+
+    async def answer(_: Request) -> Response:
+        return JSONResponse(about)
+
+    return answer
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})

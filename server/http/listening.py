@@ -1,0 +1,112 @@
+"""Listening: a socket, and uvicorn as a guest in our event loop.
+
+Owns the socket from binding to the last connection. Must not know: what the application answers. Invariant: signals and the
+end of the process are ours, not uvicorn's; whoever cancels `listen` waits a bounded time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+from server.http.address import Address
+from server.http.errors import HttpFault
+from server.http.requests import OpenRequests
+
+FINISH_SECONDS = 1.0
+"""What requests have to come to their end when the server stops; a stream never would."""
+STOP_SECONDS = 5
+"""How long stopping takes at most, also with a caller that takes nothing."""
+MOST_CONNECTIONS = 4_096
+
+_WHY = {
+    errno.EADDRINUSE: ("something else listens there", "choose another port; port 0 takes a free one"),
+    errno.EACCES: ("this user may not listen there", "choose a port from 1024 on"),
+    errno.EADDRNOTAVAIL: ("this machine has no such address", "`127.0.0.1` is always there"),
+}
+
+
+def bind(address: Address) -> tuple[socket.socket, Address]:
+    """A socket at the address, and the address with the port it got; raises HttpFault."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise HttpFault(f"cannot listen on `{address.name}`: there is no such host", "check the name") from None
+    # IPv4 first: of the two addresses of `localhost` it is the one every client tries.
+    family, _, _, _, where = min(found, key=lambda each: each[0] != socket.AF_INET)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        why, hint = _WHY.get(error.errno or 0, (error.strerror, "choose another address"))
+        raise HttpFault(f"cannot listen on `{address.name}:{address.port}`: {why}", hint) from None
+    return listener, Address(address.host, int(listener.getsockname()[1]))
+
+
+async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> None:
+    """Serve the application until cancelled; `started` is called once it answers."""
+    requests = OpenRequests(app)
+    server = _Guest(_configuration(requests), started)
+    ended, serving = anyio.Event(), anyio.CancelScope(shield=True)
+
+    async def serve() -> None:
+        try:
+            with serving:
+                await server.serve([listener])
+        finally:
+            ended.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve, name="carry HTTP requests")
+        try:
+            await ended.wait()
+        finally:
+            server.should_exit = True
+            with anyio.move_on_after(STOP_SECONDS + FINISH_SECONDS, shield=True):
+                await requests.finish(FINISH_SECONDS)
+                await ended.wait()
+            serving.cancel("stopping took too long")
+
+
+def _configuration(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # nobody is believed about where a request comes from
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
+class _Guest(uvicorn.Server):
+    """A server that leaves signals to its host, and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell_started = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say so, once it is done."""
+        await super().startup(sockets)
+        self._tell_started()
