@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.cli.messages import note
 from server.cli.options import ConfigOption, DatabaseOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
     from server.app import Blueprint
+    from server.serving import Transport
 
 
 def serve(
@@ -33,9 +37,22 @@ def serve(
 
         return Blueprint(chosen_settings(config), chosen_database(db))
 
-    serving = Serving(blueprint)
-    if http is None:
-        from server.mcp_face.stdio import over_stdio
-
-        anyio.run(serving.run, over_stdio)
+    anyio.run(Serving(blueprint).run, _stdio() if http is None else _http(http, config))
     return 0
+
+
+def _stdio() -> Transport:
+    from server.mcp_face.stdio import over_stdio
+
+    return over_stdio
+
+
+def _http(written: str, config: Path | None) -> Transport:
+    from server.http.address import parse_address
+    from server.http.transport import over_http
+
+    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell)
+
+
+def _tell(url: str) -> None:
+    note(f"serving MCP at {url}; Ctrl-C stops it")
