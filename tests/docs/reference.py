@@ -17,6 +17,7 @@ import typer.main
 from registry import Limits, json_schema
 from registry.limits import MAX_CONCURRENT_ROOTS
 from server.cli.main import app
+from tests.docs import mcp_page
 from tests.support.sources import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
@@ -93,7 +94,7 @@ WHOLE_SERVICE = ("max_concurrent_roots", "max_concurrent_model_calls")
 
 def pages() -> dict[Path, str]:
     """Every page with its text."""
-    return {FOLDER / "cli.md": command_line(), FOLDER / "config.md": configuration()}
+    return {FOLDER / "cli.md": command_line(), FOLDER / "config.md": configuration(), FOLDER / "mcp.md": mcp_page.page()}
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

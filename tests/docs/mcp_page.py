@@ -1,0 +1,128 @@
+"""The page of the MCP face and the table of tools in the README, made from the tools themselves.
+
+Owns: the look of both. Must not know: any one tool. Invariant: both are pure functions of the
+code, so a test can tell when they are old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import mcp.types as t
+
+from registry import load
+from server.mcp_face.client import Asking, Client
+from server.mcp_face.resources import RESOURCES, TEMPLATES
+from server.mcp_face.tasks import TASKS
+from server.mcp_face.tools import ERROR_TYPES, STARTING, listed
+from tests.support.sources import ROOT
+
+HEAD = """\
+# What MCP clients see
+
+<!-- Made by `make docs`; do not edit. -->
+
+`outrider serve` speaks MCP over standard input and output, `outrider serve --http HOST:PORT` over streamable HTTP at
+`/mcp`; both serve the revisions 2025-11-25 (and older, with a handshake) and 2026-07-28. The answers are the same
+everywhere: text for a model that gets nothing else, and structured content as the output schemas promise.
+
+- A dispatched agent belongs to the service and not to the call, the request or the connection. A client that gives up,
+  times out or goes away ends its own wait and nothing else.
+- No call waits longer than 50 seconds. A wait that runs out is a normal answer with the status, the last activity, what
+  was used so far, how long this agent usually takes and when to ask again.
+- With authentication an execution belongs to the principal that started it. For everybody else it does not exist.
+"""
+
+ERRORS = """\
+## Errors
+
+A refusal is a result with `isError`, a text `error: …` and `hint: …`, and the same as structured content: `{{"error":
+{{"type", "message", "hint"}}}}`. Arguments are refused by name; what they held is not repeated. The types are {types}.
+"""
+
+TASK_WORDS = """\
+## Tasks
+
+A client of the newer revision that declares the extension `{extension}` gets {tools} as tasks. The task is the
+execution: the same id, durable before it is returned, cancelled with everything below it. It is `working` until the
+execution has ended, `completed` with what `get_result` would answer (marked as an error unless the execution
+completed), `cancelled`, or `failed` for a fault of Outrider's own.
+"""
+
+
+def tools() -> list[t.Tool]:
+    """The tools a local client sees with the configuration that comes with Outrider."""
+    services = SimpleNamespace(settings=load(ROOT / "config.yaml", {}))
+    return listed(Client(cast("Any", SimpleNamespace(services=services)), Asking()))
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([HEAD, *_tools(), ERRORS.format(types=_names(sorted(ERROR_TYPES))), *_resources(), _tasks()])
+
+
+def table() -> str:
+    """The tools in the README: one line each."""
+    rows = [f"| `{tool.name}({_signature(tool)})` | {_first_sentence(tool)} |" for tool in tools()]
+    return "\n".join(["| tool | does |", "|---|---|", *rows])
+
+
+def _tools() -> Iterator[str]:
+    yield "## Tools\n"
+    for tool in tools():
+        assert tool.annotations is not None
+        hints = {
+            "read-only": tool.annotations.read_only_hint,
+            "destructive": tool.annotations.destructive_hint,
+            "idempotent": tool.annotations.idempotent_hint,
+            "open world": tool.annotations.open_world_hint,
+        }
+        said = ", ".join(name for name, is_so in hints.items() if is_so) or "none"
+        yield f"### `{tool.name}`\n\n{_description(tool)}\n\nHints: {said}.\n"
+        if tool.input_schema["properties"]:
+            yield "| argument | | |\n|---|---|---|\n" + "".join(
+                _argument(tool, *each) for each in tool.input_schema["properties"].items()
+            )
+        answer = ", ".join(f"`{name}`" for name in (tool.output_schema or {})["properties"])
+        yield f"Answers {answer}.\n"
+
+
+def _argument(tool: t.Tool, name: str, schema: Mapping[str, Any]) -> str:
+    required = "required" if name in tool.input_schema.get("required", ()) else ""
+    if not required and schema.get("default") is not None:
+        required = f"default `{schema['default']}`"
+    return f"| `{name}` | {schema['description']} | {required} |\n"
+
+
+def _resources() -> Iterator[str]:
+    yield "## Resources and prompts\n\n| address | what is behind it |\n|---|---|"
+    for resource in RESOURCES:
+        yield f"| `{resource.uri}` | {resource.description} |"
+    for template in TEMPLATES:
+        yield f"| `{template.uri_template}` | {template.description} |"
+    yield "\nAll of them are JSON. Ids are completed, and changes of an execution are told to subscribers in both eras."
+    yield "Each chain is a prompt with its input as fields.\n"
+
+
+def _tasks() -> str:
+    return TASK_WORDS.format(extension=TASKS, tools=_names(sorted(STARTING)))
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _description(tool: t.Tool) -> str:
+    """Without the agents and chains of one configuration."""
+    return (tool.description or "").split("\n\n", 1)[0]
+
+
+def _first_sentence(tool: t.Tool) -> str:
+    return _description(tool).split(". ", 1)[0].rstrip(".")
+
+
+def _signature(tool: t.Tool) -> str:
+    required = tool.input_schema.get("required", ())
+    return ", ".join(name if name in required else f"{name}?" for name in tool.input_schema["properties"])
