@@ -183,6 +183,12 @@ class Reads:
             query = query.where(executions.c.root_execution_id == root)
         return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
 
+    async def open_executions(self) -> list[Record]:
+        """Everything that has not ended, in whichever process, children before their parents."""
+        return await self._all(
+            select(executions).where(executions.c.finished_at.is_(None)).order_by(executions.c.id.desc())
+        )
+
     # -- what happened inside ------------------------------------------------------------------------------------------
 
     async def messages(self, execution: str) -> list[Record]:

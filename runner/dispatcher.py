@@ -29,6 +29,7 @@ from runner.family import begin
 from runner.following import follow
 from runner.handle import Child
 from runner.inbox import Item
+from runner.interrupted import settle_interrupted
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
@@ -157,6 +158,10 @@ class Dispatcher:
     async def ask_to_wrap_up(self, execution: str, by: str = "its caller") -> str:
         """Let an execution answer with what it has, in whichever process: `requested` or `already_finished`."""
         return await self._steering.ask_to_wrap_up(execution, by)
+
+    async def settle_interrupted(self) -> int:
+        """End what processes that are gone left open, and say so in each; return how many. Once, when a service starts."""
+        return await settle_interrupted(self.services.database, self.services.recorder)
 
     async def delete(self, root: str) -> None:
         """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""

@@ -21,13 +21,13 @@ import anyio.to_thread
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from tests.support.models import call, gate, hang, say
-from tests.support.reading import shown
+from tests.support.reading import dispatch, dispatched, shown
 from tests.support.service import Bench, bench
 from tests.support.sources import ROOT
 
 CONFIG = """
 agents:
-  Lead: {sub_agents: [Left], description: sends somebody}
+  Lead: {sub_agents: [Left, Stuck], max_concurrent_agents: 1, description: sends somebody}
   Left: {description: looks left}
   Stuck: {description: never ends}
   Held: {description: waits until it is let go}
@@ -105,6 +105,20 @@ async def noticed(service: Bench, execution: str) -> bool:
     return True
 
 
+async def calling(service: Bench, execution: str, tool: str) -> bool:
+    """Wait until an execution waits for a tool."""
+    live = service.dispatcher.tree.get(execution)
+    with anyio.fail_after(10):
+        while live is not None and live.activity != f"calling {tool}":
+            await anyio.lowlevel.checkpoint()
+    return True
+
+
+async def settle(service: Bench) -> int:
+    """End what other processes left open; answer how many."""
+    return await service.dispatcher.settle_interrupted()
+
+
 async def asked(service: Bench, agent: str, count: int) -> bool:
     """Wait until an agent has asked its model so often."""
     with anyio.fail_after(10):
@@ -112,7 +126,14 @@ async def asked(service: Bench, agent: str, count: int) -> bool:
     return True
 
 
-VERBS: dict[str, Callable[..., Awaitable[Any]]] = {"start": start, "asked": asked, "let_go": let_go, "noticed": noticed}
+VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
+    "start": start,
+    "asked": asked,
+    "let_go": let_go,
+    "noticed": noticed,
+    "settle": settle,
+    "calling": calling,
+}
 
 
 def _say(answer: Any) -> None:
@@ -123,7 +144,11 @@ def _say(answer: Any) -> None:
 async def main(folder: Path) -> None:
     """Open a service, tell its owner, do what is asked until standard input ends."""
     held = [gate(released, call("nothing")), *[lambda request: say(f"I saw {shown(request)}")] * 2]
-    scripts = {"Left": [say("left")], "Held": held, "*": lambda _: hang()}
+    lead = [
+        say("so far") + dispatch("Stuck") + dispatch("Left"),
+        lambda request: call("get_result", execution_id=dispatched(request)[0], wait_seconds=50),
+    ]
+    scripts = {"Lead": lead, "Left": [say("left")], "Held": held, "*": lambda _: hang()}
     async with bench(folder, CONFIG, scripts) as service:
         _say(service.dispatcher.services.database.owner)
         while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
