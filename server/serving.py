@@ -60,6 +60,7 @@ class Serving:
         app = await anyio.to_thread.run_sync(import_module, "server.app")
         blueprint = await anyio.to_thread.run_sync(self.blueprint)
         async with app.open_service(blueprint) as dispatcher:
+            await dispatcher.settle_interrupted()
             self.service.open(dispatcher)
             await self.updates.run(dispatcher)
 
