@@ -113,7 +113,7 @@ class ServeEntry(Entry):
     )
     on_disconnect: OnDisconnect = Field(
         default="keep",
-        description="work of clients when the server stops: kept for the next one, finished first, or cancelled",
+        description="work of clients that are gone, and when the server stops: kept, finished first, or cancelled",
     )
     http: HttpEntry = Field(default=HttpEntry(), description="who may call over HTTP")
 

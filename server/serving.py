@@ -7,7 +7,7 @@ process to end, what still runs is treated as the configuration says. Must not k
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from server.mcp_face.updates import Updates
 
 if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher
+    from runner.execution import Execution
     from server.app import Blueprint
 
 FINISH_SECONDS = 600.0
@@ -49,7 +50,7 @@ class Serving:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._open, name="open the service")
                 carrying = anyio.CancelScope()
-                group.start_soon(_mind, signals, carrying, name="mind signals")
+                group.start_soon(_mind, signals, carrying, group.cancel_scope, name="mind signals")
                 with carrying:
                     await transport(server)
                 await self._part()
@@ -64,6 +65,13 @@ class Serving:
             self.service.open(dispatcher)
             await self.updates.run(dispatcher)
 
+    async def left(self, session: str) -> None:
+        """A client has ended its session."""
+        dispatcher = await self.service.dispatcher()
+        if dispatcher.services.settings.serve.on_disconnect == "cancel":
+            theirs = [each for each in dispatcher.tree if each.parent is None and each.origin.session == session]
+            await _cancel(dispatcher, theirs)
+
     async def _part(self) -> None:
         """What becomes of executions whose clients are gone. `keep` leaves them to whoever serves next."""
         if not self.service.is_open:
@@ -73,18 +81,19 @@ class Serving:
         if wish == "keep":
             return
         if wish == "cancel":
-            await _cancel_all(dispatcher)
+            await _cancel(dispatcher, [each for each in dispatcher.tree if each.parent is None])
         with anyio.move_on_after(FINISH_SECONDS):
             for execution in dispatcher.tree:
                 await execution.done.wait()
 
 
-async def _cancel_all(dispatcher: Dispatcher) -> None:
-    for execution in dispatcher.tree:
-        if execution.parent is None:
-            await dispatcher.cancel(execution.id, by="outrider", reason="its client went away")
+async def _cancel(dispatcher: Dispatcher, executions: Iterable[Execution]) -> None:
+    for execution in executions:
+        await dispatcher.cancel(execution.id, by="outrider", reason="its client went away")
 
 
-async def _mind(signals: AsyncIterator[signal.Signals], carrying: anyio.CancelScope) -> None:
-    async for _ in signals:
-        carrying.cancel("a signal")
+async def _mind(signals: AsyncIterator[signal.Signals], *scopes: anyio.CancelScope) -> None:
+    """The first signal ends the transport, the second whatever is still waited for."""
+    for scope in scopes:
+        await anext(signals)
+        scope.cancel("a signal")

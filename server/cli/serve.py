@@ -13,6 +13,7 @@ from server.cli.options import ConfigOption, DatabaseOption, chosen_database, ch
 
 if TYPE_CHECKING:
     from server.app import Blueprint
+    from server.http.farewell import Left
     from server.serving import Transport
 
 
@@ -37,7 +38,8 @@ def serve(
 
         return Blueprint(chosen_settings(config), chosen_database(db))
 
-    anyio.run(Serving(blueprint).run, _stdio() if http is None else _http(http, config))
+    serving = Serving(blueprint)
+    anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving.left))
     return 0
 
 
@@ -47,11 +49,11 @@ def _stdio() -> Transport:
     return over_stdio
 
 
-def _http(written: str, config: Path | None) -> Transport:
+def _http(written: str, config: Path | None, left: Left) -> Transport:
     from server.http.address import parse_address
     from server.http.transport import over_http
 
-    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell)
+    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, left)
 
 
 def _tell(url: str) -> None:

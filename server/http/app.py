@@ -26,6 +26,7 @@ from server.http.authentication import Anonymous, Authentication
 from server.http.body import WholeBody
 from server.http.caller import Verifier
 from server.http.errors import HttpFault
+from server.http.farewell import Farewell, Left
 from server.http.guard import Guard
 from server.http.names import Names
 from server.http.oauth import AccessTokens
@@ -56,11 +57,13 @@ def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> l
 
 
 @asynccontextmanager
-async def http_app(server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier]) -> AsyncIterator[ASGIApp]:
-    """The application while the sessions of `server` live; `ways` come from `verifiers`."""
+async def http_app(
+    server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], left: Left
+) -> AsyncIterator[ASGIApp]:
+    """The application while the sessions of `server` live; `ways` come from `verifiers`, `left` hears of ended sessions."""
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
     metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
-    routes = [Route(ENDPOINT, StreamableHTTPASGIApp(sessions)), Route(HEALTH, _health), *metadata]
+    routes = [Route(ENDPOINT, Farewell(StreamableHTTPASGIApp(sessions), left)), Route(HEALTH, _health), *metadata]
     inner = Starlette(routes=routes)
     inner.router.redirect_slashes = False  # it would build an address from a header
     app: ASGIApp = WholeBody(inner, http.max_body)
