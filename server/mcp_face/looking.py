@@ -28,6 +28,7 @@ from server.mcp_face.client import Client
 LIST_EXECUTIONS, TREE, QUERY = "list_executions", "get_execution_tree", "query_executions"
 
 MOST_LISTED, MOST_NODES, MOST_ROWS = 100, 500, 200
+MOST_CHARACTERS = 100_000
 SHOWN = 300
 """Characters of a task or a summary in lists and trees."""
 
@@ -127,7 +128,15 @@ class _LookingTools:
             found = await anyio.to_thread.run_sync(lambda: query(path, arguments.sql, rows=MOST_ROWS))
         except QueryRefused as error:
             return refuse("query_refused", str(error), error.hint)
-        return answer({"columns": list(found.columns), "rows": found.as_objects(), "truncated": found.truncated})
+        result = answer({"columns": list(found.columns), "rows": found.as_objects(), "truncated": found.truncated})
+        if len(result.text) > MOST_CHARACTERS:
+            message = (
+                f"the answer has {len(result.text)} characters, more than the {MOST_CHARACTERS} a model should be given"
+            )
+            return refuse(
+                "query_refused", message, "ask for fewer rows or columns, or cut texts with `substr(column, 1, 200)`"
+            )
+        return result
 
 
 def _cut(text: str | None) -> str | None:

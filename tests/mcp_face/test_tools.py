@@ -226,6 +226,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
     ("list_executions", {"before": "yesterday"}, "invalid_arguments", "next_before"),
     ("get_execution_tree", {"execution_id": "nobody"}, "not_found", "`list_agents`"),
     ("query_executions", {"sql": "delete from executions"}, "query_refused", "select"),
+    ("query_executions", {"sql": "select printf('%.*c', 200000, 'x') as long"}, "query_refused", "substr"),
     ("no_such_tool", {}, "unknown_tool", "one of the tools"),
 ]
 
