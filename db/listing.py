@@ -44,7 +44,7 @@ def listed(wanted: Wanted) -> Select[Any]:
     return query.order_by(executions.c.id.desc()).limit(wanted.limit)
 
 
-def recently_completed(agent: str) -> Select[Any]:
+def recently_completed(agent: str) -> Select[Any, Any]:
     """When the last executions of an agent that completed began and ended."""
     query = select(executions.c.started_at, executions.c.finished_at).where(
         executions.c.agent == agent, executions.c.status == ExecutionStatus.COMPLETED.value

@@ -35,6 +35,7 @@ from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
 from runner.services import Services
 from runner.steering import Steering
+from runner.trace import trace_context
 from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
 
@@ -60,8 +61,8 @@ class Order:
     principal: str | None = None
     """Whose it is; None for somebody at this machine."""
     session: str | None = None
-    trace: Mapping[str, str] = field(default_factory=dict)
-    """The caller's trace context: `traceparent`, `tracestate`, `baggage`."""
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller sent beside its wish; of it the trace context goes on to upstream servers: `runner/trace.py`."""
 
 
 class Dispatcher:
@@ -107,7 +108,7 @@ class Dispatcher:
             limits = settings.limits_for(subject, None, call)
             request = SpawnRequest(subject, order.task, limits, catalogue=catalogue, prompt=prompt)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
-        origin = Origin(order.principal, order.session, order.trace)
+        origin = Origin(order.principal, order.session, trace_context(order.trace))
         return replace(request, limits=capped, role="root", input=order.input, key=order.key, origin=origin)
 
     def _check_models(self, subject: AgentSpec | ChainSpec) -> None:

@@ -250,7 +250,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         server_instructions=server_instructions,
     )
     if agent is not None and agent.strategy == "loop":
-        needs = Needs(agent, execution.limits, execution.id, execution.denied)
+        needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
         work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
 

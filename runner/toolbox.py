@@ -13,7 +13,7 @@ from runner.tools.composite import CompositeTools
 from runner.tools.dispatch import dispatch_tools
 from runner.tools.own import SERVER, OwnTool, OwnTools
 from runner.tools.protocol import ToolExecutor
-from runner.tools.upstreams import UpstreamTools
+from runner.tools.upstreams import UpstreamCaller, UpstreamTools
 from runner.transcript import Tool
 
 
@@ -39,6 +39,8 @@ class Needs:
     scope_id: str
     denied_above: Sequence[ToolFilter]
     """Filters of the ancestors: what they deny is denied here too."""
+    trace: Mapping[str, str]
+    """Sent with every call of an upstream server."""
 
 
 def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
@@ -50,7 +52,8 @@ def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequenc
     layers.extend(factory(needs.agent) for factory in services.extra_tools)
     upstream = None
     if needs.agent.mcp_servers:
-        upstream = services.upstreams.tools(needs.agent.mcp_servers, needs.scope_id, needs.limits.tool_timeout)
+        caller = UpstreamCaller(needs.scope_id, needs.limits.tool_timeout, needs.trace)
+        upstream = services.upstreams.tools(needs.agent.mcp_servers, caller)
         layers.append(upstream)
 
     def permits(tool: Tool) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 import anyio.to_thread
@@ -126,11 +126,12 @@ class Connection:
         old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
         return None if old else self._listing
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+    async def call(self, tool: str, arguments: dict[str, Any], trace: Mapping[str, str]) -> CallToolResult:
         """Send one call. Results are not checked against the server's own schema: that would run its patterns here."""
         import mcp.types as t
 
-        request = t.CallToolRequest(params=t.CallToolRequestParams(name=tool, arguments=arguments))
+        meta = cast("t.RequestParamsMeta", dict(trace)) if trace else None
+        request = t.CallToolRequest(params=t.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta))
         answer = await self.client.session.send_request(request, _answer_adapter())
         if isinstance(answer, t.InputRequiredResult):
             raise InputRequired

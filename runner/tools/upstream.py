@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -53,6 +53,8 @@ class UpstreamCall:
     timeout: float
     scope_id: str
     """The execution that calls."""
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """The trace it belongs to, for the server to go on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ class Upstream:
         await self._hear(listing, call.scope_id)
         if call.tool not in listing.offers:
             return failure("unknown_tool", f"upstream `{self.spec.name}` has no tool `{call.tool}`", "use a listed one")
-        answer = await connection.call(call.tool, dict(call.arguments))
+        answer = await connection.call(call.tool, dict(call.arguments), call.trace)
         self._back_off.worked()
         return tool_result(answer)
 

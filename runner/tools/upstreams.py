@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -40,6 +40,17 @@ SCOPE_CLOSE_GRACE = 0.5
 _CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
 
 logger = logging.getLogger("outrider.upstream")
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamCaller:
+    """An execution, as far as servers are concerned."""
+
+    scope_id: str
+    timeout: float | None = None
+    """Its own default for a call."""
+    trace: Mapping[str, str] = field(default_factory=dict)
+    """Sent with each of its calls."""
 
 
 class Upstreams:
@@ -79,12 +90,12 @@ class Upstreams:
         if self._specs:
             await load_sdk()
 
-    def tools(self, servers: Sequence[str], scope_id: str, timeout: float | None = None) -> UpstreamTools:
-        """Return the tools of these servers for one execution; `timeout` is its own default for a call."""
-        upstreams = [self._upstream(server, scope_id) for server in dict.fromkeys(servers)]
+    def tools(self, servers: Sequence[str], caller: UpstreamCaller) -> UpstreamTools:
+        """Return the tools of these servers for one execution."""
+        upstreams = [self._upstream(server, caller.scope_id) for server in dict.fromkeys(servers)]
         for server in servers:
-            self._users.setdefault(server, set()).add(scope_id)
-        return UpstreamTools(self, upstreams, scope_id, timeout or self._default_timeout)
+            self._users.setdefault(server, set()).add(caller.scope_id)
+        return UpstreamTools(self, upstreams, caller, caller.timeout or self._default_timeout)
 
     async def instructions(self, servers: Sequence[str], scope_id: str) -> Mapping[str, str]:
         """Return how to use each of these servers, for those that say so, in the order given."""
@@ -139,11 +150,12 @@ class Upstreams:
 class UpstreamTools:
     """The tools of some servers, for one execution: a `ToolExecutor`."""
 
-    def __init__(self, owner: Upstreams, upstreams: Sequence[Upstream], scope_id: str, timeout: float) -> None:
+    def __init__(self, owner: Upstreams, upstreams: Sequence[Upstream], caller: UpstreamCaller, timeout: float) -> None:
         self._owner = owner
         self._upstreams = {upstream.spec.name: upstream for upstream in upstreams}
         self._mask = owner.mask
-        self._scope_id = scope_id
+        self._scope_id = caller.scope_id
+        self._trace = caller.trace
         self._timeout = timeout
         self._names = NameTable()
         self._unavailable: dict[str, str] = {}
@@ -198,7 +210,7 @@ class UpstreamTools:
             return failure("invalid_arguments", message, "send them as one object that fits the tool's schema")
         upstream = self._upstreams[target.server]
         timeout = upstream.spec.timeout or self._timeout
-        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout, self._scope_id))
+        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout, self._scope_id, self._trace))
 
     async def close(self) -> None:
         """End the connections of this execution; shared ones stay."""

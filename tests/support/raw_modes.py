@@ -263,6 +263,8 @@ class Server:
                     misbehave(channel, number)
                 else:
                     answer(channel, number, {"tools": _tools(self.mode, self.changed)})
+            case "tools/call" if self.mode == "meta":
+                text(channel, number, json.dumps(message["params"].get("_meta", {})))
             case "tools/call" if message["params"]["name"] == "poke":
                 self.changed += 1
                 self._poke(channel, number)

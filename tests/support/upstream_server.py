@@ -32,6 +32,7 @@ NAMES = {
     "paged": [f"tool_{number:02}" for number in range(25)],
     "endless_pages": [f"tool_{number:02}" for number in range(5)],
     "growing": ["grow"],
+    "meta": ["poke"],
 }
 
 
@@ -145,6 +146,8 @@ def build(mode: str) -> Server[Any]:
         if params.name == "grow":
             names.append("grown")
             await bus.publish(ToolsListChanged())
+        if mode == "meta":
+            return text(dict(params.meta or {}))
         if mode != "plain":
             return text({"tool": params.name, "arguments": arguments})
         answer: Any = PLAIN[params.name](arguments)

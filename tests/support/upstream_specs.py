@@ -23,7 +23,7 @@ from registry.upstreams import UpstreamSpec
 from runner.masking import Mask
 from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.protocol import ToolResult
-from runner.tools.upstreams import Upstreams, UpstreamTools
+from runner.tools.upstreams import UpstreamCaller, Upstreams, UpstreamTools
 from runner.transcript import ToolCall
 from tests.support.forked import FORK_SERVERS
 
@@ -102,7 +102,7 @@ class Opened:
 
     def tools(self, *servers: str, scope: str = "execution", timeout: float | None = None) -> UpstreamTools:
         """The tools of these servers, or of all."""
-        return self.upstreams.tools(servers or self.servers, scope, timeout)
+        return self.upstreams.tools(servers or self.servers, UpstreamCaller(scope, timeout))
 
     def kinds(self) -> list[str]:
         """What was told, by kind."""
