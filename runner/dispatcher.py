@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from pydantic_core import from_json, to_json
 
 from db.database import Database
 from db.errors import StillOpen, StoreError, UnknownExecution
@@ -83,12 +84,13 @@ class Dispatcher:
     async def start_once(self, order: Order) -> tuple[Child, bool]:
         """As `start`; True when the order's key was used before, in whichever process: then the execution of that time.
 
-        Raises Refusal when that was for another agent or another task.
+        Raises Refusal when that was for another agent, another task or other input.
         """
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
             if row is not None:
-                return earlier(self._known(row), order.key, order.name, order.task), True
+                same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
+                return earlier(self._known(row), order.key, order.name, order.task, same_input=same), True
         root = Execution(self.services, self.tree, self._request(order), None, self._begin)
         if not await root.enter():
             return await self.start_once(order)  # somebody was quicker with the same key

@@ -1,5 +1,6 @@
 """Orders from outside: whose an execution is, what it may cost, and a key that makes it safe to ask twice."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -79,8 +80,10 @@ async def test_the_same_key_gives_the_same_execution_at_once_later_and_after_a_r
 
 async def test_a_key_stands_for_one_task_and_each_principal_has_its_own(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Left": [say("left")]}) as service:
-        first = await service.dispatcher.start(Order("Left", "one", key="k", principal="ada"))
-        for other in (Order("Left", "two", key="k", principal="ada"), Order("Lead", "one", key="k", principal="ada")):
+        given = {"where": "here", "when": [1, 2]}
+        order = Order("Left", "one", given, key="k", principal="ada")
+        first = await service.dispatcher.start(order)
+        for other in (replace(order, task="two"), replace(order, name="Lead"), replace(order, input={"where": "there"})):
             with pytest.raises(
                 Refusal, match=f"the key `k` was used for another dispatch: execution {first.id}"
             ) as refused:
@@ -88,9 +91,9 @@ async def test_a_key_stands_for_one_task_and_each_principal_has_its_own(tmp_path
             assert (refused.value.kind, refused.value.hint) == ("key_reused", "take another key for another task")
 
         for principal in ("grace", None):
-            _, before = await service.dispatcher.start_once(Order("left", "one", key="k", principal=principal))
+            _, before = await service.dispatcher.start_once(replace(order, principal=principal))
             assert not before
-        same, before = await service.dispatcher.start_once(Order("left", "one", key="k", principal="ada"))
+        same, before = await service.dispatcher.start_once(replace(order, name="left", input=dict(reversed(given.items()))))
         assert (same.id, before) == (first.id, True)
         assert len(service.sql("select id from executions")) == 3
 
