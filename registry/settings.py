@@ -17,8 +17,10 @@ from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.locate import Located
 from registry.models import ModelSpec
 from registry.names import Directory, nearest
+from registry.reading import leaves
 from registry.serving import ServeSpec
 from registry.upstreams import UpstreamSpec
+from registry.variables import Expanded, built_in_variables, needed
 
 Spec = TypeVar("Spec")
 
@@ -108,6 +110,13 @@ class Settings:
     def stage_agent(self, place: Place) -> AgentSpec:
         """Return the agent of a stage with the model and servers its place gives it."""
         return self.agent(place.agent.name).overridden(place.agent.overrides)
+
+    def variables(self) -> tuple[str, ...]:
+        """Return the environment variables it reads: the keys of its models, then those it gives no default for."""
+        keys = (model.api_key_env for model in self.models.values())
+        sources = (value.source for _, value in leaves(self.located.tree) if isinstance(value, Expanded))
+        given = built_in_variables(self.source.parent)
+        return tuple(dict.fromkeys([*keys, *(name for source in sources for name in needed(source) if name not in given)]))
 
     def defined_at(self, *path: str | int) -> str:
         """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""

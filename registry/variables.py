@@ -79,6 +79,11 @@ def expand(source: str, environ: Mapping[str, str]) -> str:
     return Expanded(_TOKEN.sub(replace, source), source)
 
 
+def needed(source: str) -> list[str]:
+    """Return the variables that a text refers to without a default."""
+    return [match["name"] for match in _TOKEN.finditer(source) if match["name"] and match["default"] is None]
+
+
 def referenced(text: str) -> str | None:
     """Return the variable's name when the text is exactly one reference without default, else None."""
     match = _REFERENCE.fullmatch(text)

@@ -109,8 +109,15 @@ def _shells(_: Place) -> Iterator[Candidate]:
     yield from map(Candidate, SCRIPTS)
 
 
+def _clients(_: Place) -> Iterator[Candidate]:
+    from server.cli.clients import CLIENTS
+
+    yield from (Candidate(client.name, client.title) for client in CLIENTS.values())
+
+
 _KINDS: Mapping[str, Callable[[Place], Iterator[Candidate]]] = {
     "AGENT|CHAIN": _names,
+    "CLIENT": _clients,
     "ID": _executions,
     "SHELL": _shells,
 }

@@ -23,6 +23,7 @@ from server.cli.demo import demo
 from server.cli.doctor import doctor
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
+from server.cli.install import install
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
@@ -50,7 +51,7 @@ RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 for heading, commands in (
     (RUN, (demo, run, serve, cancel)),
     (LOOK, (ps, show, sql)),
-    (CONFIGURE, (agents, doctor, completion)),
+    (CONFIGURE, (agents, doctor, install, completion)),
 ):
     for command in commands:
         app.command(cls=Page, rich_help_panel=heading)(command)

@@ -1,35 +1,9 @@
 """The live tree on a real terminal: redrawn in place, the last picture stays, colour only where it is wanted."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 
-from tests.support.shell import SCRIPT, SECONDS, Shell
-
-
-def typed(shell: Shell, *words: str, **environ: str) -> tuple[int, str, str]:
-    """Run a command whose stderr is a terminal of 12 rows; its exit code, stdout, and what the terminal got."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 90, 0, 0))
-    surroundings = shell.surroundings(**{"TERM": "xterm-256color", **environ})
-    process = subprocess.Popen(
-        [SCRIPT, *words], cwd=shell.folder, env=surroundings, stdin=slave, stdout=subprocess.PIPE, stderr=slave
-    )
-    os.close(slave)
-    seen = bytearray()
-    try:
-        while chunk := os.read(master, 65536):
-            seen += chunk
-    except OSError:  # the other end was closed: that is how a terminal ends
-        pass
-    finally:
-        os.close(master)
-    out, _ = process.communicate(timeout=SECONDS)
-    return process.returncode, out.decode(), seen.decode()
+from tests.support.shell import Shell
+from tests.support.terminal import typed
 
 
 def test_the_last_picture_stays_in_the_scroll_back(shell: Shell) -> None:
