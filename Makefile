@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bench lock clean-room clean
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,9 +80,14 @@ properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and 
 faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
 	@$(BIN)/python -m tests.faults.page
 
-docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config.md, and the picture of the tree
+docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config.md, the README's clients, the picture of the tree
 	@$(BIN)/python -m tests.docs.reference
+	@$(BIN)/python -m tests.docs.clients
 	@$(BIN)/python -m tests.docs.picture
+
+bundle: $(STAMP) ## Pack dist/outrider.mcpb, which desktop clients install by a double click
+	@$(BIN)/python tools/bundle.py dist/outrider.mcpb
+	@echo dist/outrider.mcpb
 
 bench: $(STAMP) ## Measure what Outrider costs beside bare loops (scenarios a and b)
 	@$(BIN)/python -m bench

@@ -1,0 +1,118 @@
+"""The part of the README that shows clients how to use Outrider: one-click links, and an entry for each client's file.
+
+Owns: the look of that part. Must not know: how an entry is made (`server/cli/clients.py` does).
+Invariant: a pure function of the code, so a test can tell when it is old. `make docs` writes it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from server.cli.clients import CLIENTS, Client, Entry
+from tests.support.sources import ROOT
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- clients: made by `make docs` -->\n", "<!-- /clients -->\n"
+
+PROGRAM, CONFIG, DATABASE = "/path/to/outrider", "/path/to/config.yaml", "/path/to/outrider.db"
+URL, TOKEN = "http://127.0.0.1:8000/mcp", "OUTRIDER_TOKEN"
+KEY = "ANTHROPIC_API_KEY"
+
+FILES = {
+    "claude-desktop": """\
+`claude_desktop_config.json`, in `~/Library/Application Support/Claude` (macOS), `%APPDATA%\\Claude` (Windows; installed as a package, the
+same below `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming`) or `~/.config/Claude` (Linux). It hands on no variables: a key goes
+into an `env` of the entry, by hand.
+""",
+    "claude-code": """\
+`.mcp.json` in the project; for every project, `claude mcp add-json --scope user outrider '…'` with the inner object.
+""",
+    "cursor": """\
+`~/.cursor/mcp.json`, or `.cursor/mcp.json` in a project (`--file`).
+""",
+    "vscode": """\
+`mcp.json` of the user profile (`MCP: Open User Configuration`), or `.vscode/mcp.json` in a project (`--file`).
+""",
+}
+
+
+def section() -> str:
+    """The whole part, between its marks."""
+    return BEGIN + "\n".join([_badges(), *(_of_client(client) for client in CLIENTS.values()), _of_others()]) + END
+
+
+def cursor_link(name: str, entry: Entry) -> str:
+    """The link that adds a server to Cursor, by way of a page: hosts of READMEs allow no links to programs."""
+    packed = base64.b64encode(json.dumps(entry).encode()).decode()
+    return f"https://cursor.com/en/install-mcp?name={quote(name)}&config={quote(packed, safe='')}"
+
+
+def vscode_link(name: str, entry: Entry, *, insiders: bool = False) -> str:
+    """The link that adds a server to VS Code."""
+    quality = "&quality=insiders" if insiders else ""
+    config = quote(json.dumps(entry), safe="")
+    return f"https://insiders.vscode.dev/redirect/mcp/install?name={quote(name)}&config={config}{quality}"
+
+
+def on_path(client: str) -> Entry:
+    """The entry of the links: they cannot know a path, so they name the program."""
+    return CLIENTS[client].local(["outrider", "serve"], [KEY])
+
+
+def _badges() -> str:
+    links = {
+        "Cursor-add-black": cursor_link("outrider", on_path("cursor")),
+        "VS_Code-add-0098FF": vscode_link("outrider", on_path("vscode")),
+        "VS_Code_Insiders-add-24bfa5": vscode_link("outrider", on_path("vscode"), insiders=True),
+    }
+    badges = [
+        f"[![{look.partition('-')[0].replace('_', ' ')}](https://img.shields.io/badge/{look})]({link})"
+        for look, link in links.items()
+    ]
+    return "\n".join(["With `outrider` on the `PATH` of your editor, one click does it, too:\n", *badges, ""])
+
+
+def _of_client(client: Client) -> str:
+    local = client.local([PROGRAM, "serve", "--config", CONFIG, "--db", DATABASE], [KEY])
+    shown = [FILES[client.name], _block(client, local)]
+    if client.remote_type is not None:
+        shown += ["A server that runs elsewhere:\n", _block(client, client.remote(URL, TOKEN))]
+    return "\n".join([f"<details><summary>{client.title}: the entry by hand</summary>\n", *shown, "</details>"])
+
+
+def _of_others() -> str:
+    return "\n".join(
+        [
+            "<details><summary>Any other client</summary>\n",
+            "Most read the form of Claude Desktop. What they need to know:\n",
+            "| transport | |",
+            "|---|---|",
+            f"| stdio | the command `{PROGRAM} serve --config {CONFIG} --db {DATABASE}` |",
+            f"| streamable HTTP | the URL `{URL}` of `outrider serve --http 127.0.0.1:8000` |\n",
+            "</details>\n",
+        ]
+    )
+
+
+def _block(client: Client, entry: Entry) -> str:
+    return f"```json\n{json.dumps({client.section: {'outrider': entry}}, indent=2)}\n```\n"
+
+
+def rewritten(readme: str) -> str:
+    """The README with this part as the code makes it now."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + section() + after
+
+
+def blocks() -> Iterator[dict[str, Entry]]:
+    """Every entry the README shows, in order."""
+    for piece in section().split("```json\n")[1:]:
+        yield json.loads(piece.partition("```")[0])
+
+
+if __name__ == "__main__":
+    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
