@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from urllib.parse import quote
 
 from server.cli.clients import CLIENTS, Client, Entry
@@ -23,9 +22,9 @@ KEY = "ANTHROPIC_API_KEY"
 
 FILES = {
     "claude-desktop": """\
-`claude_desktop_config.json`, in `~/Library/Application Support/Claude` (macOS), `%APPDATA%\\Claude` (Windows; installed as a package, the
-same below `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming`) or `~/.config/Claude` (Linux). It hands on no variables: a key goes
-into an `env` of the entry, by hand.
+`claude_desktop_config.json`, in `~/Library/Application Support/Claude` (macOS), `%APPDATA%\\Claude` (Windows) or
+`~/.config/Claude` (Linux); as a package on Windows, in `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming\\Claude`.
+It hands on no variables: a key goes into an `env` of the entry, by hand.
 """,
     "claude-code": """\
 `.mcp.json` in the project; for every project, `claude mcp add-json --scope user outrider '…'` with the inner object.
@@ -106,12 +105,6 @@ def rewritten(readme: str) -> str:
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     return before + section() + after
-
-
-def blocks() -> Iterator[dict[str, Entry]]:
-    """Every entry the README shows, in order."""
-    for piece in section().split("```json\n")[1:]:
-        yield json.loads(piece.partition("```")[0])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Whatever a file holds and however it is laid out, putting a value there keeps the rest, letter by letter."""
 
-import difflib
 import json
 from contextlib import suppress
+from os.path import commonprefix
 from typing import Any
 
 import pytest
@@ -35,9 +35,9 @@ def test_a_value_is_put_there_and_nothing_else_changes(
 
     assert json.loads(after) == {**root, "servers": {**servers, "mine": {"args": ["x"]}}}
     if "mine" not in servers:
-        changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-        taken = "".join(before[start:end] for kind, start, end, *_ in changes if kind in ("delete", "replace"))
-        assert taken.strip() == ""
+        head = len(commonprefix([before, after]))
+        tail = len(commonprefix([before[head:][::-1], after[head:][::-1]]))
+        assert before[head : len(before) - tail].strip() == ""
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_is_not_an_object_is_refused(text: str) -> None:
         JsonText(text, comments=True)
 
 
-@given(st.text(max_size=40))
+@given(st.text('{}[]",:/*\\ \n1a', max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(Unreadable):
         assert isinstance(JsonText(text, comments=True).tree, dict)

@@ -107,7 +107,7 @@ COMMENTED = """\
 \t// the team's servers
 \t"inputs": [],
 \t"servers": {
-\t\t"files": {"command": "files", "env": {"TOKEN": "a-secret"}}, // keep
+\t\t"files": {"command": "files", "args": ["--key=b-secret"], "env": {"TOKEN": "a-secret"}}, // keep
 \t\t/* off for now: "old": {} */
 \t},
 }
@@ -135,7 +135,7 @@ def test_the_difference_tells_nothing_of_other_entries(desk: Shell) -> None:
     done = desk.type("install", "vscode")
 
     assert '+\t\t"outrider": {' in done.stderr
-    assert "a-secret" not in done.stderr
+    assert "-secret" not in done.stderr
     assert "off for now" not in done.stderr
 
 
