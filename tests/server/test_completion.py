@@ -62,6 +62,7 @@ def test_every_kind_of_word_is_completed(shell: Shell) -> None:
     assert asked(shell, "config", "sh") == ["show"]
     assert asked(shell, "run", "lo") == ["look"]
     assert asked(shell, "ps", "--a") == ["--all"]
+    assert asked(shell, "install", "claude") == ["claude-desktop", "claude-code"]
     assert asked(shell, "completion", "") == ["bash", "zsh", "fish"]
 
 
