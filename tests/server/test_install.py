@@ -5,7 +5,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client, StdioServerParameters
 
 from server.cli.client_file import edit_of, write
 from server.cli.clients import CLIENTS, Surroundings, client_named
@@ -324,3 +326,18 @@ def test_as_a_windows_package_claude_desktop_reads_its_own_folder(tmp_path: Path
     (tmp_path / own.format("qz")).mkdir(parents=True)
     with pytest.raises(CommandError, match="2 times"):
         places("win32", tmp_path)
+
+
+# -- what a client then does -------------------------------------------------------------------------------------------
+
+
+async def test_the_entry_starts_a_server_from_any_folder_with_next_to_no_environment(desk: Shell) -> None:
+    entry = printed(desk, "claude-desktop")["mcpServers"]["outrider"]
+    start = StdioServerParameters(command=entry["command"], args=entry["args"], env={"PATH": "/usr/bin:/bin"}, cwd="/")
+
+    with anyio.fail_after(30):
+        async with Client(start) as client:
+            offered = {tool.name for tool in (await client.list_tools()).tools}
+
+    assert {"dispatch_agent", "get_result", "cancel_agent"} <= offered
+    assert desk.database.is_file()
