@@ -83,6 +83,7 @@ faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write
 docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config.md, the README's clients, the picture of the tree
 	@$(BIN)/python -m tests.docs.reference
 	@$(BIN)/python -m tests.docs.clients
+	@$(BIN)/python -m tests.docs.mcp_page
 	@$(BIN)/python -m tests.docs.picture
 
 bundle: $(STAMP) ## Pack dist/outrider.mcpb, which desktop clients install by a double click

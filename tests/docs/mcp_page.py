@@ -19,6 +19,9 @@ from server.mcp_face.tasks import TASKS
 from server.mcp_face.tools import ERROR_TYPES, STARTING, listed
 from tests.support.sources import ROOT
 
+README = ROOT / "README.md"
+OPENED, CLOSED = "<!-- tools: made by `make docs` -->", "<!-- /tools -->"
+
 HEAD = """\
 # What MCP clients see
 
@@ -67,6 +70,12 @@ def table() -> str:
     """The tools in the README: one line each."""
     rows = [f"| `{tool.name}({_signature(tool)})` | {_first_sentence(tool)} |" for tool in tools()]
     return "\n".join(["| tool | does |", "|---|---|", *rows])
+
+
+def rewritten(readme: str) -> str:
+    """The README with its table of tools as the code makes it now."""
+    before, rest = readme.split(OPENED)
+    return before + f"{OPENED}\n{table()}\n{CLOSED}" + rest.split(CLOSED)[1]
 
 
 def _tools() -> Iterator[str]:
@@ -126,3 +135,7 @@ def _first_sentence(tool: t.Tool) -> str:
 def _signature(tool: t.Tool) -> str:
     required = tool.input_schema.get("required", ())
     return ", ".join(name if name in required else f"{name}?" for name in tool.input_schema["properties"])
+
+
+if __name__ == "__main__":
+    README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.docs import picture
+from tests.docs import mcp_page, picture
 from tests.docs.reference import FOLDER, pages
 from tests.sre.investigating import investigate
 
@@ -18,6 +18,12 @@ def test_a_page_is_what_the_code_says(page: str) -> None:
     file = FOLDER / page
 
     assert file.read_text(encoding="utf-8") == pages()[file], STALE
+
+
+def test_the_tools_in_the_readme_are_those_clients_get() -> None:
+    readme = mcp_page.README.read_text(encoding="utf-8")
+
+    assert mcp_page.rewritten(readme) == readme, STALE
 
 
 def words(drawing: str) -> list[str]:
