@@ -63,7 +63,8 @@ class JsonText:
     def put(self, path: TreePath, value: Any) -> str:
         """The text with the value at the path; steps that are not there yet are made. Raises CannotKeep."""
         if not self.plain.strip():
-            made = json.dumps(_nested(path, value), indent=_INDENTATION, ensure_ascii=False) + "\n"
+            said = self.text.rstrip() + "\n" if self.text.strip() else ""  # comments alone
+            made = said + json.dumps(_nested(path, value), indent=_INDENTATION, ensure_ascii=False) + "\n"
         else:
             made = self._placed(path, value)
         if JsonText(made, self.comments).tree != _replaced(self.tree, path, value):

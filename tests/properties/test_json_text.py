@@ -49,6 +49,7 @@ def test_a_value_is_put_there_and_nothing_else_changes(
     ("before", "after"),
     [
         ("", '{\n  "s": {\n    "n": 1\n  }\n}\n'),
+        ("// none yet\n", '// none yet\n{\n  "s": {\n    "n": 1\n  }\n}\n'),
         ("{}", '{\n  "s": {\n    "n": 1\n  }\n}'),
         ('{"a": 1}', '{"a": 1, "s": {"n": 1}}'),
         ('{"s": {"a": 1}}', '{"s": {"a": 1, "n": 1}}'),
