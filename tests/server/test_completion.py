@@ -32,7 +32,7 @@ def typed(shell: Shell, line: str) -> list[str]:
 
 
 def test_bash_completes_commands_and_names(shell: Shell) -> None:
-    assert typed(shell, "outrider s") == ["show", "sql"]
+    assert typed(shell, "outrider s") == ["serve", "show", "sql"]
     assert typed(shell, "outrider run L") == ["Lead", "Lonely"]
 
 
@@ -42,7 +42,7 @@ def test_zsh_and_fish_are_told_what_each_candidate_is(shell: Shell, kind: str, s
     told = shell.type("s", OUTRIDER_COMPLETE=kind)
 
     assert f"OUTRIDER_COMPLETE={kind}" in script.stdout
-    assert [line.split(separator)[0] for line in told.stdout.splitlines()] == ["show", "sql"]
+    assert [line.split(separator)[0] for line in told.stdout.splitlines()] == ["serve", "show", "sql"]
     assert all(line.split(separator)[1] for line in told.stdout.splitlines())
 
 
@@ -99,7 +99,7 @@ def test_completing_a_command_imports_nothing_heavy(shell: Shell) -> None:
         check=True,
     )
 
-    assert done.stdout.split() == ["show", "sql"]
+    assert done.stdout.split() == ["serve", "show", "sql"]
     assert not {"mcp", "anthropic", "sqlalchemy", "anyio", "pydantic", "registry", "rich"} & set(done.stderr.split())
 
 
