@@ -28,6 +28,7 @@ from tests.support.sources import ROOT
 CONFIG = """
 agents:
   Lead: {sub_agents: [Left, Stuck], max_concurrent_agents: 1, description: sends somebody}
+  Pair: {sub_agents: [Left], description: sends one and waits for it}
   Left: {description: looks left}
   Stuck: {description: never ends}
   Held: {description: waits until it is let go}
@@ -148,7 +149,8 @@ async def main(folder: Path) -> None:
         say("so far") + dispatch("Stuck") + dispatch("Left"),
         lambda request: call("get_result", execution_id=dispatched(request)[0], wait_seconds=50),
     ]
-    scripts = {"Lead": lead, "Left": [say("left")], "Held": held, "*": lambda _: hang()}
+    pair = [dispatch("Left"), say("waiting"), say("done")]
+    scripts = {"Lead": lead, "Pair": pair, "Left": [say("left")], "Held": held, "*": lambda _: hang()}
     async with bench(folder, CONFIG, scripts) as service:
         _say(service.dispatcher.services.database.owner)
         while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):

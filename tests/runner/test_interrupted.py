@@ -6,7 +6,32 @@ from db.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from tests.runner.neighbour import CONFIG, neighbours
+from tests.support.requirement import requirement
 from tests.support.service import bench
+
+
+@requirement("S2-LE-12")
+async def test_wherever_processes_are_killed_each_execution_has_a_result_or_is_called_interrupted(tmp_path: Path) -> None:
+    with neighbours(tmp_path, 3) as doomed:
+        for process, answers in zip(doomed, (1, 6, 14), strict=True):
+            for _ in range(20):
+                process.tell("start", name="Pair")
+            for _ in range(answers):
+                process.answer()
+            process.kill()
+
+    async with bench(tmp_path, CONFIG, {}) as service:
+        await service.dispatcher.settle_interrupted()
+
+        assert service.sql("select id from executions where finished_at is null") == []
+        assert service.sql("select id from tool_calls where status = 'started'") == []
+        roots = service.sql("select id from executions where parent_execution_id is null")
+        assert len(roots) >= 1 + 6 + 14
+        for root in roots:
+            ended = await service.dispatcher.wait(root["id"])
+            assert ended.result is not None
+            assert (ended.status, ended.result.text) == ("completed", "done") or ended.result.reason == "interrupted"
+        assert service.sql("select id from executions where result is null and status != 'cancelled'") == []
 
 
 async def test_what_a_process_left_is_ended_once_however_many_settle_it(tmp_path: Path) -> None:
