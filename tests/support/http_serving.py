@@ -101,11 +101,11 @@ def _reply(received: bytes) -> Reply:
 
 @asynccontextmanager
 async def served(
-    folder: Path, serve: str = "{}", environ: Mapping[str, str] | None = None, address: str = "127.0.0.1:0"
+    folder: Path, config: str = "", environ: Mapping[str, str] | None = None, address: str = "127.0.0.1:0"
 ) -> AsyncIterator[Served]:
-    """The server under a `serve` section, written as in the file."""
+    """The server under a configuration, written as in the file."""
     file = folder / "config.yaml"
-    file.write_text(f"serve: {serve}\n", encoding="utf-8")
+    file.write_text(config, encoding="utf-8")
     urls: list[str] = []
     ready = anyio.Event()
 

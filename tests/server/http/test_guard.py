@@ -95,6 +95,7 @@ FOREIGN_ORIGINS = [
 OWN = ("localhost", "LocalHost", "127.0.0.1", "[::1]", "agents.example.org", "AGENTS.example.org")
 
 CONFIGURED = """
+serve:
   http:
     allowed_hosts: [agents.example.org, "other.example.org:8443"]
     allowed_origins: [https://console.example.org]
@@ -217,7 +218,7 @@ async def test_every_answer_is_hardened_also_a_refusal(tmp_path: Path) -> None:
 
 
 async def test_a_request_is_bounded_in_headers_and_body(tmp_path: Path) -> None:
-    async with served(tmp_path, "{http: {max_body: 2000}}") as server:
+    async with served(tmp_path, "serve: {http: {max_body: 2000}}") as server:
         many = {f"X-{number}": "x" for number in range(120)}
         assert (await server.ask(headers=many)).status == 431
         assert (await server.ask(headers={"X-Long": "x" * 20_000})).status in (400, 431)
