@@ -1,6 +1,8 @@
 from itertools import cycle, product
 from pathlib import Path
 
+import pytest
+
 from tests.support.http_serving import Served, message, served
 
 ROUTES = ("/mcp", "/health", "/nothing-here", "/.well-known/oauth-protected-resource")
@@ -230,9 +232,20 @@ async def test_a_request_is_bounded_in_headers_and_body(tmp_path: Path) -> None:
             assert (await server.raw(message("POST", path, host, b"x" * 2001))).status == 413
         announced = message("POST", "/mcp", host).replace(b"Content-Length: 0", b"Content-Length: 99999999999")
         assert (await server.raw(announced)).status == 413
-        chunked = message("POST", "/mcp", host).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-        assert (await server.raw(chunked + (b"3e8\r\n" + b"x" * 1000 + b"\r\n") * 3 + b"0\r\n\r\n")).status == 413
+        for path in ("/mcp", "/nothing-here"):
+            chunked = message("POST", path, host).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+            assert (await server.raw(chunked + (b"3e8\r\n" + b"x" * 1000 + b"\r\n") * 3 + b"0\r\n\r\n")).status == 413
         assert server.calls == 1
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.http.body.ARRIVAL_SECONDS", 0.1)
+    async with served(tmp_path) as server:
+        headers = {"Host": "localhost", "Content-Type": "application/json"}
+        unsent = message("POST", "/mcp", headers).replace(b"Content-Length: 0", b"Content-Length: 1000")
+        assert (await server.raw(unsent + b"x" * 10)).status == 408
 
 
 async def test_a_path_is_found_as_it_is_or_not_at_all(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.support.issuer import KEY_ID, Issuer, issuer_on_loopback, public_key
 
 AUDIENCE = "https://agents.example.org/mcp"
 ELSEWHERE = "https://other.example.org/mcp"
+SECRET = b"s" * 48
 METADATA = "https://agents.example.org/.well-known/oauth-protected-resource/mcp"
 
 
@@ -55,6 +56,7 @@ async def test_no_bad_token_is_accepted(tmp_path: Path) -> None:
         published = issuer.key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
+        issuer.keys.append({"kty": "oct", "kid": "shared", "k": base64.urlsafe_b64encode(SECRET).decode()})
         good = issuer.token()
         head, payload, signature = good.split(".")
         other = ec.generate_private_key(ec.SECP256R1())
@@ -81,6 +83,7 @@ async def test_no_bad_token_is_accepted(tmp_path: Path) -> None:
             "no algorithm, old signature": f"{encoded({'alg': 'none', 'kid': KEY_ID})}.{payload}.{signature}",
             "the public key as a secret": hmac_signed(payload, published),
             "the published key as a secret": hmac_signed(payload, json.dumps(issuer.keys[0]).encode()),
+            "a secret the issuer published": hmac_signed(payload, SECRET, "shared"),
             "another key": issuer.token(key=other),
             "another algorithm": issuer.token(key=ec.generate_private_key(ec.SECP384R1()), header={"alg": "ES384"}),
             "an RSA key": issuer.token(key=rsa.generate_private_key(65537, 2048), header={"alg": "RS256"}),
@@ -168,6 +171,11 @@ async def test_without_the_issuer_nobody_comes_in_and_nobody_is_told_their_token
         assert await faulty(good, code=302) == 503
         assert await faulty(good, padding=300_000) == 503
         assert await faulty([]) == 503
+        monkeypatch.setattr("server.http.keys.FETCH_SECONDS", 0.1)
+        issuer.gate = anyio.Event()
+        assert await faulty(good) == 503
+        issuer.gate = None
+        monkeypatch.setattr("server.http.keys.FETCH_SECONDS", 10.0)
         assert set(issuer.asked) == {"/keys"}
         assert server.calls == 0
         assert await faulty(good) == 200
@@ -224,8 +232,8 @@ def rewritten(token: str, claims: dict[str, object]) -> str:
     return f"{head}.{encoded({**content, **claims})}.{signature}"
 
 
-def hmac_signed(payload: str, secret: bytes) -> str:
+def hmac_signed(payload: str, secret: bytes, key_id: str = KEY_ID) -> str:
     """A token signed with what everybody knows; PyJWT itself refuses to make one."""
-    signing = f"{encoded({'alg': 'HS256', 'kid': KEY_ID})}.{payload}"
+    signing = f"{encoded({'alg': 'HS256', 'kid': key_id})}.{payload}"
     digest = hmac.new(secret, signing.encode(), hashlib.sha256).digest()
     return f"{signing}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
