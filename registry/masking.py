@@ -6,7 +6,7 @@ Invariant: when in doubt it is one; a secret is masked whole.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from registry.errors import TreePath
@@ -37,9 +37,15 @@ def may_be_secret(path: TreePath, value: object, before: object = None) -> bool:
     return False
 
 
-def held_secrets(upstreams: Iterable[UpstreamSpec], environ: Mapping[str, str]) -> frozenset[str]:
-    """Every secret this process was given: by its environment, and by the configuration for upstream servers."""
+def held_secrets(
+    upstreams: Iterable[UpstreamSpec], environ: Mapping[str, str], variables: Collection[str] = ()
+) -> frozenset[str]:
+    """Every secret this process was given: by its environment, and by the configuration for upstream servers.
+
+    `variables` hold one whatever they are called.
+    """
     held = {value for name, value in environ.items() if _VARIABLE.search(name) and not value.startswith("/")}
+    held.update(environ[name] for name in variables if name in environ)
     for spec in upstreams:
         held.update(_secrets_of(spec))
     return frozenset(held)

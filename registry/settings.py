@@ -118,6 +118,11 @@ class Settings:
         given = built_in_variables(self.source.parent)
         return tuple(dict.fromkeys([*keys, *(name for source in sources for name in needed(source) if name not in given)]))
 
+    def secret_variables(self) -> frozenset[str]:
+        """Return the names of the variables that hold a key of a model or the token of a caller."""
+        keys = {model.api_key_env for model in self.models.values()}
+        return frozenset(keys | {token.token_env for token in self.serve.http.tokens.values()})
+
     def defined_at(self, *path: str | int) -> str:
         """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""
         position = self.located.keys.get(path) or self.located.values.get(path)

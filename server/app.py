@@ -65,7 +65,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         notices = _Notices(recorder)
         timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
         drift = DriftWatch(recorder, database.reads, notices.place)
-        mask = Mask(held_secrets(settings.upstreams.values(), blueprint.environ))
+        mask = Mask(held_secrets(settings.upstreams.values(), blueprint.environ, settings.secret_variables()))
         ears = Ears(notices.notice, drift.observe, mask)
         upstreams = Upstreams(settings.upstreams, default_timeout=timeout, ears=ears)
         await stack.enter_async_context(upstreams)

@@ -9,7 +9,7 @@ from registry.entry import Entry
 from tests.support.requirement import requirement
 
 TESTS = Path(__file__).parents[1]
-BEHAVIOUR = ("faults", "runner", "server", "sre", "properties")
+BEHAVIOUR = ("faults", "mcp_face", "runner", "server", "sre", "properties")
 
 
 def entries(kind: type[Entry] = Entry) -> Iterator[type[Entry]]:

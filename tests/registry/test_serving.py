@@ -48,6 +48,7 @@ def test_the_section_says_who_is_offered_and_who_may_call(load_yaml: Load) -> No
     assert dict(serve.http.tokens) == {"alice": TokenSpec("alice", "ALICE_TOKEN", frozenset({"executions:read_all"}))}
     assert serve.http.oauth == OAuthSpec("https://login.example.org", "https://agents.example.org/mcp", None, ("agents",))
     assert serve.http.authenticates
+    assert settings.secret_variables() == {"ALICE_TOKEN", "ANTHROPIC_API_KEY"}
 
 
 def test_an_empty_list_offers_nobody(load_yaml: Load) -> None:

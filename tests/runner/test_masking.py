@@ -62,6 +62,7 @@ def test_the_secrets_are_those_of_the_environment_and_of_the_configuration() -> 
         headers={"Authorization": "Bearer by-header"},
     )
     environ = {"SOME_API_KEY": "by-environment", "SSH_AUTH_SOCK": "/tmp/agent", "EDITOR": "an editor"}
+    assert held_secrets([], {"CALLER": "by-name"}, ["CALLER", "UNSET"]) == {"by-name"}
     held = held_secrets([spec], environ)
     assert held >= {f"by-{way}" for way in ("flag-1", "flag-2", "variable", "address", "query", "header", "environment")}
     assert not held & {"verbose", "8080", "/tmp/agent", "an editor"}
