@@ -113,7 +113,7 @@ async def served(
         urls.append(url)
         ready.set()
 
-    carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, _nobody_cares)
+    carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, nobody_cares)
     async with anyio.create_task_group() as group:
         here = Served("", Address("", 0))
         group.start_soon(carry, small_server(here), name="serve over HTTP")
@@ -156,5 +156,5 @@ def small_server(here: Served) -> Server[Any]:
     )
 
 
-async def _nobody_cares(_session: str) -> None:
+async def nobody_cares(_session: str) -> None:
     """Nothing becomes of a session that ends."""
