@@ -2,7 +2,7 @@
 
 Owns the bearer header, the challenge (RFC 6750, RFC 9728) and which paths are open to everybody. Must not know: how a token
 is verified. Invariant: with authentication no path but the open ones is reached without an identity, also one that does not
-exist; decided by the path that routes are found by.
+exist (decided by the path that routes are found by), and no token gets past it.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ class Authentication:
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
-        scope[KEY] = Identity(found.principal, found.scopes)
-        # The session manager of the SDK keeps a session to whoever opened it by this.
-        scope["user"] = AuthenticatedUser(_access_token(found))
-        await self._app(scope, receive, send)
+        known = {
+            KEY: Identity(found.principal, found.scopes),
+            "user": AuthenticatedUser(_access_token(found)),  # by this the SDK keeps a session to whoever opened it
+            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # it has done its service
+        }
+        await self._app({**scope, **known}, receive, send)
 
     async def _caller(self, headers: Sequence[str]) -> Caller | Response:
         scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")

@@ -61,6 +61,8 @@ class Served:
     url: str
     address: Address
     calls: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of the last call, as the tool sees them."""
     waiting: anyio.Event = field(default_factory=anyio.Event)
     """Set when a call of `wait` has begun."""
 
@@ -133,6 +135,7 @@ def small_server(here: Served) -> Server[Any]:
 
     async def call_tool(ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams) -> t.CallToolResult:
         here.calls += 1
+        here.headers = {} if ctx.request is None else dict(ctx.request.headers)
         if params.name == "wait":
             await ctx.session.report_progress(1)
             here.waiting.set()

@@ -34,6 +34,8 @@ async def test_a_token_says_who_calls(tmp_path: Path) -> None:
         assert (await server.ask(headers=bearer(ALICE))).said == {"principal": "alice", "scopes": ["executions:read_all"]}
         assert (await server.ask(headers=bearer(BOB))).said == {"principal": "bob", "scopes": []}
         assert (await server.ask(headers={"authorization": f"BEARER {BOB}"})).said["principal"] == "bob"
+        assert server.headers["mcp-name"] == "whoami"
+        assert BOB not in str(server.headers)
 
 
 async def test_no_route_but_the_health_is_reached_without_a_good_token(

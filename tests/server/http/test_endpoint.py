@@ -56,5 +56,8 @@ async def test_an_answer_that_takes_long_is_a_stream_and_other_methods_are_not_a
                 assert response.headers["content-type"].startswith("text/event-stream")
                 lines = response.aiter_lines()
                 assert "notifications/progress" in await anext(lines) + await anext(lines)
+            for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):  # a page may send these
+                assert (await server.ask(headers={"Content-Type": kind})).status == 400
+            assert server.calls == 1
             for method in ("GET", "DELETE", "PUT", "PATCH"):
                 assert (await server.ask(headers={"MCP-Protocol-Version": MODERN}, method=method)).status == 405
