@@ -20,7 +20,7 @@ from server.http.address import Address
 from server.http.errors import HttpFault
 from server.http.requests import OpenRequests
 
-FINISH_SECONDS = 1.0
+FINISH_SECONDS = 0.7
 """What requests have to come to their end when the server stops; a stream never would."""
 STOP_SECONDS = 5
 """How long stopping takes at most, also with a caller that takes nothing."""
