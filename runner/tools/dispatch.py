@@ -12,6 +12,7 @@ from typing import Any, Literal
 import anyio
 from pydantic import Field, field_validator
 
+from registry.durations import LONGEST
 from runner.delivery import cut
 from runner.errors import Refusal
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
@@ -46,7 +47,9 @@ class DispatchArguments(Arguments):
     name: str = Field(min_length=1, description="The agent, from the list of available agents.")
     task: str = Field(min_length=1, description="What it shall do, in plain words, with every fact it needs.")
     context: str | None = Field(default=None, description="Further facts for the agent, apart from the task.")
-    timeout_seconds: float | None = Field(default=None, gt=0, description="Its time; never more than you have left.")
+    timeout_seconds: float | None = Field(
+        default=None, gt=0, le=LONGEST, description="Its time; never more than you have left."
+    )
     budget_usd: float | None = Field(
         default=None, gt=0, description="What it and its own agents may cost; never more than you have left."
     )

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import to_json
+from pydantic_core import ErrorDetails, to_json
 
 from runner.tools.protocol import ToolResult
 from runner.transcript import Tool, ToolCall
@@ -19,11 +19,21 @@ from runner.transcript import Tool, ToolCall
 SERVER = "orchestrator"
 """Under this reserved name calls of our own tools are recorded."""
 
+MOST_PROBLEMS, LONGEST_NAME = 5, 60
+"""What a refusal tells: names of arguments come from the caller, as many and as long as it likes."""
+
+_WORDS = {
+    "extra_forbidden": "is not an argument of this tool",
+    "missing": "is required",
+    "dict_type": "is wrong: it should be an object",
+}
+"""Where the validation library speaks to programmers."""
+
 
 class Arguments(BaseModel):
     """The arguments of one of our tools: strict, and nothing beyond what is declared."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 A = TypeVar("A", bound=Arguments)
@@ -92,11 +102,17 @@ class OwnTools:
 
 
 def _invalid(tool: OwnTool[Any], error: ValidationError) -> ToolResult:
-    problems = []
-    for found in error.errors(include_url=False, include_context=False, include_input=False):
-        field = ".".join(str(part) for part in found["loc"]) or "arguments"
-        what = {"extra_forbidden": "is not an argument of this tool", "missing": "is required"}
-        problems.append(f"`{field}` {what.get(found['type'], 'is wrong: ' + found['msg'])}")
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = [_problem(each) for each in found[:MOST_PROBLEMS]]
+    if len(found) > MOST_PROBLEMS:
+        problems.append(f"and {len(found) - MOST_PROBLEMS} more")
     known = ", ".join(f"`{name}`" for name in tool.arguments.model_fields) or "none"
     message = f"the arguments of `{tool.name}` were refused: {'; '.join(problems)}"
     return refuse("invalid_arguments", message, f"its arguments are: {known}")
+
+
+def _problem(found: ErrorDetails) -> str:
+    name = ".".join(str(part) for part in found["loc"]) or "arguments"
+    shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name[:LONGEST_NAME])
+    what = _WORDS.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
+    return f"`{shown}{'…' if len(name) > LONGEST_NAME else ''}` {what}"

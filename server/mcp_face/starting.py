@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from registry import UnknownName
+from registry.durations import LONGEST
 from runner.alerts import task_of, unwrapped
 from runner.dispatcher import Order
 from runner.errors import Refusal
@@ -51,7 +52,7 @@ class RunChainArguments(Arguments):
         default=None, description="What the chain works on, as an object: an alert as Alertmanager sends it, or facts."
     )
     task: str = Field(default="", description="What to find out, in plain words; an alert says it by itself.")
-    timeout_seconds: float | None = Field(default=None, gt=0, description="Time for the whole of it.")
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Time for the whole of it.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
