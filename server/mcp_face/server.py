@@ -21,6 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from server.identity import identity_of
 from server.mcp_face.instructions import INSTRUCTIONS
 from server.mcp_face.questions import Questions
+from server.mcp_face.refusals import in_words
 from server.mcp_face.service import Service
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
@@ -62,6 +63,7 @@ def mcp_server(service: Service, updates: Updates, questions: Questions) -> Serv
         on_completion=handlers.complete,
     )
     server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)  # a task is an answer, too
+    server.middleware.append(in_words)
     serve_tasks(server, handlers.client, questions)
     return server
 
