@@ -28,6 +28,7 @@ from server.http.caller import Verifier
 from server.http.errors import HttpFault
 from server.http.farewell import Farewell, Left
 from server.http.guard import Guard
+from server.http.message import OneMessage
 from server.http.names import Names
 from server.http.oauth import AccessTokens
 from server.http.tokens import FixedTokens
@@ -63,7 +64,8 @@ async def http_app(
     """The application while the sessions of `server` live; `ways` come from `verifiers`, `left` hears of ended sessions."""
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
     metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
-    routes = [Route(ENDPOINT, Farewell(StreamableHTTPASGIApp(sessions), left)), Route(HEALTH, _health), *metadata]
+    endpoint = OneMessage(Farewell(StreamableHTTPASGIApp(sessions), left))
+    routes = [Route(ENDPOINT, endpoint), Route(HEALTH, _health), *metadata]
     inner = Starlette(routes=routes)
     inner.router.redirect_slashes = False  # it would build an address from a header
     app: ASGIApp = WholeBody(inner, http.max_body)

@@ -30,7 +30,7 @@ class WholeBody:
         if isinstance(body, Response):
             await body(scope, receive, send)
         elif body is not None:
-            await self._app(scope, _replayed(body, receive), send)
+            await self._app(scope, replayed(body, receive), send)
 
     async def _body(self, receive: Receive) -> bytes | Response | None:
         """All of it, the reason not to take it, or None when the caller has gone."""
@@ -50,7 +50,7 @@ class WholeBody:
         return refusal(413, f"a request has at most {self._limit} bytes", "`serve.http.max_body` sets the limit")
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     """The body once, then whatever comes: that the caller goes away."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

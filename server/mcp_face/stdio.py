@@ -8,28 +8,29 @@ long or no message costs bounded memory.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import anyio.to_thread
 import mcp_types as t
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 
+from server.messages import NotAMessage, id_at_ends, message_of
+
 LINE_CAP = 4 * 1024 * 1024
 """Longest message, as over HTTP."""
 CHUNK = 65_536
 SAMPLE = 4_096
-"""Of a line that cannot be taken, where its id is looked for."""
-
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,200}")')
+"""Of a line that is too long, kept at either end: its id stands there."""
+PARTING_SECONDS = 0.5
+"""What a client may take to accept the rest of an answer when we leave."""
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -51,9 +52,16 @@ async def stdio_streams() -> AsyncIterator[Streams]:
             reader = _Reader(source, inward, outgoing.clone(), anyio.lowlevel.current_token())
             # A daemon, because a blocking read cannot be called off.
             threading.Thread(target=reader.run, name="outrider-stdin", daemon=True).start()
-            group.start_soon(_write, outward, target, name="write to stdout")
-            with incoming, outgoing:
-                yield incoming, outgoing
+            writer = _Writer(target, anyio.lowlevel.current_token())
+            threading.Thread(target=writer.run, name="outrider-stdout", daemon=True).start()
+            group.start_soon(_write, outward, writer, name="write to stdout")
+            try:
+                with incoming, outgoing:
+                    yield incoming, outgoing
+            finally:
+                with anyio.move_on_after(PARTING_SECONDS, shield=True):
+                    await writer.written.wait()
+                writer.close()
             group.cancel_scope.cancel()
 
 
@@ -93,31 +101,30 @@ class _Reader:
             return  # nobody listens any more
 
     def _lines(self) -> Iterator[tuple[bytes, bool]]:
-        """The lines, and whether they are whole: of one beyond the cap only the beginning is kept."""
-        parts: list[bytes] = []
-        size = 0
+        """The lines, and whether they are whole: of one beyond the cap only its two ends are kept."""
+        line, size = bytearray(), 0
         while chunk := _read(self._source):
-            while chunk:
-                head, newline, chunk = chunk.partition(b"\n")
-                if size <= LINE_CAP:
-                    parts.append(head)
-                    size += len(head)
-                if newline:
-                    yield b"".join(parts), size <= LINE_CAP
-                    parts, size = [], 0
-        if parts:
-            yield b"".join(parts), size <= LINE_CAP
+            *ended, rest = chunk.split(b"\n")
+            for part in ended:
+                yield bytes(line + part), size + len(part) <= LINE_CAP
+                line, size = bytearray(), 0
+            line, size = line + rest, size + len(rest)
+            if size > LINE_CAP:
+                del line[SAMPLE:-SAMPLE]
+        if line:
+            yield bytes(line), size <= LINE_CAP
 
     def _take(self, line: bytes, *, whole: bool) -> None:
         if whole and not line.strip():
             return
         try:
             if not whole:
-                raise ValueError(f"the message is longer than {LINE_CAP // 1024**2} MB")
-            message = t.jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
-        except (ValueError, RecursionError) as error:
-            reason = str(error) if not whole else "the line is not a JSON-RPC message"
-            self._in_loop(self._back.send, SessionMessage(_refusal(line, reason)))
+                raise NotAMessage(
+                    t.INVALID_REQUEST, f"the message is longer than {LINE_CAP // 1024**2} MB", id_at_ends(line)
+                )
+            message = message_of(line)
+        except NotAMessage as error:
+            self._in_loop(self._back.send, SessionMessage(error.refusal))
         else:
             self._in_loop(self._inward.send, SessionMessage(message))
 
@@ -132,23 +139,40 @@ def _read(source: int) -> bytes:
         return b""
 
 
-def _refusal(line: bytes, reason: str) -> t.JSONRPCError:
-    """An answer to what could not be read, to its id if one can be seen."""
-    found = _ID.search(line[:SAMPLE])
-    identifier = None if found is None else found[1].decode("utf-8", "replace")
-    return t.JSONRPCError(
-        jsonrpc="2.0",
-        id=None if identifier is None else identifier.strip('"') if identifier.startswith('"') else int(identifier),
-        error=t.ErrorData(code=t.PARSE_ERROR, message=reason),
-    )
+class _Writer:
+    """Writes in a thread of its own: a daemon, because a client that no longer reads must not hold the process."""
+
+    def __init__(self, target: int, token: anyio.lowlevel.EventLoopToken) -> None:
+        self._target, self._token = target, token
+        self._lines: SimpleQueue[bytes | None] = SimpleQueue()
+        self.written = anyio.Event()
+        """Set while nothing is under way."""
+        self.written.set()
+
+    async def write(self, line: bytes) -> None:
+        """Return when the client has taken it, or is gone."""
+        self.written = anyio.Event()
+        self._lines.put(line)
+        await self.written.wait()
+
+    def close(self) -> None:
+        """No more comes."""
+        self._lines.put(None)
+
+    def run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            _write_all(self._target, line)
+            try:
+                anyio.from_thread.run_sync(self.written.set, token=self._token)
+            except RuntimeError:
+                return  # nobody listens any more
 
 
-async def _write(outward: MemoryObjectReceiveStream[SessionMessage], target: int) -> None:
+async def _write(outward: MemoryObjectReceiveStream[SessionMessage], writer: _Writer) -> None:
     with outward:
         async for message in outward:
             line = message.message.model_dump_json(by_alias=True, exclude_unset=True) + "\n"
-            # Left alone on leaving: a client that no longer reads must not hold the process.
-            await anyio.to_thread.run_sync(_write_all, target, line.encode(), abandon_on_cancel=True)
+            await writer.write(line.encode())
 
 
 def _write_all(target: int, data: bytes) -> None:

@@ -1,0 +1,58 @@
+"""Messages as they come over a wire: one JSON-RPC message each, or the reason why it is none.
+
+Owns what counts as one, the same for every transport. Must not know: transports, methods. Invariant: of what came nothing
+is repeated but its id, and what is passed on is plain JSON: no NaN, no half characters, an id that can be answered to.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import mcp_types as t
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+_IDENTIFIER = rb'"id"\s*:\s*(?:(?P<number>-?\d{1,15})|"(?P<text>[^"\\]{1,200})")\s*'
+_VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
+_FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _IDENTIFIER + rb",")
+_LAST = re.compile(rb",\s*" + _IDENTIFIER + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
+_END = 400
+"""Bytes at the end in which an id is looked for."""
+
+
+class NotAMessage(Exception):
+    """What came is no message; `refusal` is the answer to it."""
+
+    def __init__(self, code: int, reason: str, identifier: int | str | None = None) -> None:
+        super().__init__(reason)
+        self.refusal = t.JSONRPCError(jsonrpc="2.0", id=identifier, error=t.ErrorData(code=code, message=reason))
+
+
+def message_of(data: bytes) -> t.JSONRPCMessage:
+    """The message in `data`; raises NotAMessage."""
+    try:
+        content = from_json(data, allow_inf_nan=False)
+    except ValueError:
+        raise NotAMessage(t.PARSE_ERROR, "the message is not JSON", id_at_ends(data)) from None
+    try:
+        message = t.jsonrpc_message_adapter.validate_python(content, by_name=False)
+    except ValidationError:
+        raise NotAMessage(t.INVALID_REQUEST, "this is not a JSON-RPC message", _id_in(content)) from None
+    if isinstance(message, t.JSONRPCNotification) and "id" in content:
+        # Its sender waits for an answer, which a notification never gets.
+        raise NotAMessage(t.INVALID_REQUEST, "the `id` of a request is a text or a whole number")
+    return message
+
+
+def _id_in(content: Any) -> int | str | None:
+    identifier = content.get("id") if isinstance(content, dict) else None
+    return identifier if isinstance(identifier, int | str) and not isinstance(identifier, bool) else None
+
+
+def id_at_ends(data: bytes) -> int | str | None:
+    """The id of what cannot be read: clients put it first or last. In the middle an id may belong to anything."""
+    found = _FIRST.match(data) or _LAST.search(data[-_END:])
+    if found is None:
+        return None
+    return int(found["number"]) if found["number"] else found["text"].decode("utf-8", "replace")
