@@ -1,0 +1,229 @@
+"""A client of `outrider serve` that speaks the wire itself: JSON-RPC over a real process's streams, or over HTTP.
+
+Owns what the eras and the transports want around a request, and nothing of what a client library would mend or refuse.
+Must not know: what a test is about. Invariant: an answer is what came over the wire, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+import httpx2
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.support.shell import SCRIPT, Shell
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+ERAS = (LEGACY, MODERN)
+SECONDS = 40.0
+"""For one answer, on a machine that has other things to do."""
+LONGEST = 32 * 1024 * 1024
+
+Answer = dict[str, Any]
+Parameters = Mapping[str, Any]
+
+
+class Wire(Protocol):
+    """Asks, and hears the answer."""
+
+    async def ask(self, method: str, parameters: Parameters | None = None) -> Answer:
+        """The answer to a request: `result` or `error` with what came beside it."""
+        ...
+
+    async def call(self, tool: str, arguments: Any) -> Answer:
+        """The answer to a call of a tool."""
+        ...
+
+
+def about(era: str, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a request of the newer era says about its sender."""
+    if era == LEGACY:
+        return {}
+    return {
+        "io.modelcontextprotocol/protocolVersion": era,
+        "io.modelcontextprotocol/clientCapabilities": dict(capabilities or {}),
+    }
+
+
+def introduction() -> dict[str, Any]:
+    """The handshake of the older era."""
+    return {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
+
+
+def request(identifier: Any, method: str, parameters: Parameters | None, era: str) -> dict[str, Any]:
+    """A whole request."""
+    given = dict(parameters or {})
+    if era != LEGACY:
+        given["_meta"] = {**about(era), **given.get("_meta", {})}
+    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": given}
+
+
+@dataclass
+class StdioWire:
+    """Before the standard streams of a process."""
+
+    process: Process
+    era: str
+    _count: int = 0
+    _lines: BufferedByteReceiveStream = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.process.stdout is not None
+        self._lines = BufferedByteReceiveStream(self.process.stdout)
+
+    async def greet(self) -> Answer:
+        """Begin as the era wants it."""
+        if self.era != LEGACY:
+            return await self.ask("server/discover")
+        answer = await self.ask("initialize", introduction())
+        await self.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode() + b"\n")
+        return answer
+
+    async def send(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        assert self.process.stdin is not None
+        await self.process.stdin.send(data)
+
+    async def receive(self) -> Answer:
+        """The next message, which must be one."""
+        with anyio.fail_after(SECONDS):
+            line = await self._lines.receive_until(b"\n", LONGEST)
+        message = json.loads(line)
+        assert message["jsonrpc"] == "2.0", message
+        return dict(message)
+
+    async def answer_to(self, identifier: Any) -> Answer:
+        """The answer with this id; what else comes before it is passed over."""
+        while True:
+            message = await self.receive()
+            if "method" not in message and message.get("id") == identifier:
+                return message
+
+    async def ask(self, method: str, parameters: Parameters | None = None) -> Answer:
+        """Ask, and wait for the answer."""
+        self._count += 1
+        await self.send(json.dumps(request(self._count, method, parameters, self.era)).encode() + b"\n")
+        return await self.answer_to(self._count)
+
+    async def call(self, tool: str, arguments: Any) -> Answer:
+        """Call a tool."""
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+    async def close(self) -> int:
+        """Close our side, and wait for the process to end."""
+        assert self.process.stdin is not None
+        await self.process.stdin.aclose()
+        return await self.process.wait()
+
+
+@dataclass
+class HttpWire:
+    """Before `/mcp`."""
+
+    http: httpx2.AsyncClient
+    url: str
+    era: str
+    headers: dict[str, str] = field(default_factory=dict)
+    _count: int = 0
+
+    async def greet(self) -> Answer:
+        """Begin as the era wants it."""
+        if self.era != LEGACY:
+            return await self.ask("server/discover")
+        self._count += 1
+        response = await self.post(request(self._count, "initialize", introduction(), LEGACY))
+        self.headers |= {"mcp-session-id": response.headers["mcp-session-id"], "mcp-protocol-version": LEGACY}
+        await self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return answer_in(response, self._count)
+
+    async def post(self, message: Any, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+        """Send one message."""
+        usual = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        if self.era != LEGACY and isinstance(message, dict):
+            usual |= {"mcp-protocol-version": self.era, "mcp-method": message["method"]} | _name(message)
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return await self.http.post(self.url, content=body, headers=usual | self.headers | dict(headers or {}))
+
+    async def ask(self, method: str, parameters: Parameters | None = None) -> Answer:
+        """Ask, and wait for the answer."""
+        self._count += 1
+        number = self._count
+        return answer_in(await self.post(request(number, method, parameters, self.era)), number)
+
+    async def call(self, tool: str, arguments: Any) -> Answer:
+        """Call a tool."""
+        return await self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+
+def _name(message: Mapping[str, Any]) -> dict[str, str]:
+    """The header that repeats what a request is about."""
+    given = message.get("params") or {}
+    field_name = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(message["method"], "taskId")
+    name = given.get(field_name)
+    return {"mcp-name": name} if isinstance(name, str) and name.isascii() else {}
+
+
+def answer_in(response: httpx2.Response, identifier: Any) -> Answer:
+    """The answer in a response, whether it is one message or a stream of them."""
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        messages = [json.loads(line[5:]) for line in response.text.splitlines() if line[5:].strip() and line[:5] == "data:"]
+        [answer] = [each for each in messages if "method" not in each and each.get("id") == identifier]
+        return dict(answer)
+    return dict(json.loads(response.text))
+
+
+@asynccontextmanager
+async def over_stdio(shell: Shell, era: str, *words: str, **environ: str) -> AsyncIterator[StdioWire]:
+    """`outrider serve` in a process of its own, greeted; it is killed if the test leaves first."""
+    command = [str(SCRIPT), "serve", *words]
+    process = await anyio.open_process(
+        command, cwd=shell.folder, env=shell.surroundings(**environ), stderr=(shell.folder / "stderr").open("ab")
+    )
+    try:
+        wire = StdioWire(process, era)
+        await wire.greet()
+        yield wire
+    finally:
+        if process.returncode is None:
+            process.kill()
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+
+
+@asynccontextmanager
+async def served_over_http(shell: Shell, **environ: str) -> AsyncIterator[tuple[Process, str]]:
+    """`outrider serve --http` in a process of its own, and its address; it is killed if the test leaves first."""
+    command = [str(SCRIPT), "serve", "--http", "127.0.0.1:0"]
+    process = await anyio.open_process(
+        command, cwd=shell.folder, env=shell.surroundings(**environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        assert process.stderr is not None
+        with anyio.fail_after(SECONDS):
+            told = ""
+            while (found := re.search(r"http://\S+/mcp", told)) is None:
+                told += (await process.stderr.receive()).decode()
+        yield process, found[0]
+    finally:
+        if process.returncode is None:
+            process.kill()
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+
+
+@asynccontextmanager
+async def over_http(url: str, era: str, token: str | None = None) -> AsyncIterator[HttpWire]:
+    """A client of its own, greeted."""
+    headers = {"authorization": f"Bearer {token}"} if token is not None else {}
+    async with httpx2.AsyncClient(timeout=SECONDS) as http:
+        wire = HttpWire(http, url, era, headers)
+        await wire.greet()
+        yield wire
