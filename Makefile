@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bundle bench lock clean-room clean
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bundle bench lock clean-room clean fuzz
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from
 
 properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and spawn
 	@OUTRIDER_INTERLEAVINGS=10000 $(BIN)/pytest -q --timeout=0 tests/properties
+
+fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face (OUTRIDER_SEED repeats a run)
+	@OUTRIDER_FUZZ=100000 $(BIN)/pytest -q --timeout=0 tests/mcp_face/test_fuzz.py
 
 faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
 	@$(BIN)/python -m tests.faults.page

@@ -184,9 +184,8 @@ def answer_in(response: httpx2.Response, identifier: Any) -> Answer:
 async def over_stdio(shell: Shell, era: str, *words: str, **environ: str) -> AsyncIterator[StdioWire]:
     """`outrider serve` in a process of its own, greeted; it is killed if the test leaves first."""
     command = [str(SCRIPT), "serve", *words]
-    process = await anyio.open_process(
-        command, cwd=shell.folder, env=shell.surroundings(**environ), stderr=(shell.folder / "stderr").open("ab")
-    )
+    with (shell.folder / "stderr").open("ab") as notes:
+        process = await anyio.open_process(command, cwd=shell.folder, env=shell.surroundings(**environ), stderr=notes)
     try:
         wire = StdioWire(process, era)
         await wire.greet()
