@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties faults docs bundle bench lock clean-room clean fuzz
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties fuzz faults docs bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
