@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
@@ -117,6 +118,15 @@ class StdioWire:
         """Call a tool."""
         return await self.ask("tools/call", {"name": tool, "arguments": arguments})
 
+    async def rest(self) -> bytes:
+        """What was never read."""
+        rest = self._lines.buffer
+        try:
+            while True:
+                rest += await self._lines.receive()
+        except anyio.EndOfStream:
+            return rest
+
     async def close(self) -> int:
         """Close our side, and wait for the process to end."""
         assert self.process.stdin is not None
@@ -181,20 +191,30 @@ def answer_in(response: httpx2.Response, identifier: Any) -> Answer:
 
 
 @asynccontextmanager
-async def over_stdio(shell: Shell, era: str, *words: str, **environ: str) -> AsyncIterator[StdioWire]:
-    """`outrider serve` in a process of its own, greeted; it is killed if the test leaves first."""
-    command = [str(SCRIPT), "serve", *words]
-    with (shell.folder / "stderr").open("ab") as notes:
-        process = await anyio.open_process(command, cwd=shell.folder, env=shell.surroundings(**environ), stderr=notes)
+async def wired(command: Sequence[str], folder: Path, environ: Mapping[str, str], era: str) -> AsyncIterator[StdioWire]:
+    """A server in a process of its own, greeted; it is killed if the test leaves first. Its notes go to `stderr`."""
+    with (folder / "stderr").open("ab") as notes:
+        process = await anyio.open_process(command, cwd=folder, env=environ, stderr=notes)
     try:
         wire = StdioWire(process, era)
         await wire.greet()
         yield wire
     finally:
-        if process.returncode is None:
-            process.kill()
-        with anyio.CancelScope(shield=True):
-            await process.aclose()
+        await _end(process)
+
+
+@asynccontextmanager
+async def over_stdio(shell: Shell, era: str, **environ: str) -> AsyncIterator[StdioWire]:
+    """`outrider serve` in a process of its own."""
+    async with wired([str(SCRIPT), "serve"], shell.folder, shell.surroundings(**environ), era) as wire:
+        yield wire
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    with anyio.CancelScope(shield=True):
+        await process.aclose()
 
 
 @asynccontextmanager
@@ -212,10 +232,7 @@ async def served_over_http(shell: Shell, **environ: str) -> AsyncIterator[tuple[
                 told += (await process.stderr.receive()).decode()
         yield process, found[0]
     finally:
-        if process.returncode is None:
-            process.kill()
-        with anyio.CancelScope(shield=True):
-            await process.aclose()
+        await _end(process)
 
 
 @asynccontextmanager

@@ -1,0 +1,199 @@
+"""`outrider serve` as hosts start it: real processes, their streams, their signals, their end."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.support.requirement import requirement
+from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
+from tests.support.wire import LEGACY, LONGEST, MODERN, StdioWire, over_stdio, request, wired
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with a small rehearsed configuration."""
+    return make_shell(tmp_path)
+
+
+@asynccontextmanager
+async def at_gate(gate: Path) -> AsyncIterator[Any]:
+    """Begin when a call waits at the gate; the gate opens at the end."""
+    waiting = held(gate)
+    writer = await anyio.to_thread.run_sync(waiting.__enter__)
+    try:
+        yield writer
+    finally:
+        waiting.__exit__(None, None, None)
+
+
+async def said(wire: StdioWire, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured answer of a tool that succeeds."""
+    answer = await wire.call(tool, arguments)
+    assert not answer["result"]["isError"], answer
+    return dict(answer["result"]["structuredContent"])
+
+
+async def dispatched(wire: StdioWire, name: str) -> str:
+    """The id of an execution just begun."""
+    return str((await said(wire, "dispatch_agent", name=name, task="go"))["execution_id"])
+
+
+def statuses(shell: Shell) -> set[str]:
+    """How executions stand, as the rows say."""
+    return {row["status"] for row in shell.rows("select status from executions")}
+
+
+@requirement("S2-MC-7")
+async def test_nothing_but_the_protocol_reaches_the_output_whatever_an_agent_prints(shell: Shell) -> None:
+    command = [sys.executable, "-W", "always", "-m", "tests.mcp_face.noisy", str(shell.folder)]
+    environ = shell.surroundings(PYTHONPATH=str(ROOT))
+    async with wired(command, shell.folder, environ, MODERN) as wire:
+        for number in range(3):  # each line that comes is checked to be a message
+            ended = await said(wire, "run_agent", name="Noisy", task=f"shout {number}", wait_seconds=20)
+            assert ended["result"]["output"] == f"shout {number} done"
+        with anyio.fail_after(2):
+            assert await wire.close() == 0
+        assert await wire.rest() == b""
+
+    noise = (shell.folder / "stderr").read_text(encoding="utf-8")
+    for words in ("printed", "written", "warned", "forged", "said by a child"):
+        assert noise.count(words) >= 3, words
+
+
+async def test_a_host_that_closes_its_side_ends_the_process_at_once_and_its_work_is_kept(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    async with over_stdio(shell, LEGACY, GATE=str(gate)) as wire:
+        await dispatched(wire, "Lead")
+        async with at_gate(gate):
+            with anyio.fail_after(2):
+                assert await wire.close() == 0
+            assert statuses(shell) == {"running"}
+
+
+@pytest.mark.parametrize(("wish", "left"), [("keep", "running"), ("cancel", "cancelled")])
+async def test_a_signal_ends_it_though_the_host_still_listens(tmp_path: Path, wish: str, left: str) -> None:
+    shell = make_shell(tmp_path, f"{CONFIG}serve: {{on_disconnect: {wish}}}\n")
+    gate = shell.gate("gate")
+    async with over_stdio(shell, MODERN, GATE=str(gate)) as wire:
+        await dispatched(wire, "Lead")
+        async with at_gate(gate):
+            with anyio.fail_after(3):
+                wire.process.send_signal(signal.SIGTERM)
+                assert await wire.process.wait() == 0
+            assert statuses(shell) == {left}
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "told"),
+    [
+        ("agents: {Left: {descripton: x}}\n", (), "descripton"),
+        (CONFIG, ("--db", "sqlite:////proc/nowhere/outrider.db"), "/proc/nowhere"),
+    ],
+)
+def test_what_cannot_be_served_ends_it_with_words_and_a_code(
+    tmp_path: Path, config: str, words: tuple[str, ...], told: str
+) -> None:
+    shell = make_shell(tmp_path, config)
+    with subprocess.Popen(
+        [SCRIPT, "serve", *words], cwd=tmp_path, env=shell.surroundings(), stdin=-1, stdout=-1, stderr=-1, text=True
+    ) as process:
+        code = process.wait(20)  # its input is open all the while
+        assert process.stdout is not None
+        assert process.stderr is not None
+        out, notes = process.stdout.read(), process.stderr.read()
+
+    assert (code, out) == (2, "")
+    assert notes.startswith("error: ")
+    assert "\nhint: " in notes
+    assert told in notes
+    assert "Traceback" not in notes
+
+
+async def test_a_host_that_stops_reading_stops_neither_the_work_nor_the_end(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    async with over_stdio(shell, LEGACY, GATE=str(gate)) as mute, over_stdio(shell, MODERN) as other:
+        execution = await dispatched(mute, "Lead")
+        async with at_gate(gate):
+            many = [json.dumps(request(number, "tools/list", {}, LEGACY)).encode() + b"\n" for number in range(100, 140)]
+            await mute.send(b"".join(many))  # the answers are more than a pipe holds
+        ended = await said(other, "get_result", execution_id=execution, wait_seconds=20)
+        with anyio.fail_after(2):
+            assert await mute.close() == 0
+
+    assert ended["status"] == "completed"
+
+
+@requirement("S2-MC-3")
+async def test_two_hosts_on_one_database_see_steer_and_stop_each_others_executions(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    async with over_stdio(shell, LEGACY, GATE=str(gate)) as one, over_stdio(shell, MODERN) as other:
+        first = await dispatched(one, "Lead")
+        async with at_gate(gate):
+            running = await said(other, "get_result", execution_id=first, wait_seconds=0)
+            sent = await said(other, "send_message", execution_id=first, text="mind the gap")
+        waited = await said(other, "wait_for", execution_ids=[first], wait_seconds=20)
+        again = await said(one, "get_result", execution_id=first, wait_seconds=20)
+        second = await dispatched(one, "Lead")
+        async with at_gate(gate):
+            await said(other, "cancel_agent", execution_id=second, reason="enough")
+            stopped = await said(one, "get_result", execution_id=second, wait_seconds=20)
+
+    assert (running["status"], sent["message"]) == ("running", "accepted")
+    assert waited["executions"] == [again]
+    assert again["status"] == "completed"
+    assert stopped["status"] == "cancelled"
+    assert shell.rows("select cancel_reason from executions where id = ?", second)[0]["cancel_reason"] == "enough"
+    assert "mind the gap" in str(shell.rows("select content from messages where execution_id = ?", first))
+
+
+HOST = """
+import json, subprocess, sys
+child = subprocess.Popen(json.loads(sys.argv[1]), stdin=-1, stdout=-1, pass_fds=[int(sys.argv[2])])
+child.stdin.write(sys.argv[3].encode() + b"\\n")
+child.stdin.flush()
+child.wait()
+"""
+
+
+def test_a_host_that_is_killed_leaves_no_process_behind(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    call = request(1, "tools/call", {"name": "dispatch_agent", "arguments": {"name": "Lead", "task": "go"}}, MODERN)
+    ours, theirs = os.pipe()  # held open by whoever is still alive
+    words = [sys.executable, "-c", HOST, json.dumps([str(SCRIPT), "serve"]), str(theirs), json.dumps(call)]
+    environ = shell.surroundings(GATE=str(gate))
+    with subprocess.Popen(words, cwd=shell.folder, env=environ, pass_fds=[theirs]) as host, os.fdopen(ours, "rb") as alive:
+        os.close(theirs)
+        with held(gate) as writer:
+            host.kill()
+            assert select.select([alive], [], [], 5)[0]
+            assert alive.read() == b""
+            with pytest.raises(BrokenPipeError):
+                os.write(writer.fileno(), b"is anybody there?")
+
+    assert statuses(shell) == {"running"}
+
+
+async def test_a_line_that_is_too_long_is_answered_to_its_own_id_and_no_others(shell: Shell) -> None:
+    long = json.dumps({"method": "tools/call", "params": {"id": 2, "x": "y" * 5_000_000}, "jsonrpc": "2.0", "id": 3})
+    async with over_stdio(shell, LEGACY) as wire:
+        await wire.send(long.encode() + b"\n")
+        refused = await wire.receive()
+        answered = await wire.ask("tools/list")
+
+    assert (refused["id"], refused["error"]["code"]) == (3, -32600)
+    assert "longer than 4 MB" in refused["error"]["message"]
+    assert answered["result"]["tools"]
+    assert len(long) < LONGEST
