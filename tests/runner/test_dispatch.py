@@ -294,7 +294,7 @@ async def test_each_way_a_child_can_end_reaches_its_parent_exactly_once(tmp_path
       Lead: {sub_agents: [Good, Bad, Late, Stopped], limits: {wake: all}}
       Good: {description: completes}
       Bad: {description: fails}
-      Late: {description: is too slow, limits: {timeout: 250ms, wrap_up_reserve: 50ms}}
+      Late: {description: is too slow, limits: {timeout: 700ms, wrap_up_reserve: 100ms}}
       Stopped: {description: is cancelled}
     """
     four = dispatch("Good") + dispatch("Bad") + dispatch("Late") + dispatch("Stopped")

@@ -95,14 +95,14 @@ async def test_a_wait_that_runs_out_answers_running_whatever_the_tool_timeout(tm
 
 @requirement("S2-GT-7")
 async def test_a_wait_never_goes_beyond_the_callers_own_time(tmp_path: Path) -> None:
-    config = CONFIG + "defaults: {limits: {timeout: 500ms, wrap_up_reserve: 100ms}}\n"
+    config = CONFIG + "defaults: {limits: {timeout: 1400ms, wrap_up_reserve: 1s}}\n"
     scripts = {"Lead": [dispatch("Left"), ask(wait_seconds=50), say("what there is")], "Left": [hang(), hang()]}
     async with bench(tmp_path, config, scripts) as service:
         with anyio.fail_after(3):
             ended = await service.run("Lead")
 
         assert ended.status == "completed"
-        assert ended.elapsed < 1
+        assert ended.elapsed < 1.4
 
 
 @requirement("S2-GT-3", "S2-LE-11")

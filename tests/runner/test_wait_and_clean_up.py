@@ -16,7 +16,7 @@ from tests.support.service import Bench, bench
 
 CONFIG = """
 agents:
-  Lead: {sub_agents: [Worker], limits: {timeout: 600ms, wrap_up_reserve: 120ms, cancel_grace: 200ms}}
+  Lead: {sub_agents: [Worker], limits: {timeout: 1100ms, wrap_up_reserve: 600ms, cancel_grace: 200ms}}
   Worker: {description: works, limits: {cancel_grace: 200ms}}
 """
 
