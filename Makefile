@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties fuzz faults docs bundle bench lock clean-room clean
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties fuzz faults conformance docs bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
 	@touch $@
 
-servers: $(SERVERS) ## Install the third-party MCP servers that tests drive, and a Prometheus
+servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, and a Prometheus
 
 $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/third_party/package-lock.json
 	@tools/servers.sh
@@ -82,6 +82,9 @@ fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face 
 
 faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
 	@$(BIN)/python -m tests.faults.page
+
+conformance: $(STAMP) servers ## Run the official MCP conformance suite, and write docs/reference/conformance.md
+	@$(BIN)/python -m tests.conformance.page
 
 docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config.md, the README's clients, the picture of the tree
 	@$(BIN)/python -m tests.docs.reference

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Resolve what is declared into what is installed: pyproject.toml and its dev group into requirements.lock, and the
-# servers that tests drive (its third-party group, package.json) into the two locks of tests/third_party. Versions and
+# servers and clients that tests drive (its third-party group, package.json) into the two locks of tests/third_party. Versions and
 # hashes for every platform and every supported Python, no addresses. Pins that still fit are kept; UPGRADE=1 takes the
 # newest instead. The resolvers live in a throw-away environment, so that neither they nor locks of their own stay behind.
 set -eu
@@ -46,7 +46,12 @@ resolve_npm() {
     node "$npm" "$verb" --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log
     node -e '
       const fs = require("fs"), lock = JSON.parse(fs.readFileSync("package-lock.json"));
-      for (const entry of Object.values(lock.packages)) { delete entry.resolved; delete entry.funding; }
+      for (const entry of Object.values(lock.packages)) {
+        delete entry.resolved;
+        delete entry.funding;
+        for (const name of Object.keys(entry.optionalDependencies ?? {}))  // an optional one the registry lacks
+          if (!lock.packages["node_modules/" + name]) delete entry.optionalDependencies[name];
+      }
       fs.writeFileSync("package-lock.json", JSON.stringify(lock, null, 2) + "\n");'
   )
   mv "$scratch/package-lock.json" "$servers/"

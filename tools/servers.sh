@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the third-party servers that tests/third_party drives into .servers: MCP servers from PyPI into a virtual
+# Install the third-party programs that tests drive into .servers: MCP servers and clients from PyPI into a virtual
 # environment, MCP servers from npm beside it (run by the Node that pyright's wheel brings), and a Prometheus.
 # Without root and without a trace elsewhere; versions and hashes are those of the lock files, Prometheus is Debian's.
 set -euo pipefail
@@ -53,7 +53,7 @@ download() {
 }
 
 [ -x "$servers/bin/python" ] || .venv/bin/python -m venv --without-pip "$servers"
-echo "installing third-party servers into $servers"
+echo "installing third-party servers and clients into $servers"
 jobs=()
 for source in from_pypi from_npm from_debian; do
   "$source" &
