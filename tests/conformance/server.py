@@ -1,0 +1,56 @@
+"""The process the suite is run against: `python -m tests.conformance.server FOLDER`. It tells its URL on standard error.
+
+The product as `outrider serve --http` makes it, with the fixtures installed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import Server
+
+from registry import HttpSpec, load
+from server.app import Blueprint
+from server.http.address import parse_address
+from server.http.transport import over_http
+from server.serving import Serving
+from tests.conformance.changing import enter_changes
+from tests.conformance.installation import Installation
+from tests.conformance.work import Work, agents
+
+CONFIG = "agents: {Lead: {description: Leads.}}\n"
+
+
+def main(folder: Path) -> None:
+    """Serve until a signal comes."""
+    file = folder / "config.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+
+    def blueprint() -> Blueprint:
+        settings = load(file, {}, agents(work.functions))
+        return Blueprint(settings, folder / "outrider.db", functions=work.functions)
+
+    serving = Serving(blueprint)
+    work = Work(serving.questions)
+    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell)
+
+    async def with_fixtures(server: Server[Any]) -> None:
+        installation = Installation(server)
+        installation.install()
+        work.enter(installation.product)
+        enter_changes(serving.updates)
+        await carry(server)
+
+    anyio.run(serving.run, with_fixtures)
+
+
+def tell(url: str) -> None:
+    """Say where it is."""
+    sys.stderr.write(f"{url}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
