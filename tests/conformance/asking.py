@@ -168,4 +168,4 @@ async def input_required_result_capabilities(ctx: Context, _params: t.CallToolRe
         questions["greeting"] = t.CreateMessageRequest(params=sampling("Generate a greeting"))
     if capabilities is not None and capabilities.elicitation is not None:
         questions["user_name"] = elicitation("What is your name?", NAME)
-    return _asked(**questions)
+    return t.InputRequiredResult(input_requests=questions)

@@ -83,8 +83,10 @@ async def log(ctx: Context, words: str) -> None:
 async def missing_capability(ctx: Context, _params: t.CallToolRequestParams) -> Answer:
     capabilities = ctx.session.client_capabilities
     if capabilities is None or capabilities.sampling is None:
-        needed = {"requiredCapabilities": {"sampling": {}}}
-        raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is needed", needed)
+        missing = t.ClientCapabilities(sampling=t.SamplingCapability())
+        needed = t.MissingRequiredClientCapabilityErrorData(required_capabilities=missing)
+        data = needed.model_dump(by_alias=True, mode="json", exclude_none=True)
+        raise MCPError(t.MISSING_REQUIRED_CLIENT_CAPABILITY, "sampling is needed", data)
     return say("sampling is there")
 
 

@@ -13,7 +13,7 @@ import mcp_types as t
 from mcp.server.context import ServerRequestContext
 
 Context = ServerRequestContext[Any, Any]
-Answer = t.CallToolResult | t.InputRequiredResult | Mapping[str, Any]
+Answer = t.CallToolResult | t.InputRequiredResult | dict[str, Any]
 Run = Callable[[Context, t.CallToolRequestParams], Awaitable[Answer]]
 
 

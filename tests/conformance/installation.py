@@ -56,13 +56,14 @@ class Installation:
 
     async def product(self, ctx: Context, params: t.CallToolRequestParams) -> Answer:
         """The product's own answer to a call."""
-        return await self._passed("tools/call", ctx, params)
+        answer: Answer = await self._passed("tools/call", ctx, params)
+        return answer
 
     async def _passed(self, method: str, ctx: Context, params: Any) -> Any:
         return await self._product[method].handler(ctx, params)
 
     async def _list_tools(self, ctx: Context, params: t.PaginatedRequestParams) -> t.ListToolsResult:
-        listed = await self._passed("tools/list", ctx, params)
+        listed: t.ListToolsResult = await self._passed("tools/list", ctx, params)
         return listed.model_copy(update={"tools": [*listed.tools, *(each.definition() for each in FIXTURES.values())]})
 
     async def _call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> Answer:
@@ -70,11 +71,11 @@ class Installation:
         return await (found.run(ctx, params) if found is not None else self.product(ctx, params))
 
     async def _list_resources(self, ctx: Context, params: t.PaginatedRequestParams) -> t.ListResourcesResult:
-        listed = await self._passed("resources/list", ctx, params)
+        listed: t.ListResourcesResult = await self._passed("resources/list", ctx, params)
         return listed.model_copy(update={"resources": [*listed.resources, *reading.RESOURCES]})
 
     async def _list_templates(self, ctx: Context, params: t.PaginatedRequestParams) -> t.ListResourceTemplatesResult:
-        listed = await self._passed("resources/templates/list", ctx, params)
+        listed: t.ListResourceTemplatesResult = await self._passed("resources/templates/list", ctx, params)
         return listed.model_copy(update={"resource_templates": [*listed.resource_templates, *reading.TEMPLATES]})
 
     async def _read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
@@ -90,7 +91,7 @@ class Installation:
         return t.EmptyResult() if watched else await self._passed("resources/unsubscribe", ctx, params)
 
     async def _list_prompts(self, ctx: Context, params: t.PaginatedRequestParams) -> t.ListPromptsResult:
-        listed = await self._passed("prompts/list", ctx, params)
+        listed: t.ListPromptsResult = await self._passed("prompts/list", ctx, params)
         return listed.model_copy(update={"prompts": [*listed.prompts, *reading.PROMPTS]})
 
     async def _get_prompt(

@@ -72,7 +72,7 @@ class Work:
             name="run_agent", arguments={"name": params.name, "task": json.dumps(given)}, _meta=params.meta
         )
         answer = await product(ctx, renamed)
-        if isinstance(answer, Mapping):
+        if isinstance(answer, dict):
             ids.append(answer["taskId"])
             started.set()
         return answer
