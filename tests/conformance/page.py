@@ -13,13 +13,15 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import anyio
 
+from tests.clients import claude_code
 from tests.conformance.judgement import NOT_APPLICABLE, judge, problems
-from tests.conformance.suite import REVISIONS, required, suite_version
+from tests.conformance.suite import REVISIONS, npm_version, required
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "conformance.md"
@@ -38,6 +40,16 @@ Python functions, started through `run_agent`, so every task the suite sees is a
 
 Made by `make conformance`, {date}.
 """
+CLIENTS = """
+## Clients
+
+Tests drive `outrider serve` with clients that others wrote: {clients}.
+
+- The clients of the two SDKs play one scenario in both eras, over stdio and HTTP: dispatch three agents, wait for one,
+  steer one, cancel one, collect all, read the tree.
+- The Inspector's command line lists and calls the tools over stdio and HTTP in both eras.
+- Claude Code's own client, offline and with a scripted model, dispatches an agent over stdio and reports its result.
+"""
 
 
 def page() -> str:
@@ -50,6 +62,7 @@ def page() -> str:
         "Not applicable": inapplicable,
     }
     text = INTRODUCTION.format(suite=kept["suite"], date=kept["date"], passed=passed)
+    text += CLIENTS.format(clients=", ".join(f"{name} {version}" for name, version in kept["clients"].items()))
     return text + "".join(f"\n## {heading}\n\n" + "\n".join(lines) + "\n" for heading, lines in parts.items())
 
 
@@ -61,13 +74,24 @@ def _table(kept: Mapping[str, Any], revision: str) -> Iterable[str]:
             yield f"| `{name}` | {standing.replace('-', ' ')} | {kept['passed'][revision][name]} |"
 
 
+def _clients(folder: Path) -> dict[str, str]:
+    return {
+        "Python SDK": version("mcp"),
+        "TypeScript SDK": npm_version("client"),
+        "MCP Inspector": npm_version("inspector"),
+        "Claude Code": claude_code.version(folder),
+    }
+
+
 async def _judged() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         verdicts = await judge(Path(folder))
+        clients = _clients(Path(folder))
     if complaints := await problems(verdicts):
         sys.exit("\n".join(["error: the suite complains, so no page is written", *complaints]))
     return {
-        "suite": suite_version(),
+        "suite": npm_version("conformance"),
+        "clients": clients,
         "date": datetime.now(UTC).date().isoformat(),
         "standing": {revision: required(revision) for revision in REVISIONS},
         "passed": {

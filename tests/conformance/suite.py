@@ -25,7 +25,7 @@ from tests.support.sources import ROOT
 from tests.third_party.place import SERVERS, installed
 
 READY_SECONDS, SUITE_SECONDS = 30, 120
-PACKAGE = SERVERS / "node_modules" / "@modelcontextprotocol" / "conformance"
+PACKAGES = SERVERS / "node_modules" / "@modelcontextprotocol"
 REVISIONS = ("2026-07-28", "2025-11-25")
 
 
@@ -102,14 +102,14 @@ async def scenarios() -> list[str]:
 
 def required(revision: str) -> Mapping[str, str]:
     """The scenarios of a revision: whether they are required, else why not."""
-    sets = yaml.safe_load((PACKAGE / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8"))
+    sets = yaml.safe_load((PACKAGES / "conformance" / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8"))
     beside = {entry["scenario"]: entry["reason"] for entry in sets["not_scored"] if entry["leg"] == "server"}
     return dict.fromkeys(sets["server"], "required") | beside
 
 
-def suite_version() -> str:
-    """Which suite it is."""
-    version: str = json.loads((PACKAGE / "package.json").read_text(encoding="utf-8"))["version"]
+def npm_version(package: str) -> str:
+    """Which version of a package of the protocol's makers is installed."""
+    version: str = json.loads((PACKAGES / package / "package.json").read_text(encoding="utf-8"))["version"]
     return version
 
 

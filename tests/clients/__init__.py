@@ -1,0 +1,1 @@
+"""Clients that others wrote, before the real `outrider serve`."""
