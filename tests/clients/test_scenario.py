@@ -11,6 +11,7 @@ from tests.clients.connections import python, typescript
 from tests.clients.scenario import Connected, perform
 from tests.clients.served import Served, serve
 from tests.clients.stage import stage
+from tests.support.requirement import requirement
 
 Connect = Callable[[Served | str, str], AbstractAsyncContextManager[Connected]]
 
@@ -19,6 +20,7 @@ NAMES = [f"{connect.__name__}, {mode}" for connect, mode in CLIENTS]
 SECONDS = 50
 
 
+@requirement("S2-MC-1")
 @pytest.mark.parametrize(("connect", "mode"), CLIENTS, ids=NAMES)
 async def test_a_client_plays_the_whole_scenario_over_stdio(tmp_path: Path, connect: Connect, mode: str) -> None:
     with anyio.fail_after(SECONDS):
@@ -26,6 +28,7 @@ async def test_a_client_plays_the_whole_scenario_over_stdio(tmp_path: Path, conn
             await perform(client, opened.play("alone"))
 
 
+@requirement("S2-MC-1")
 async def test_every_client_plays_the_whole_scenario_over_http_at_the_same_time(tmp_path: Path) -> None:
     async def play(name: str, connect: Connect, mode: str) -> None:
         async with connect(url, mode) as client:
