@@ -51,15 +51,10 @@ class PythonConnection:
 @asynccontextmanager
 async def python(target: Served | str, mode: str) -> AsyncIterator[PythonConnection]:
     """Connected with the Python SDK, to a process of its own or to a URL."""
-    server = target if isinstance(target, str) else _parameters(target)
+    server = target if isinstance(target, str) else StdioServerParameters(**target.entry)
     async with Client(server, mode=mode) as client:
         assert client.protocol_version == VERSIONS[mode]
         yield PythonConnection(client)
-
-
-def _parameters(served: Served) -> StdioServerParameters:
-    program, *arguments = served.command
-    return StdioServerParameters(command=program, args=arguments, env=served.environ)
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ async def typescript(target: Served | str, mode: str) -> AsyncIterator[TypeScrip
         assert process.stdout is not None
         connection = TypeScriptConnection(process, BufferedByteReceiveStream(process.stdout))
         try:
-            where = {"url": target} if isinstance(target, str) else {"command": target.command, "env": target.environ}
+            where = {"url": target} if isinstance(target, str) else target.entry
             assert await connection.ask(do="connect", mode=mode, **where) == VERSIONS[mode]
             yield connection
             await connection.ask(do="close")

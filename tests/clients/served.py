@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import anyio
-from anyio.streams.buffered import BufferedByteReceiveStream
+from typing import Any
 
 from tests.support.forked import KEPT
 from tests.support.shell import SCRIPT
+from tests.third_party.listening import listening
 
-READY_SECONDS = 30
+REHEARSED = """\
+models: {rehearsed: {model: none, rehearsal: script.yaml}}
+agents: {Quick: {description: answers at once}}
+"""
+SCRIPT_OF_QUICK = 'agents: {Quick: [{when: any, say: "42 files"}]}'
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Served:
     """A folder with a configuration to serve."""
 
     folder: Path
+    key: Mapping[str, str]
+    """What gives access to a model; without it, models rehearse."""
 
     @property
     def command(self) -> list[str]:
@@ -38,38 +43,34 @@ class Served:
         return f"sqlite:///{self.folder / 'outrider.db'}"
 
     @property
+    def entry(self) -> dict[str, Any]:
+        """Its entry in the configuration of a client."""
+        program, *arguments = self.command
+        return {"command": program, "args": arguments, "env": self.environ}
+
+    @property
     def environ(self) -> dict[str, str]:
         """All it gets of the surroundings."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-        return {**kept, "HOME": str(self.folder), "ANTHROPIC_API_KEY": "a-key-nobody-checks"}
+        return {**kept, "HOME": str(self.folder), **self.key}
 
     @asynccontextmanager
     async def over_http(self) -> AsyncIterator[str]:
         """The URL at which a process answers."""
         command = [*self.command, "--http", "127.0.0.1:0"]
-        async with await anyio.open_process(command, env=self.environ, stdin=None, stdout=None) as process:
-            assert process.stderr is not None
-            log = BufferedByteReceiveStream(process.stderr)
-            try:
-                with anyio.fail_after(READY_SECONDS):
-                    said = (await log.receive_until(b"/mcp", 10_000)).decode()
-                async with anyio.create_task_group() as group:
-                    group.start_soon(_read_on, log)
-                    yield re.sub(r".*(?=http://)", "", said, flags=re.S) + "/mcp"
-                    group.cancel_scope.cancel()
-            finally:
-                process.terminate()
-                with anyio.CancelScope(shield=True), anyio.move_on_after(READY_SECONDS):
-                    await process.wait()
-
-
-async def _read_on(log: BufferedByteReceiveStream) -> None:
-    """A log nobody reads would stop the process."""
-    async for _ in log:
-        pass
+        async with listening(command, self.environ, b"/mcp") as line:
+            [url] = re.findall(r"http://\S+/mcp", line)
+            yield url
 
 
 def serve(folder: Path, config: str) -> Served:
-    """Something to serve."""
+    """Something to serve, whose models are asked."""
     (folder / "config.yaml").write_text(config, encoding="utf-8")
-    return Served(folder)
+    return Served(folder, {"ANTHROPIC_API_KEY": "a-key-nobody-checks"})
+
+
+def serve_rehearsed(folder: Path) -> Served:
+    """An agent whose model needs nobody to answer."""
+    (folder / "config.yaml").write_text(REHEARSED, encoding="utf-8")
+    (folder / "script.yaml").write_text(SCRIPT_OF_QUICK, encoding="utf-8")
+    return Served(folder, {})

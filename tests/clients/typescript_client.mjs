@@ -12,12 +12,9 @@ const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio"
 let client;
 
 const orders = {
-  async connect({ mode, url, command, env }) {
+  async connect({ mode, url, ...entry }) {
     client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
-    const [program, ...args] = command ?? [];
-    await client.connect(
-      url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport({ command: program, args, env }),
-    );
+    await client.connect(url ? new StreamableHTTPClientTransport(new URL(url)) : new StdioClientTransport(entry));
     await client.listTools(); // with the schemas at hand, it checks every answer against them
     return client.getNegotiatedProtocolVersion();
   },

@@ -21,7 +21,7 @@ from tests.third_party.place import installed
 METRICS = b"# TYPE checkout_errors_total counter\ncheckout_errors_total 42\n"
 HEADERS = b"Content-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\nConnection: close" % len(METRICS)
 ANSWER = b"HTTP/1.1 200 OK\r\n" + HEADERS + b"\r\n\r\n" + METRICS
-READY_SECONDS = 20
+READY_SECONDS = 30
 
 
 def free_port() -> int:
@@ -32,18 +32,18 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def listening(command: Sequence[str], env: Mapping[str, str], ready: bytes) -> AsyncIterator[None]:
-    """Run a program from the moment its log says that it is ready."""
+async def listening(command: Sequence[str], env: Mapping[str, str], ready: bytes) -> AsyncIterator[str]:
+    """Run a program from the moment its log says that it is ready; the line that says so."""
     async with await anyio.open_process(command, env=dict(env), stdin=None, stdout=None) as process:
         assert process.stderr is not None
         log = BufferedByteReceiveStream(process.stderr)
         try:
             async with anyio.create_task_group() as reading:
                 with anyio.fail_after(READY_SECONDS):
-                    while ready not in await log.receive_until(b"\n", 100_000):
+                    while ready not in (line := await log.receive_until(b"\n", 100_000)):
                         pass
                 reading.start_soon(_read_on, log)
-                yield
+                yield line.decode()
                 reading.cancel_scope.cancel()
         finally:
             process.kill()
