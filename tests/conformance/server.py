@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
 
     serving = Serving(blueprint)
     work = Work(serving.questions)
-    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell)
+    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving.left)
 
     async def with_fixtures(server: Server[Any]) -> None:
         installation = Installation(server)

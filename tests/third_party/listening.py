@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
@@ -38,15 +39,26 @@ async def listening(command: Sequence[str], env: Mapping[str, str], ready: bytes
         assert process.stderr is not None
         log = BufferedByteReceiveStream(process.stderr)
         try:
+            line = await _until(ready, log)
             async with anyio.create_task_group() as reading:
-                with anyio.fail_after(READY_SECONDS):
-                    while ready not in (line := await log.receive_until(b"\n", 100_000)):
-                        pass
                 reading.start_soon(_read_on, log)
-                yield line.decode()
+                yield line
                 reading.cancel_scope.cancel()
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
+
+
+async def _until(ready: bytes, log: BufferedByteReceiveStream) -> str:
+    """The line with these words; without it the test fails and shows what was said instead."""
+    said: list[bytes] = []
+    try:
+        with anyio.fail_after(READY_SECONDS):
+            while not said or ready not in said[-1]:
+                said.append(await log.receive_until(b"\n", 100_000))
+    except (anyio.IncompleteRead, TimeoutError):
+        pytest.fail(b"\n".join([b"the program did not become ready", *said, log.buffer]).decode(), pytrace=False)
+    return said[-1].decode()
 
 
 async def _read_on(log: BufferedByteReceiveStream) -> None:
