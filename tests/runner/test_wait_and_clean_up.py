@@ -170,7 +170,7 @@ async def test_a_parent_goes_on_without_a_child_that_ignores_its_cancel(tmp_path
 
 @requirement("S2-WA-1")
 async def test_a_parent_told_to_cancel_on_finish_does_not_wait(tmp_path: Path) -> None:
-    config = CONFIG.replace("timeout: 600ms, ", "on_finish: cancel, ")
+    config = CONFIG.replace("timeout: 1100ms, ", "on_finish: cancel, ")
     scripts = {"Lead": [dispatch("Worker"), say("my answer"), say("my answer stands")], "Worker": [hang()]}
     async with bench(tmp_path, config, scripts) as service:
         ended = await service.run("Lead")
