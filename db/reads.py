@@ -207,6 +207,11 @@ class Reads:
         found = await self._all(select(tool_calls).where(tool_calls.c.execution_id == execution, named))
         return found[0] if found else None
 
+    async def calling(self, execution: str) -> list[str]:
+        """The tools an execution waits for at the moment."""
+        query = select(tool_calls.c.tool).where(tool_calls.c.execution_id == execution, tool_calls.c.finished_at.is_(None))
+        return [row["tool"] for row in await self._all(query.order_by(tool_calls.c.position))]
+
     async def loose_tool_calls(self, top: str) -> list[Record]:
         """Tool calls without a result of executions that have ended, from one execution down, with their places."""
         place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "agent", "attempt")]

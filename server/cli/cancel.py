@@ -75,7 +75,7 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
 
 def _line(row: Mapping[str, Any], *, was_over: bool) -> str:
     from server.cli.messages import one_line
-    from server.cli.wording import shape
+    from server.shapes import shape
 
     words = row["status"].replace("_", " ")
     if was_over:

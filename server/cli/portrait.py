@@ -18,7 +18,8 @@ from server.cli.messages import one_line, safe
 from server.cli.report import answer_text
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import drawn, rows_of
-from server.cli.wording import count, duration, happening, price, shape, tokens
+from server.cli.wording import count, duration, happening, price, tokens
+from server.shapes import shape
 
 if TYPE_CHECKING:
     from db.reads import Reads

@@ -87,7 +87,8 @@ async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
 
 
 def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    from server.cli.wording import duration, price, shape, tokens
+    from server.cli.wording import duration, price, tokens
+    from server.shapes import shape
 
     doing = entry["doing"]
     if entry["owner_gone"]:

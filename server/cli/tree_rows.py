@@ -15,7 +15,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from server.cli.tree_node import Node, Sums
-from server.cli.wording import ENDED, count, duration, price, shape, tokens
+from server.cli.wording import ENDED, count, duration, price, tokens
+from server.shapes import shape
 
 STYLES = {
     "pending": "dim",

@@ -19,7 +19,8 @@ from server.cli.messages import coloured, note, one_line
 from server.cli.tree_model import TreeModel
 from server.cli.tree_node import Node
 from server.cli.tree_rows import drawn, rows_of, words_of
-from server.cli.wording import duration, price, shape, tokens
+from server.cli.wording import duration, price, tokens
+from server.shapes import shape
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -1,29 +1,13 @@
-"""Numbers, moments and happenings as people read them; the shapes of the statuses. Pure."""
+"""Numbers, moments and happenings as people read them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-SHAPES = {
-    "pending": "○",
-    "running": "◐",
-    "completed": "●",
-    "partial": "◕",
-    "failed": "✕",
-    "timed_out": "◷",
-    "cancelled": "⊘",
-    "blocked": "▣",
-    "skipped": "◌",
-}
-"""One shape a status, the same wherever executions are shown; colour only adds to it."""
+from server.shapes import SHAPES
 
 ENDED = frozenset(SHAPES) - {"pending", "running", "partial"}
-
-
-def shape(status: str, outcome: str | None = None) -> str:
-    """The shape of a status; a completed execution with a partial outcome has its own."""
-    return SHAPES.get("partial" if status == "completed" and outcome == "partial" else status, "?")
 
 
 def duration(seconds: float) -> str:

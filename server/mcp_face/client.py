@@ -93,7 +93,15 @@ class Client:
         if live is not None and self.who.sees(live.origin.principal):
             return await self._with_expectation(live.describe())
         row = await self.row(child)
-        return await self._with_expectation(self.of_row(row)) if row is not None else None
+        return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
+
+    async def _elsewhere(self, row: Mapping[str, Any]) -> Child:
+        """An execution that does not live here: what another process does with it is seen in its rows."""
+        child = self.of_row(row)
+        if child.activity or child.status != "running":
+            return child
+        tools = await self.dispatcher.services.database.reads.calling(child.id)
+        return replace(child, activity=f"calling {', '.join(tools)}" if tools else "asking the model")
 
     def of_row(self, row: Mapping[str, Any]) -> Child:
         """An execution as its row tells it."""

@@ -10,16 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-SHAPES = {
-    "pending": "○",
-    "running": "◐",
-    "completed": "●",
-    "failed": "✕",
-    "timed_out": "◷",
-    "cancelled": "⊘",
-    "blocked": "▣",
-    "skipped": "◌",
-}
+from server.shapes import shape
 
 Answer = Mapping[str, Any]
 Render = Callable[[Answer], str]
@@ -37,7 +28,7 @@ def agents(answer: Answer) -> str:
     if answer["executions"]:
         lines += ["", "Your latest executions:"]
         lines += [
-            f"{SHAPES[each['status']]} {each['execution_id']} {each['agent']} {each['status']}: {each['task']}"
+            f"{shape(each['status'])} {each['execution_id']} {each['agent']} {each['status']}: {each['task']}"
             for each in answer["executions"]
         ]
     return "\n".join(lines)
@@ -57,7 +48,7 @@ def described(answer: Answer) -> str:
     if answer["reason"]:
         head += f", because of {answer['reason']}"
     usage = answer["usage"]
-    parts = [head, f"{usage['turns']} turns, {usage['tool_calls']} tool calls, ${usage['cost_usd']:.4f}"]
+    parts = [head, f"turns: {usage['turns']}, tool calls: {usage['tool_calls']}, cost: ${usage['cost_usd']:.4f}"]
     if answer["error"]:
         parts.append(f"error: {answer['error']}")
     if answer["result"] is not None:
@@ -104,7 +95,7 @@ def part(answer: Answer) -> str:
 def listing(answer: Answer) -> str:
     """A line each."""
     lines = [
-        f"{SHAPES[each['status']]} {each['execution_id']} {each['agent']} {each['status']} "
+        f"{shape(each['status'], each.get('outcome'))} {each['execution_id']} {each['agent']} {each['status']} "
         f"${each['cost_usd']:.4f}: {each['task'] or ''}"
         for each in answer["executions"]
     ]
@@ -120,7 +111,9 @@ def tree(answer: Answer) -> str:
     while waiting:
         level, node = waiting.pop()
         seconds = f" {node['own_seconds']:.1f} s" if node["own_seconds"] is not None else ""
-        shown = f"{SHAPES[node['status']]} {node['agent']} {node['status']}{seconds} ${node['cost_usd']:.4f}"
+        shown = (
+            f"{shape(node['status'], node['outcome'])} {node['agent']} {node['status']}{seconds} ${node['cost_usd']:.4f}"
+        )
         lines.append(
             f"{'  ' * level}{shown} {node['execution_id']}" + (f" error: {node['error']}" if node["error"] else "")
         )
