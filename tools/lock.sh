@@ -46,11 +46,12 @@ resolve_npm() {
     node "$npm" "$verb" --package-lock-only --ignore-scripts --no-audit --no-fund --loglevel=error >npm.log
     node -e '
       const fs = require("fs"), lock = JSON.parse(fs.readFileSync("package-lock.json"));
+      const places = Object.keys(lock.packages);
       for (const entry of Object.values(lock.packages)) {
         delete entry.resolved;
         delete entry.funding;
         for (const name of Object.keys(entry.optionalDependencies ?? {}))  // an optional one the registry lacks
-          if (!lock.packages["node_modules/" + name]) delete entry.optionalDependencies[name];
+          if (!places.some((place) => place.endsWith("node_modules/" + name))) delete entry.optionalDependencies[name];
       }
       fs.writeFileSync("package-lock.json", JSON.stringify(lock, null, 2) + "\n");'
   )

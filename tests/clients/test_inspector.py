@@ -44,6 +44,8 @@ async def look_and_run(target: Path, served: Served, era: str) -> None:
     call = ["--method", "tools/call", "--tool-name", "run_agent", "--tool-arg", "name=Quick", "task=count"]
     answered = await inspect(target, served, "--protocol-era", era, *call)
     assert answered["structuredContent"]["result"]["output"] == "42 files"
+    # In the newer era it declares tasks: its call became one, which it followed to the end.
+    assert answered["structuredContent"].get("note") == ("It has ended." if era == "modern" else None)
 
 
 def configured(folder: Path, entry: Mapping[str, Any]) -> Path:

@@ -47,7 +47,8 @@ Tests drive `outrider serve` with clients that others wrote: {clients}.
 
 - The clients of the two SDKs play one scenario in both eras, over stdio and HTTP: dispatch three agents, wait for one,
   steer one, cancel one, collect all, read the tree.
-- The Inspector's command line lists and calls the tools over stdio and HTTP in both eras.
+- The Inspector's command line lists and calls the tools over stdio and HTTP in both eras, and follows the tasks that calls
+  become.
 - Claude Code's own client, offline and with a scripted model, dispatches an agent over stdio and reports its result.
 """
 
