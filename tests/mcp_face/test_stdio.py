@@ -6,15 +6,13 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import pytest
 
+from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
 from tests.support.wire import LEGACY, LONGEST, MODERN, StdioWire, over_stdio, request, wired
@@ -26,17 +24,6 @@ ROOT = Path(__file__).parents[2]
 def shell(tmp_path: Path) -> Shell:
     """A folder with a small rehearsed configuration."""
     return make_shell(tmp_path)
-
-
-@asynccontextmanager
-async def at_gate(gate: Path) -> AsyncIterator[Any]:
-    """Begin when a call waits at the gate; the gate opens at the end."""
-    waiting = held(gate)
-    writer = await anyio.to_thread.run_sync(waiting.__enter__)
-    try:
-        yield writer
-    finally:
-        waiting.__exit__(None, None, None)
 
 
 async def said(wire: StdioWire, tool: str, **arguments: Any) -> dict[str, Any]:
