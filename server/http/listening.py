@@ -41,8 +41,8 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
         raise HttpFault(f"cannot listen on `{address.name}`: there is no such host", "check the name") from None
     # IPv4 first: of the two addresses of `localhost` it is the one every client tries.
     family, kind, protocol, _, where = min(found, key=lambda each: each[0] != socket.AF_INET)
-    # With its protocol: the event loop sends small pieces at once (TCP_NODELAY) only where it knows that it is TCP; without,
-    # each answer waits 40 ms for the caller to confirm its head.
+    # With its protocol: the event loop sends small pieces at once (TCP_NODELAY) only where it knows that it is TCP;
+    # without, each answer waits 40 ms for the caller to confirm its head.
     listener = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # elsewhere it would let two servers share a port
