@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from tests.mcp_face.fuzz import Frame, Fuzz, judge
 from tests.support.face import face
 from tests.support.models import say
 from tests.support.shell import make_shell
-from tests.support.wire import ERAS, LEGACY, StdioWire, introduction, over_stdio, request
+from tests.support.wire import ERAS, LEGACY, StdioWire, introduction, over_http, over_stdio, request, served_over_http
 
 COUNT = int(os.environ.get("OUTRIDER_FUZZ", "2000"))
 SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
@@ -31,6 +32,8 @@ PORTION = 100
 """Frames on their way at once, and between two looks whether the service still answers."""
 GROWTH = 128 * 1024
 """Kilobytes the process may grow by: a few of the longest lines, however many there were."""
+
+SIMPLE = re.compile(r"[\w/-]{1,100}", re.ASCII)
 
 ERA = pytest.mark.parametrize("era", ERAS)
 CONFIG = """
@@ -140,6 +143,40 @@ async def test_malformed_lines_to_a_process_never_end_it_or_make_it_grow(tmp_pat
     assert answer["result"]["structuredContent"]["agents"], f"seed {SEED}"
     assert (code, "Traceback" in said) == (0, False), f"seed {SEED}: {said[-3_000:]}"
     assert grown < GROWTH, f"seed {SEED}"
+
+
+@ERA
+async def test_malformed_bodies_over_http_are_refused_in_the_same_words(tmp_path: Path, era: str) -> None:
+    async with served_over_http(make_shell(tmp_path)) as (_, url), over_http(url, era) as wire:
+        schemas = {tool["name"]: tool["inputSchema"] for tool in (await wire.ask("tools/list"))["result"]["tools"]}
+        for frame in Fuzz(SEED, schemas, era).frames(COUNT // 20):
+            with anyio.fail_after(10):
+                response = await wire.post(frame.data, headers_for(frame, era))
+            said = response.text.removeprefix("event: message").strip()
+            if response.status_code == 202:
+                assert said == ""
+                continue
+            answer = json.loads(said.removeprefix("data:"))
+            # A header must repeat the name; where that is no name, none can.
+            refused = answer.get("error", {}).get("code") == -32020
+            judge(Frame(frame.data, 0) if refused else frame, answer)
+            assert response.status_code < 500, f"seed {SEED}: {frame.data[:2_000]!r}"
+        good = await wire.call("list_agents", {})
+
+    assert good["result"]["structuredContent"]["agents"], f"seed {SEED}"
+
+
+def headers_for(frame: Frame, era: str) -> dict[str, str]:
+    """What a client would send with this body, as far as it can be told."""
+    if era == LEGACY:
+        return {}
+    try:
+        message = json.loads(frame.data)
+        method, name = message["method"], message["params"]["name"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        method, name = "tools/call", ""
+    told = {"mcp-protocol-version": era, "mcp-method": method, "mcp-name": name}
+    return {header: value for header, value in told.items() if isinstance(value, str) and SIMPLE.fullmatch(value)}
 
 
 def peak(process: int) -> int:
