@@ -17,6 +17,7 @@ from db.listing import Wanted
 from runner.tools.dispatch import describe
 from server.mcp_face.client import Client
 from server.mcp_face.looking import tree_of
+from server.mcp_face.updates import Behind
 
 CATALOG = "agents://catalog"
 JSON = "application/json"
@@ -74,10 +75,14 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
     return _contents(uri, describe(child))
 
 
-async def visible(client: Client, uri: str) -> bool:
-    """Whether there is something behind an address for this client: only that can be subscribed to."""
+async def tree_behind(client: Client, uri: str) -> Behind | None:
+    """What an address belongs to, for this client; None where there is nothing that could change."""
     match = _EXECUTION.fullmatch(uri)
-    return uri == CATALOG or (match is not None and await client.row(match[1]) is not None)
+    row = await client.row(match[1]) if match is not None else None
+    if row is None:
+        return None
+    newest = await client.dispatcher.services.database.reads.last_event(row["root_execution_id"])
+    return Behind(row["root_execution_id"], newest["seq"] if newest is not None else 0)
 
 
 async def suggestions(client: Client, beginning: str) -> Sequence[str]:

@@ -129,11 +129,13 @@ class _Handlers:
 
     async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
         client, uri = await self.client(ctx), str(params.uri)
-        from server.mcp_face.resources import visible
+        from server.mcp_face.resources import CATALOG, tree_behind
 
-        if not await visible(client, uri):
+        behind = await tree_behind(client, uri)
+        if behind is not None:
+            self._updates.subscribe_session(_session(ctx) or STDIO, ctx.session, uri, behind)
+        elif uri != CATALOG:  # which never changes, so there is nothing to tell
             raise _no_such_resource(ctx, uri)
-        self._updates.subscribe_session(_session(ctx) or STDIO, ctx.session, uri)
         return t.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
@@ -142,12 +144,14 @@ class _Handlers:
 
     async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
         client = await self.client(ctx)
-        from server.mcp_face.resources import visible
+        from server.mcp_face.resources import tree_behind
 
         wanted = params.notifications
-        uris = [str(uri) for uri in wanted.resource_subscriptions or () if await visible(client, str(uri))]
-        honoured = wanted.model_copy(update={"resource_subscriptions": uris or None})
-        return await self._listen(ctx, params.model_copy(update={"notifications": honoured}))
+        asked = {str(uri): await tree_behind(client, str(uri)) for uri in wanted.resource_subscriptions or ()}
+        seen = {uri: behind for uri, behind in asked.items() if behind is not None}
+        honoured = wanted.model_copy(update={"resource_subscriptions": list(seen) or None})
+        with self._updates.wanting(seen):
+            return await self._listen(ctx, params.model_copy(update={"notifications": honoured}))
 
     # -- prompts and completion ----------------------------------------------------------------------------------------
 

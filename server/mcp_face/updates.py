@@ -8,8 +8,9 @@ to a client when it subscribed is told to it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,6 +25,8 @@ log = logging.getLogger("outrider.mcp")
 
 GATHER_SECONDS = 0.2
 """How long changes of one resource are gathered: a busy tree must not become a flood."""
+LOOK_SECONDS = 0.5
+"""Between looks at trees that other processes run, if somebody wants to hear of them."""
 SEND_SECONDS = 5.0
 """What a client may take to accept a notification."""
 MOST_LEGACY = 1_000
@@ -32,13 +35,24 @@ MOST_LEGACY = 1_000
 Listener = Callable[[ServerEvent], None]
 
 
+class Behind(NamedTuple):
+    """The tree behind an address, and the number of its last event when somebody subscribed."""
+
+    tree: str
+    newest: int
+
+
 class Updates:
     """Who wants to hear of which resource."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
-        self._sessions: dict[tuple[str, str], ServerSession] = {}
-        """Of the older era: by session and address."""
+        self._sessions: dict[tuple[str, str], tuple[ServerSession, Behind]] = {}
+        """Of the older era: by session and address, with the tree that is behind it."""
+        self._wanted: dict[object, Mapping[str, Behind]] = {}
+        """Of the newer era: addresses with their trees."""
+        self._last: dict[str, int] = {}
+        """The last event seen of trees that other processes run."""
         self._changed: set[str] = set()
         self._something = anyio.Event()
 
@@ -50,10 +64,20 @@ class Updates:
         self._listeners[token] = listener
         return lambda: self._listeners.pop(token, None) and None
 
-    def subscribe_session(self, name: str, session: ServerSession, uri: str) -> None:
+    @contextmanager
+    def wanting(self, addresses: Mapping[str, Behind]) -> Iterator[None]:
+        """Look after these addresses meanwhile, also where other processes run what is behind them."""
+        token = object()
+        self._wanted[token] = addresses
+        try:
+            yield
+        finally:
+            del self._wanted[token]
+
+    def subscribe_session(self, name: str, session: ServerSession, uri: str, behind: Behind) -> None:
         """Tell a session of the older era of changes of one resource."""
         self._sessions.pop((name, uri), None)
-        self._sessions[name, uri] = session
+        self._sessions[name, uri] = session, behind
         while len(self._sessions) > MOST_LEGACY:
             del self._sessions[next(iter(self._sessions))]
 
@@ -72,12 +96,29 @@ class Updates:
         """Turn what happens to executions into updates. Runs until it is cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._tell_in_time, group, name="tell subscribers")
+            group.start_soon(self._look_elsewhere, dispatcher, name="look after trees of other processes")
             while True:
                 async with dispatcher.services.bus.watch() as events:
                     async for event in events:
                         if (self._listeners or self._sessions) and event["seq"] is not None:
                             self._changed.update(_touched(dispatcher, event))
                             self._something.set()
+
+    async def _look_elsewhere(self, dispatcher: Dispatcher) -> None:
+        """What other processes do is not told here: now and then, look whether something new is in the rows."""
+        while True:
+            await anyio.sleep(LOOK_SECONDS)
+            wanted = {uri: behind for (_, uri), (_, behind) in self._sessions.items()}
+            for addresses in tuple(self._wanted.values()):
+                wanted.update(addresses)
+            since = {behind.tree: behind.newest for behind in wanted.values() if dispatcher.tree.get(behind.tree) is None}
+            self._last = {tree: self._last.get(tree, newest) for tree, newest in since.items()}
+            for tree, before in tuple(self._last.items()):
+                newest = await dispatcher.services.database.reads.last_event(tree)
+                if newest is not None and newest["seq"] > before:
+                    self._last[tree] = newest["seq"]
+                    self._changed.update(uri for uri, behind in wanted.items() if behind.tree == tree)
+                    self._something.set()
 
     async def _tell_in_time(self, group: TaskGroup) -> None:
         while True:
@@ -87,7 +128,7 @@ class Updates:
             changed, self._changed = self._changed, set()
             for uri in sorted(changed):
                 await self.publish(ResourceUpdated(uri))
-            for (name, uri), session in tuple(self._sessions.items()):
+            for (name, uri), (session, _) in tuple(self._sessions.items()):
                 if uri in changed:
                     group.start_soon(self._tell_session, name, uri, session, name=f"tell a session of {uri}")
 

@@ -7,16 +7,20 @@ from typing import Any
 import anyio
 import mcp.types as t
 import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp_face.test_tools import CONFIG, ERAS
-from tests.support.face import Caller, face
+from tests.support.face import face
+from tests.support.gates import at_gate
 from tests.support.models import call, gate, say
+from tests.support.shell import SCRIPT, make_shell
 
 
-async def read(caller: Caller, uri: str) -> Any:
+async def read(client: Client, uri: str) -> Any:
     """The JSON behind an address."""
-    [contents] = (await caller.client.read_resource(uri)).contents
+    [contents] = (await client.read_resource(uri)).contents
     assert isinstance(contents, t.TextResourceContents)
     assert (contents.uri, contents.mime_type) == (uri, "application/json")
     return json.loads(contents.text)
@@ -28,10 +32,10 @@ async def test_an_execution_its_tree_its_transcript_and_the_catalogue_are_resour
         identifier = (await caller.call("run_agent", name="Left", task="look", wait_seconds=20))["execution_id"]
         templates = (await caller.client.list_resource_templates()).resource_templates
         listed = (await caller.client.list_resources()).resources
-        execution = await read(caller, f"execution://{identifier}")
-        tree = await read(caller, f"execution://{identifier}/tree")
-        transcript = await read(caller, f"execution://{identifier}/transcript")
-        catalogue = await read(caller, "agents://catalog")
+        execution = await read(caller.client, f"execution://{identifier}")
+        tree = await read(caller.client, f"execution://{identifier}/tree")
+        transcript = await read(caller.client, f"execution://{identifier}/transcript")
+        catalogue = await read(caller.client, "agents://catalog")
 
     assert [template.uri_template for template in templates] == [
         "execution://{id}",
@@ -69,7 +73,7 @@ async def test_a_modern_client_hears_that_an_execution_has_changed(tmp_path: Pat
             opened_gate.set()
             async for event in events:
                 assert getattr(event, "uri", None) == wanted[0]
-                if (await read(caller, wanted[0]))["tree"]["status"] == "completed":
+                if (await read(caller.client, wanted[0]))["tree"]["status"] == "completed":
                     break
 
 
@@ -127,3 +131,22 @@ async def test_an_id_is_completed_from_the_executions_there_are(tmp_path: Path, 
 
     assert found.completion.values == [identifier]
     assert nothing.completion.values == []
+
+
+async def test_a_subscriber_hears_of_a_tree_that_another_process_runs(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    gate_file = shell.gate("gate")
+    serve = {"command": str(SCRIPT), "args": ["serve"], "cwd": shell.folder}
+    one = StdioServerParameters(**serve, env=shell.surroundings(GATE=str(gate_file)))
+    other = StdioServerParameters(**serve, env=shell.surroundings())
+    with anyio.fail_after(40):
+        async with Client(one) as working, Client(other) as watching:
+            started = await working.call_tool("dispatch_agent", {"name": "Lead", "task": "go"})
+            uri = f"execution://{started.structured_content['execution_id']}/tree"
+            async with watching.listen(resource_subscriptions=[uri]) as events:
+                async with at_gate(gate_file):
+                    pass
+                async for event in events:
+                    assert getattr(event, "uri", None) == uri
+                    if (await read(watching, uri))["tree"]["status"] == "completed":
+                        break
