@@ -69,6 +69,8 @@ class Fuzz:
     era: str
     known: Sequence[str] = ()
     """Executions that exist."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """An agent and a chain that exist, by the name of the argument."""
     _count: int = 1_000
     _random: random.Random = field(init=False)
 
@@ -118,6 +120,8 @@ class Fuzz:
         if name.startswith("execution_id"):
             one = self._random.choice([*self.known, "0" * 37, "nobody"])
             return [one] if name.endswith("s") else one
+        if name in self.names and self._random.random() < 0.2:
+            return self.names[name]
         fixed = {"wait_seconds": 0, "name": "nobody", "chain": "nothing", "sql": "select 1", "mode": "all"}
         kinds = {each.get("type") for each in schema.get("anyOf", [schema])}
         by_kind = {"string": "some text", "number": 1.5, "integer": 1, "boolean": True, "object": {"a": 1}, "array": ["x"]}

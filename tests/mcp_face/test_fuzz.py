@@ -80,7 +80,7 @@ async def in_process(folder: Path, era: str) -> AsyncIterator[tuple[InProcess, F
         done = await opened.bench.run("Left", "look")
         schemas = {tool["name"]: tool["inputSchema"] for tool in listed["result"]["tools"]}
         with inward, outward:
-            yield carrier, Fuzz(SEED, schemas, era, [done.id])
+            yield carrier, Fuzz(SEED, schemas, era, [done.id], {"name": "Left", "chain": "look"})
         group.cancel_scope.cancel()
 
 
@@ -124,7 +124,7 @@ async def portion(wire: StdioWire, frames: list[Frame], number: int) -> None:
 async def test_malformed_lines_to_a_process_never_end_it_or_make_it_grow(tmp_path: Path, era: str) -> None:
     async with over_stdio(make_shell(tmp_path), era) as wire:
         schemas = {tool["name"]: tool["inputSchema"] for tool in (await wire.ask("tools/list"))["result"]["tools"]}
-        source = Fuzz(SEED, schemas, era)
+        source = Fuzz(SEED, schemas, era, names={"name": "Quick", "chain": "look"})
         before = 0
         for number in range(COUNT // 4 // PORTION):
             frames = list(source.frames(PORTION))

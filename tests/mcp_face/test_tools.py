@@ -213,6 +213,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
     ("dispatch_agent", {"name": "Left"}, "invalid_arguments", "its arguments are:"),
     ("dispatch_agent", {"name": "Left", "task": " "}, "invalid_arguments", "its arguments are:"),
     ("dispatch_agent", {"name": "Left", "task": "look", "command": "rm"}, "invalid_arguments", "its arguments are:"),
+    ("dispatch_agent", {"name": "Left", "task": "x", "timeout_seconds": 1e12}, "invalid_arguments", "its arguments are:"),
     ("get_result", {"execution_id": "0" * 32}, "not_found", "`list_agents`"),
     ("get_result", {"execution_id": "x", "wait_seconds": 51}, "invalid_arguments", "its arguments are:"),
     ("wait_for", {"execution_ids": []}, "invalid_arguments", "its arguments are:"),

@@ -1,5 +1,6 @@
 """What else a dispatch may say: facts beside the task, a budget, a key that makes it safe to ask twice."""
 
+import math
 from pathlib import Path
 
 import anyio
@@ -8,7 +9,7 @@ import pytest
 from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
 from tests.support.models import Turn, call, gate, say
-from tests.support.reading import answer, delivered, dispatch, dispatched, results
+from tests.support.reading import answer, delivered, dispatch, dispatched, results, text_of
 from tests.support.service import bench
 
 CONFIG = """
@@ -98,3 +99,14 @@ async def test_a_budget_binds_the_child_and_is_never_more_than_its_caller_has_le
         assert row["budget_usd"] == given
         assert (row["outcome"], row["reason"]) == ("partial", "cost_budget")
         assert given <= row["cost_usd"] <= given + 1  # one call more at most
+
+
+@pytest.mark.parametrize("endless", [{"timeout_seconds": math.inf}, {"timeout_seconds": 1e12}, {"budget_usd": math.nan}])
+async def test_a_time_or_a_budget_without_end_is_refused_by_name(tmp_path: Path, endless: dict[str, float]) -> None:
+    scripts = {"Lead": [dispatch("Left", **endless), say("done")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        await service.run("Lead")
+        [refused] = results(service.model.of("Lead")[-1])
+
+    assert f"`{next(iter(endless))}` is wrong" in text_of(refused)
+    assert service.statuses() == {"Lead": ["completed"]}
