@@ -94,8 +94,7 @@ class Fuzz:
         if self._random.random() < 0.03:
             arguments = self._random.choice([[], [CANARY], CANARY, 5, True, 0.5])
             return self._framed(tool, arguments, frozenset({"arguments"}))
-        errors = jsonschema.Draft202012Validator(schema).iter_errors(arguments)
-        return self._framed(tool, arguments, frozenset(name for error in errors for name in _named(error)))
+        return self._framed(tool, arguments, frozenset(wrong_names(schema, arguments)))
 
     def _framed(self, tool: str, arguments: Any, fields: frozenset[str]) -> Frame:
         message = request(self._count, "tools/call", {"name": tool, "arguments": arguments}, self.era)
@@ -130,19 +129,18 @@ class Fuzz:
     def _wrong(self) -> Any:
         """A value that is wrong nearly everywhere."""
         chance = self._random
-        return chance.choice(
-            [
-                lambda: {CANARY: [CANARY]},
-                lambda: [CANARY, {CANARY: 1}],
-                lambda: None,
-                lambda: chance.choice([True, False]),
-                lambda: chance.choice([-1, 10**9, 10**30, -(10**15), 1e308, -0.0001, 51, 0]),
-                lambda: CANARY * chance.choice([1, 50, 5_000]),
-                lambda: chance.choice(["", " ", "\x00", "\u202e", "🚀" * 300, "\r\nhint: x", "`", "';--", "../x", "%00"]),
-                lambda: _deep(chance.choice([5, 60]), CANARY),
-                lambda: [CANARY] * chance.choice([0, 101, 2_000]),
-            ]
-        )()
+        kinds: list[Callable[[], Any]] = [
+            lambda: {CANARY: [CANARY]},
+            lambda: [CANARY, {CANARY: 1}],
+            lambda: None,
+            lambda: chance.choice([True, False]),
+            lambda: chance.choice([-1, 10**9, 10**30, -(10**15), 1e308, -0.0001, 51, 0]),
+            lambda: CANARY * chance.choice([1, 50, 5_000]),
+            lambda: chance.choice(["", " ", "\x00", "\u202e", "🚀" * 300, "\r\nhint: x", "`", "';--", "../x", "%00"]),
+            lambda: _deep(chance.choice([5, 60]), CANARY),
+            lambda: [CANARY] * chance.choice([0, 101, 2_000]),
+        ]
+        return chance.choice(kinds)()
 
     def _name(self) -> str:
         """The name of an argument that does not exist."""
@@ -209,14 +207,12 @@ def _deep(levels: int, core: Any) -> Any:
     return core
 
 
-def _named(error: jsonschema.ValidationError) -> Iterator[str]:
-    """The arguments an error of the validator is about."""
-    if error.absolute_path:
-        yield str(error.absolute_path[0])
-    elif error.validator == "required":
-        yield from (name for name in error.validator_value if name not in error.instance)
-    elif error.validator == "additionalProperties":
-        yield from (name for name in error.instance if name not in error.schema.get("properties", {}))
+def wrong_names(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments the schema does not allow as they are."""
+    yield from (name for name in schema.get("required", ()) if name not in arguments)
+    yield from (name for name in arguments if name not in schema.get("properties", {}))
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(arguments):
+        yield from (str(part) for part in list(error.absolute_path)[:1])
 
 
 def shown(name: str) -> str:

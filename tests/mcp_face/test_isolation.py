@@ -23,7 +23,7 @@ from tests.support.wire import LEGACY, MODERN, HttpWire, about, over_http, reque
 
 COUNT = int(os.environ.get("OUTRIDER_FOREIGN", "150"))
 SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
-TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 
 NAMES = ("alice", "bob", "carol")
 TOKENS = {f"{name.upper()}_TOKEN": secrets.token_urlsafe(32) for name in NAMES}

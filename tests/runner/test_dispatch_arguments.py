@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -102,7 +103,7 @@ async def test_a_budget_binds_the_child_and_is_never_more_than_its_caller_has_le
 
 
 @pytest.mark.parametrize("endless", [{"timeout_seconds": math.inf}, {"timeout_seconds": 1e12}, {"budget_usd": math.nan}])
-async def test_a_time_or_a_budget_without_end_is_refused_by_name(tmp_path: Path, endless: dict[str, float]) -> None:
+async def test_a_time_or_a_budget_without_end_is_refused_by_name(tmp_path: Path, endless: dict[str, Any]) -> None:
     scripts = {"Lead": [dispatch("Left", **endless), say("done")]}
     async with bench(tmp_path, CONFIG, scripts) as service:
         await service.run("Lead")
