@@ -2,13 +2,15 @@
 
 Owns the two descriptors. While it is open, descriptor 0 reads nothing and descriptor 1 is standard error, so that neither a
 stray print nor a child process can tear a message. Invariant: leaving it never waits for the client, and a line that is too
-long or no message costs bounded memory.
+long, no message, or one of too many costs bounded memory.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from queue import SimpleQueue
@@ -29,6 +31,10 @@ LINE_CAP = 4 * 1024 * 1024
 CHUNK = 65_536
 SAMPLE = 4_096
 """Of a line that is too long, kept at either end: its id stands there."""
+MOST_UNREAD = 100
+"""Answers a client may leave unread before no more of its requests are taken; each is held in memory."""
+LOOK_MS = 100
+"""Between two looks whether it reads again, or has gone."""
 PARTING_SECONDS = 0.5
 """What a client may take to accept the rest of an answer when we leave."""
 
@@ -96,6 +102,8 @@ class _Reader:
         try:
             for line, whole in self._lines():
                 self._take(line, whole=whole)
+                if not self._is_taken():
+                    break
             self._in_loop(self._inward.aclose)
         except (RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # nobody listens any more
@@ -128,8 +136,25 @@ class _Reader:
         else:
             self._in_loop(self._inward.send, SessionMessage(message))
 
+    def _is_taken(self) -> bool:
+        """Wait until the client takes what it asked for; False when it has gone instead."""
+        while self._back.statistics().tasks_waiting_send > MOST_UNREAD:
+            if _has_gone(self._source):
+                return False
+        return True
+
     def _in_loop(self, function: object, *arguments: object) -> None:
         anyio.from_thread.run(function, *arguments, token=self._token)  # type: ignore[arg-type]
+
+
+def _has_gone(source: int) -> bool:
+    """Look for a while whether the other side is closed, also when there is something left to read."""
+    if not hasattr(select, "poll"):
+        time.sleep(LOOK_MS / 1000)
+        return False
+    poll = select.poll()
+    poll.register(source, getattr(select, "POLLRDHUP", 0))
+    return bool(poll.poll(LOOK_MS))
 
 
 def _read(source: int) -> bytes:

@@ -24,7 +24,7 @@ from tests.mcp_face.fuzz import Frame, Fuzz, judge
 from tests.support.face import face
 from tests.support.models import say
 from tests.support.shell import make_shell
-from tests.support.wire import ERAS, LEGACY, StdioWire, introduction, over_http, over_stdio, request, served_over_http
+from tests.support.wire import ERAS, LEGACY, StdioWire, introduction, over_http, over_stdio, peak, request, served_over_http
 
 COUNT = int(os.environ.get("OUTRIDER_FUZZ", "2000"))
 SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
@@ -177,10 +177,3 @@ def headers_for(frame: Frame, era: str) -> dict[str, str]:
         method, name = "tools/call", ""
     told = {"mcp-protocol-version": era, "mcp-method": method, "mcp-name": name}
     return {header: value for header, value in told.items() if isinstance(value, str) and SIMPLE.fullmatch(value)}
-
-
-def peak(process: int) -> int:
-    """The most memory a process has had, in kilobytes; 0 where the system does not say."""
-    status = Path(f"/proc/{process}/status")
-    lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)

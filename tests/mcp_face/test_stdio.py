@@ -6,16 +6,19 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
-from tests.support.wire import LEGACY, LONGEST, MODERN, StdioWire, over_stdio, request, wired
+from tests.support.wire import LEGACY, LONGEST, MODERN, StdioWire, over_stdio, peak, request, wired
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,18 +112,47 @@ def test_what_cannot_be_served_ends_it_with_words_and_a_code(
     assert "Traceback" not in notes
 
 
-async def test_a_host_that_stops_reading_stops_neither_the_work_nor_the_end(shell: Shell) -> None:
+@contextmanager
+def mute_host(shell: Shell, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A host that writes and never reads."""
+    process = subprocess.Popen(
+        [SCRIPT, "serve"], cwd=shell.folder, env=shell.surroundings(**environ), stdin=-1, stdout=-1, bufsize=0
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+def flood(process: subprocess.Popen[bytes]) -> None:
+    """Ask until no more is taken for a while."""
+    assert process.stdin is not None
+    os.set_blocking(process.stdin.fileno(), False)
+    line = json.dumps(request(7, "tools/list", {}, MODERN)).encode() + b"\n"
+    for _ in range(20_000):
+        if not select.select([], [process.stdin], [], 1)[1]:
+            return
+        process.stdin.write(line)
+    raise AssertionError("everything was taken")
+
+
+async def test_a_host_that_stops_reading_stops_neither_the_work_nor_the_end_and_costs_little(shell: Shell) -> None:
     gate = shell.gate("gate")
-    async with over_stdio(shell, LEGACY, GATE=str(gate)) as mute, over_stdio(shell, MODERN) as other:
-        execution = await dispatched(mute, "Lead")
-        async with at_gate(gate):
-            many = [json.dumps(request(number, "tools/list", {}, LEGACY)).encode() + b"\n" for number in range(100, 140)]
-            await mute.send(b"".join(many))  # the answers are more than a pipe holds
-        ended = await said(other, "get_result", execution_id=execution, wait_seconds=20)
-        with anyio.fail_after(2):
-            assert await mute.close() == 0
+    call = request(1, "tools/call", {"name": "dispatch_agent", "arguments": {"name": "Lead", "task": "go"}}, MODERN)
+    with mute_host(shell, GATE=str(gate)) as mute:
+        assert mute.stdin is not None
+        mute.stdin.write(json.dumps(call).encode() + b"\n")
+        async with over_stdio(shell, MODERN) as other:
+            async with at_gate(gate):
+                before = peak(mute.pid)
+                await anyio.to_thread.run_sync(flood, mute)
+            [row] = shell.rows("select id from executions where agent = 'Lead'")
+            ended = await said(other, "get_result", execution_id=row["id"], wait_seconds=20)
+        grown = peak(mute.pid) - before
+        mute.stdin.close()
+        assert await anyio.to_thread.run_sync(mute.wait, 2) == 0
 
     assert ended["status"] == "completed"
+    assert grown < 64 * 1024
 
 
 @requirement("S2-MC-3")

@@ -243,3 +243,10 @@ async def over_http(url: str, era: str, token: str | None = None) -> AsyncIterat
         wire = HttpWire(http, url, era, headers)
         await wire.greet()
         yield wire
+
+
+def peak(process: int) -> int:
+    """The most memory a process has had, in kilobytes; 0 where the system does not say."""
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)
