@@ -20,7 +20,7 @@ from db.ids import PATTERN
 from tests.mcp_face.fuzz import Fuzz
 from tests.support.requirement import requirement
 from tests.support.shell import make_shell
-from tests.support.wire import ERAS, LEGACY, Wire, over_http, over_stdio, served_over_http
+from tests.support.wire import ERAS, LEGACY, MODERN, Wire, about, over_http, over_stdio, served_over_http
 
 COUNT = int(os.environ.get("OUTRIDER_CALLS", "60"))
 SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
@@ -30,9 +30,10 @@ Step = tuple[str, Mapping[str, Any]]
 
 EACH_ITS_OWN = {"resultType", "ttlMs", "cacheScope", "_meta", "jsonrpc", "id"}
 """What one era says and the other does not, and what counts requests."""
-CLOCKS = re.compile(r".*_seconds|.*_at")
+CLOCKS = re.compile(r".*_seconds|.*_at|.*At")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|\d+(?:\.\d+)? s\b")
 IDENTIFIER = re.compile(PATTERN.pattern.strip("^$"))
+TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 NOT_FOUND = -32602
 """A resource that is not there: the eras have a code each, and this is the newer one's."""
 
@@ -120,6 +121,11 @@ def steps(schemas: Mapping[str, Any], count: int) -> Iterator[Step]:
                 ("tools/call", {"name": "get_result", "arguments": [5]}),
                 ("prompts/get", {"name": "look", "arguments": {"task": 5}}),
                 ("completion/complete", {"ref": 5}),
+                (
+                    chance.choice(["tasks/get", "tasks/cancel", "tasks/update"]),
+                    {"taskId": one, "_meta": about(MODERN, TASKS)},
+                ),
+                ("tasks/get", {"taskId": "nobody", "_meta": about(MODERN)}),
             ]
         )
 
@@ -155,10 +161,10 @@ async def test_the_same_calls_get_the_same_answers_over_every_transport_and_in_b
         listed = await sides[0].wire.ask("tools/list")
         schemas = {tool["name"]: tool["inputSchema"] for tool in listed["result"]["tools"]}
         for number, step in enumerate(steps(schemas, COUNT)):
-            answers = await together(sides, step)
-            first, *others = answers
-            for side, other in zip(sides[1:], others, strict=True):
-                assert other == first, f"seed {SEED}, step {number}, {sides[0].name} and {side.name}: {step}"
+            asked = [side for side in sides if MODERN in side.name] if step[0].startswith("tasks/") else sides
+            first, *others = await together(asked, step)
+            for side, other in zip(asked[1:], others, strict=True):
+                assert other == first, f"seed {SEED}, step {number}, {asked[0].name} and {side.name}: {step}"
 
 
 async def together(sides: list[Side], step: Step) -> list[Any]:
