@@ -52,6 +52,8 @@ class Client:
     def __init__(self, dispatcher: Dispatcher, asking: Asking) -> None:
         self.dispatcher, self._asking = dispatcher, asking
         self.who = asking.who
+        self._usual: dict[str, float | None] = {}
+        """Seconds, by agent; asked once in a request, which may look at a hundred executions of the same."""
 
     @property
     def name(self) -> str:
@@ -112,7 +114,9 @@ class Client:
     async def _with_expectation(self, child: Child) -> Child:
         if child.ended:
             return child
-        return replace(child, expected=await self.dispatcher.services.database.reads.typical_seconds(child.agent))
+        if child.agent not in self._usual:
+            self._usual[child.agent] = await self.dispatcher.services.database.reads.typical_seconds(child.agent)
+        return replace(child, expected=self._usual[child.agent])
 
     async def children(self) -> Sequence[Child]:
         """Its latest top-level executions, oldest first."""
