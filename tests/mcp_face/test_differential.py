@@ -73,67 +73,73 @@ class Side:
         return NOT_FOUND if name == "code" and value == -32002 else value
 
 
+def call(tool: str, **arguments: Any) -> Step:
+    """A call of a tool."""
+    return "tools/call", {"name": tool, "arguments": arguments}
+
+
+def starts(chance: random.Random) -> Iterator[Step]:
+    """Something begins, or is refused."""
+    key = chance.choice([{}, {"idempotency_key": f"key {chance.randrange(3)}"}])
+    name = chance.choice(["Quick", "quick", "Broken", "Lonely", "Qick", "Hidden"])
+    yield chance.choice(
+        [
+            call("dispatch_agent", name=name, task="look", **key),
+            call("run_agent", name=name, task="look", wait_seconds=20, **key),
+            call("run_chain", chain="look", input={"labels": {"alertname": "DiskFull"}}, **key),
+            call("run_chain", chain="look", task="is it full?", timeout_seconds=30),
+        ]
+    )
+    yield call("list_executions", limit=100, status=chance.choice(["failed", "cancelled"]))
+
+
+def looks(chance: random.Random) -> Iterator[Step]:
+    """Something is asked about what there is, or is not."""
+    one = f"#{chance.randrange(20)}"
+    yield chance.choice(
+        [
+            call("cancel_agent", execution_id=one, mode=chance.choice(["abort", "wrap_up"])),
+            call("send_message", execution_id=one, text="hello"),
+            call("read_result", execution_id=one, offset=chance.choice([0, 3, 10_000])),
+            call("get_execution_tree", execution_id=one),
+            call("list_executions", limit=chance.randrange(1, 5), all_levels=chance.choice([True, False])),
+            call("list_executions", agent=chance.choice(["quick", "look", "nobody"])),
+            call("query_executions", sql="select agent, status, outcome from executions order by created_at, id"),
+            call("query_executions", sql=chance.choice(["selct 1", "delete from executions", "select 1; select 2"])),
+            call("list_agents"),
+            call("no_such_tool", x=1),
+            ("resources/read", {"uri": f"execution://{one}{chance.choice(['', '/tree', '/transcript', '/x'])}"}),
+            ("resources/read", {"uri": chance.choice(["agents://catalog", "agents://x", "execution://nobody"])}),
+            ("prompts/get", {"name": "look", "arguments": chance.choice([{"task": "x"}, {"x": "y"}, {}])}),
+            ("prompts/get", {"name": "nothing"}),
+            (chance.choice(["tools/list", "prompts/list", "resources/list", "resources/templates/list"]), {}),
+            (
+                "completion/complete",
+                {"ref": {"type": "ref/resource", "uri": "execution://{id}"}, "argument": {"name": "id", "value": one}},
+            ),
+            ("nothing/at_all", {}),
+            ("tools/call", {"name": "get_result", "arguments": [5]}),
+            ("prompts/get", {"name": "look", "arguments": {"task": 5}}),
+            ("completion/complete", {"ref": 5}),
+            (
+                chance.choice(["tasks/get", "tasks/cancel", "tasks/update"]),
+                {"taskId": one, "_meta": about(MODERN, TASKS)},
+            ),
+            ("tasks/get", {"taskId": "nobody", "_meta": about(MODERN)}),
+        ]
+    )
+
+
 def steps(schemas: Mapping[str, Any], count: int) -> Iterator[Step]:
-    """Calls right and wrong, and each execution waited for, so that no answer depends on who is quicker."""
+    """Calls right and wrong."""
     chance, fuzz = random.Random(SEED), Fuzz(SEED, schemas, LEGACY, ["#0", "#1", "#2"])
     wrong = (json.loads(frame.data)["params"] for frame in fuzz.frames(count * 5) if frame.is_call and frame.fields)
 
-    def call(tool: str, **arguments: Any) -> Step:
-        return "tools/call", {"name": tool, "arguments": arguments}
-
-    def starts() -> Iterator[Step]:
-        key = chance.choice([{}, {"idempotency_key": f"key {chance.randrange(3)}"}])
-        name = chance.choice(["Quick", "quick", "Broken", "Lonely", "Qick", "Hidden"])
-        yield chance.choice(
-            [
-                call("dispatch_agent", name=name, task="look", **key),
-                call("run_agent", name=name, task="look", wait_seconds=20, **key),
-                call("run_chain", chain="look", input={"labels": {"alertname": "DiskFull"}}, **key),
-                call("run_chain", chain="look", task="is it full?", timeout_seconds=30),
-            ]
-        )
-        yield call("list_executions", limit=100, status=chance.choice(["failed", "cancelled"]))
-
-    def looks() -> Iterator[Step]:
-        one = f"#{chance.randrange(20)}"
-        yield chance.choice(
-            [
-                call("cancel_agent", execution_id=one, mode=chance.choice(["abort", "wrap_up"])),
-                call("send_message", execution_id=one, text="hello"),
-                call("read_result", execution_id=one, offset=chance.choice([0, 3, 10_000])),
-                call("get_execution_tree", execution_id=one),
-                call("list_executions", limit=chance.randrange(1, 5), all_levels=chance.choice([True, False])),
-                call("list_executions", agent=chance.choice(["quick", "look", "nobody"])),
-                call("query_executions", sql="select agent, status, outcome from executions order by created_at, id"),
-                call("query_executions", sql=chance.choice(["selct 1", "delete from executions", "select 1; select 2"])),
-                call("list_agents"),
-                call("no_such_tool", x=1),
-                ("resources/read", {"uri": f"execution://{one}{chance.choice(['', '/tree', '/transcript', '/x'])}"}),
-                ("resources/read", {"uri": chance.choice(["agents://catalog", "agents://x", "execution://nobody"])}),
-                ("prompts/get", {"name": "look", "arguments": chance.choice([{"task": "x"}, {"x": "y"}, {}])}),
-                ("prompts/get", {"name": "nothing"}),
-                (chance.choice(["tools/list", "prompts/list", "resources/list", "resources/templates/list"]), {}),
-                (
-                    "completion/complete",
-                    {"ref": {"type": "ref/resource", "uri": "execution://{id}"}, "argument": {"name": "id", "value": one}},
-                ),
-                ("nothing/at_all", {}),
-                ("tools/call", {"name": "get_result", "arguments": [5]}),
-                ("prompts/get", {"name": "look", "arguments": {"task": 5}}),
-                ("completion/complete", {"ref": 5}),
-                (
-                    chance.choice(["tasks/get", "tasks/cancel", "tasks/update"]),
-                    {"taskId": one, "_meta": about(MODERN, TASKS)},
-                ),
-                ("tasks/get", {"taskId": "nobody", "_meta": about(MODERN)}),
-            ]
-        )
-
-    def fails() -> Iterator[Step]:
+    def fails(_: random.Random) -> Iterator[Step]:
         yield "tools/call", next(wrong)
 
     for _ in range(count):
-        yield from chance.choice([starts, looks, looks, fails])()
+        yield from chance.choice([starts, looks, looks, fails])(chance)
 
 
 @asynccontextmanager
