@@ -2,7 +2,8 @@
 
 Owns: the way from docs/howto/real-mcp-servers.md to a running service, and which protocol each server was found to speak.
 Must not know: what the servers are asked.
-Invariant: the configuration is the page's, word for word; only environment variables differ from a reader's.
+Invariant: the configuration is the page's; only environment variables differ from a reader's, and the patience with a
+machine that has other things to do.
 """
 
 import logging
@@ -54,10 +55,11 @@ def installed(*programs: str) -> list[str]:
 def configuration(*, over_http: bool = False) -> str:
     """The configuration of the page, with the servers it shows over HTTP in the place of those over stdio if so wanted."""
     declared, reached = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    if not over_http:
-        return str(declared)
     merged = yaml.safe_load(declared)
-    merged["mcp_servers"] |= yaml.safe_load(reached)["mcp_servers"]
+    if over_http:
+        merged["mcp_servers"] |= yaml.safe_load(reached)["mcp_servers"]
+    for server in merged["mcp_servers"].values():
+        server.setdefault("start_timeout", "60s")
     return yaml.safe_dump(merged, sort_keys=False)
 
 
