@@ -25,8 +25,8 @@ class Connected(Protocol):
         ...
 
 
-async def perform(client: Connected, play: Play) -> None:
-    """Play it from the first dispatch to the tree."""
+async def perform(client: Connected, play: Play) -> dict[str, str]:
+    """Play it from the first dispatch to the tree; how each agent ended."""
     listed = await client.call("list_agents")
     assert {agent["name"] for agent in listed["agents"]} >= set(TERMINAL)
 
@@ -58,3 +58,4 @@ async def perform(client: Connected, play: Play) -> None:
     shown = await client.call("get_execution_tree", execution_id=ids["Lead"])
     assert [child["agent"] for child in shown["tree"]["children"]] == ["Quick"]
     assert json.loads(await client.read(f"execution://{ids['Lead']}/tree")) == shown
+    return {agent: result["status"] for agent, result in collected.items()}

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from tests.clients.connections import python, typescript
-from tests.clients.scenario import Connected, perform
+from tests.clients.scenario import TERMINAL, Connected, perform
 from tests.clients.served import Served, serve
 from tests.clients.stage import stage
 from tests.support.requirement import requirement
@@ -25,14 +25,18 @@ SECONDS = 50
 async def test_a_client_plays_the_whole_scenario_over_stdio(tmp_path: Path, connect: Connect, mode: str) -> None:
     with anyio.fail_after(SECONDS):
         async with stage() as opened, connect(serve(tmp_path, opened.config), mode) as client:
-            await perform(client, opened.play("alone"))
+            ends = await perform(client, opened.play("alone"))
+
+    assert ends == TERMINAL
 
 
 @requirement("S2-MC-1")
 async def test_every_client_plays_the_whole_scenario_over_http_at_the_same_time(tmp_path: Path) -> None:
+    ends: dict[str, dict[str, str]] = {}
+
     async def play(name: str, connect: Connect, mode: str) -> None:
         async with connect(url, mode) as client:
-            await perform(client, opened.play(name))
+            ends[name] = await perform(client, opened.play(name))
 
     with anyio.fail_after(SECONDS):
         async with (
@@ -42,3 +46,5 @@ async def test_every_client_plays_the_whole_scenario_over_http_at_the_same_time(
         ):
             for name, (connect, mode) in zip(NAMES, CLIENTS, strict=True):
                 group.start_soon(play, name, connect, mode)
+
+    assert ends == dict.fromkeys(NAMES, TERMINAL)
