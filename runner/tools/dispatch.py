@@ -12,6 +12,7 @@ from typing import Any, Literal
 import anyio
 from pydantic import Field, field_validator
 
+from registry import CatalogueEntry
 from registry.durations import LONGEST
 from runner.delivery import cut
 from runner.errors import Refusal
@@ -198,6 +199,11 @@ def _ask_again_in(child: Child) -> int:
     return round(min(LONGEST_WAIT, max(ASK_AGAIN, child.expected - child.elapsed)))
 
 
+def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
+    """The agents a caller may dispatch, as they are listed to it."""
+    return [{"name": each.name, "description": each.description, "servers": list(each.mcp_servers)} for each in catalogue]
+
+
 def missing(identifier: str) -> ToolResult:
     """The answer about an execution the caller does not have; the same whether it exists or not."""
     shown = identifier[:60]
@@ -251,10 +257,7 @@ class DispatchTools:
         return answer({"execution_id": after.id, "status": after.status, "cancel": done})
 
     async def list_agents(self, _call: ToolCall, _arguments: ListArguments) -> ToolResult:
-        agents = [
-            {"name": entry.name, "description": entry.description, "servers": list(entry.mcp_servers)}
-            for entry in self._family.catalogue
-        ]
+        agents = shown_agents(self._family.catalogue)
         executions = [
             {
                 "execution_id": child.id,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-SESSION = "mcp-session-id"
 
 Left = Callable[[str], Awaitable[None]]
 """Hears the session that has ended."""
@@ -24,7 +23,7 @@ class Farewell:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and look at what became of it."""
-        session = Headers(scope=scope).get(SESSION)
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         if scope["method"] != "DELETE" or session is None:
             await self._app(scope, receive, send)
             return

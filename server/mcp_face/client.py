@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from db.listing import Wanted
-from db.owners import is_alive
 from db.watch import INTERVAL
 from registry import CatalogueEntry
 from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
-from runner.lookup import child_of_row
+from runner.lookup import child_of_row, is_gone
+from runner.trace import trace_context
 from server.identity import LOCAL, Identity
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Asking:
 
     who: Identity = LOCAL
     session: str | None = None
-    trace: Mapping[str, str] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Of which the trace context is taken, and nothing else."""
     report: Report | None = None
     """None where nobody can be told."""
 
@@ -76,7 +77,7 @@ class Client:
     async def start(self, order: Order) -> tuple[Child, bool]:
         """Start an agent or a chain for this client; raises Refusal, UnknownName."""
         asking = self._asking
-        order = replace(order, principal=self.who.principal, session=asking.session, trace=asking.trace)
+        order = replace(order, principal=self.who.principal, session=asking.session, trace=trace_context(asking.meta))
         try:
             return await self.dispatcher.start_once(order)
         except NoModel as error:
@@ -107,9 +108,7 @@ class Client:
 
     def of_row(self, row: Mapping[str, Any]) -> Child:
         """An execution as its row tells it."""
-        path = self.dispatcher.services.database.path
-        gone = row["finished_at"] is None and not (row["owner"] and is_alive(path, row["owner"]))
-        return child_of_row(row, gone=gone)
+        return child_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
 
     async def _with_expectation(self, child: Child) -> Child:
         if child.ended:

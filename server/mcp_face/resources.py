@@ -14,7 +14,7 @@ from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET
 from db.listing import Wanted
-from runner.tools.dispatch import describe
+from runner.tools.dispatch import describe, shown_agents
 from server.mcp_face.client import Client
 from server.mcp_face.looking import tree_of
 from server.mcp_face.updates import Behind
@@ -98,15 +98,11 @@ def _contents(uri: str, content: Any) -> t.TextResourceContents:
 
 def _catalog(client: Client) -> dict[str, Any]:
     settings = client.dispatcher.services.settings
-    agents = [
-        {"name": entry.name, "description": entry.description, "servers": list(entry.mcp_servers)}
-        for entry in client.catalogue
-    ]
     chains = [
         {"name": chain.name, "description": chain.description, "alert_types": list(chain.alert_types)}
         for chain in settings.chains.values()
     ]
-    return {"agents": agents, "chains": chains}
+    return {"agents": shown_agents(client.catalogue), "chains": chains}
 
 
 async def _transcript(client: Client, execution: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ is answered before the database layer is loaded. Must not know: the transport.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import mcp_types as t
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -36,8 +36,6 @@ RESOURCE_NOT_FOUND = -32002
 UNCHANGING: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 """What stays as it is while the process lives: there is no reload."""
 UNCHANGED_MS = 60_000
-TRACE = ("traceparent", "tracestate", "baggage")
-SESSION_HEADER = "mcp-session-id"
 STDIO = "stdio"
 
 
@@ -83,7 +81,7 @@ class _Handlers:
         async def report(seconds: float, words: str) -> None:
             await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
 
-        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), _trace(ctx.meta), report))
+        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), ctx.meta or {}, report))
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -185,13 +183,7 @@ class _Handlers:
 
 
 def _session(ctx: Context) -> str | None:
-    return ctx.request.headers.get(SESSION_HEADER) if ctx.request is not None else None
-
-
-def _trace(meta: Mapping[str, Any] | None) -> dict[str, str]:
-    """The trace context that came with a request, and nothing else of its `_meta`."""
-    given = {name: meta.get(name) for name in TRACE} if meta is not None else {}
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    return ctx.request.headers.get(MCP_SESSION_ID_HEADER) if ctx.request is not None else None
 
 
 def _no_such_resource(ctx: Context, uri: str) -> MCPError:

@@ -53,7 +53,7 @@ STOPS = t.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class Presentation:
     """How a tool presents itself."""
 
     title: str
@@ -62,19 +62,19 @@ class Looks:
     render: rendering.Render
 
 
-TABLE: Mapping[str, Looks] = {
-    LIST: Looks("List agents", LOOKS, answers.Agents, rendering.agents),
-    DISPATCH: Looks("Dispatch an agent", STARTS, answers.Dispatched, rendering.dispatched),
-    GET_RESULT: Looks("Get a result", LOOKS, answers.Described, rendering.described),
-    WAIT_FOR: Looks("Wait for agents", LOOKS, answers.Waited, rendering.waited),
-    CANCEL: Looks("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
-    SEND_MESSAGE: Looks("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
-    READ_RESULT: Looks("Read a long result", LOOKS, answers.Part, rendering.part),
-    RUN_AGENT: Looks("Run an agent", STARTS, answers.Described, rendering.described),
-    RUN_CHAIN: Looks("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
-    LIST_EXECUTIONS: Looks("List executions", LOOKS, answers.Listing, rendering.listing),
-    TREE: Looks("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
-    QUERY: Looks("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
+TABLE: Mapping[str, Presentation] = {
+    LIST: Presentation("List agents", LOOKS, answers.Agents, rendering.agents),
+    DISPATCH: Presentation("Dispatch an agent", STARTS, answers.Dispatched, rendering.dispatched),
+    GET_RESULT: Presentation("Get a result", LOOKS, answers.Described, rendering.described),
+    WAIT_FOR: Presentation("Wait for agents", LOOKS, answers.Waited, rendering.waited),
+    CANCEL: Presentation("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
+    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
+    READ_RESULT: Presentation("Read a long result", LOOKS, answers.Part, rendering.part),
+    RUN_AGENT: Presentation("Run an agent", STARTS, answers.Described, rendering.described),
+    RUN_CHAIN: Presentation("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
+    LIST_EXECUTIONS: Presentation("List executions", LOOKS, answers.Listing, rendering.listing),
+    TREE: Presentation("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
+    QUERY: Presentation("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
 }
 """Every tool, in the order clients see them."""
 
