@@ -23,7 +23,7 @@ from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
-from db.tables import deliveries, executions, messages, model_calls, of_key, tool_calls, upstream_tools
+from db.tables import config_snapshots, deliveries, executions, messages, model_calls, of_key, tool_calls, upstream_tools
 from db.tables import events as events_table
 from db.trouble import unavailable
 
@@ -189,6 +189,15 @@ class Reads:
             select(executions).where(executions.c.finished_at.is_(None)).order_by(executions.c.id.desc())
         )
 
+    async def tree_rows(self, root: str) -> list[Record]:
+        """Every execution of a tree, older ones first."""
+        return await self._all(select(executions).where(executions.c.root_execution_id == root).order_by(executions.c.id))
+
+    async def snapshot(self, config_hash: str) -> str | None:
+        """The text of a configuration that executions ran with."""
+        found = await self._all(select(config_snapshots.c.body).where(config_snapshots.c.hash == config_hash))
+        return found[0]["body"] if found else None
+
     # -- what happened inside ------------------------------------------------------------------------------------------
 
     async def messages(self, execution: str) -> list[Record]:
@@ -295,6 +304,11 @@ class Reads:
     async def unread(self, execution: str) -> list[Record]:
         """What waits in one inbox."""
         query = select(deliveries).where(deliveries.c.execution_id == execution, deliveries.c.consumed_at.is_(None))
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def deliveries(self, execution: str) -> list[Record]:
+        """Everything that ever came to one inbox, read or not."""
+        query = select(deliveries).where(deliveries.c.execution_id == execution)
         return await self._all(query.order_by(deliveries.c.created_at))
 
     async def asked_to_wrap_up(self, execution: str) -> bool:

@@ -47,10 +47,12 @@ class NewExecution:
     created_at: str
     status: str = ExecutionStatus.PENDING
     stage: str | None = None
+    step_id: str | None = None
     session_id: str | None = None
     principal: str | None = None
     tool_call_id: str | None = None
     idempotency_key: str | None = None
+    continues_execution_id: str | None = None
     task: str | None = None
     input: str | None = None
     timeout_seconds: float | None = None
@@ -95,7 +97,8 @@ _STILL_WANTED = select(literal(1)).where(
         executions.c.id == bindparam("execution"),
         executions.c.status.in_([status.value for status in OPEN]),
         executions.c.cancel_requested_at.is_(None),
-    )
+    ),
+    ~exists().where(deliveries.c.id == bindparam("delivery")),
 )
 
 _KEY_FREE = select(literal(1)).where(~exists().where(of_key()))
@@ -123,26 +126,20 @@ class Start:
 
     at: str
     deadline: str | None
-    first: MessageDraft | None = None
-    """Its first message."""
     attempt: int = 1
-
-    @property
-    def rows(self) -> list[Added]:
-        """What is added beside the execution's own row."""
-        return [self.first.added()] if self.first is not None else []
 
 
 def create(
     new: NewExecution,
     events: Sequence[Event],
+    first: MessageDraft | None = None,
     settled: ToolOutcome | None = None,
     begun: Start | None = None,
 ) -> Write:
     """A new execution; refused when its parent is not running or is asked to stop, or its caller has used its key before.
 
-    A dispatch settles its call here. With `begun` it is running when it is born: nobody can have asked a row to stop that
-    nobody has seen.
+    Its first message is born with it: whoever starts it, now or after a crash, knows by it what to do. A dispatch settles
+    its call here. With `begun` it is running when it is born: nobody can have asked a row to stop that nobody has seen.
     """
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
@@ -156,16 +153,17 @@ def create(
     steps.append(Added(executions, row))
     if begun is not None:
         row |= {"status": ExecutionStatus.RUNNING.value, "started_at": begun.at, "deadline_at": begun.deadline}
-        steps += begun.rows
+    if first is not None:
+        steps.append(first.added())
     if settled is not None:
         steps.extend(settling(settled))
     return Write(steps, events)
 
 
 def start(execution: str, begun: Start, events: Sequence[Event]) -> Write:
-    """pending → running, with its first message; refused once somebody asked to cancel it."""
+    """pending → running; refused once somebody asked to cancel it."""
     parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
-    return Write([Statement(_START, parameters, guard=True), *begun.rows], events)
+    return Write([Statement(_START, parameters, guard=True)], events)
 
 
 _SNAPSHOT = upsert(config_snapshots).on_conflict_do_nothing()
@@ -190,7 +188,7 @@ def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
 
 
 def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
-    """Put something into the inbox of an open execution; refused when it has ended or is asked to stop."""
+    """Put something into the inbox of an open execution, once; refused when it has ended or is asked to stop."""
     row = {
         "id": identifier,
         "execution_id": execution,
@@ -201,7 +199,8 @@ def deliver(execution: str, identifier: str, kind: str, payload: str | None, eve
         "consumed_at": None,
         "consumed_by": None,
     }
-    return Write([Statement(_STILL_WANTED, {"execution": execution}, guard=True), Added(deliveries, row)], events)
+    wanted = Statement(_STILL_WANTED, {"execution": execution, "delivery": identifier}, guard=True, looks_around=True)
+    return Write([wanted, Added(deliveries, row)], events)
 
 
 def note(events: Sequence[Event]) -> Write:

@@ -19,6 +19,8 @@ from registry.strategies import Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
 AgentType = Literal["", "orchestrator"]
+OnRestart = Literal["resume", "fail"]
+"""What becomes of an execution whose process is gone."""
 
 SYNTHESIZER = "Synthesizer"
 """The built-in agent that merges the results of a stage."""
@@ -74,6 +76,7 @@ class AgentEntry(Entry):
         default=None, description="filter over all its tools; deny binds its whole subtree"
     )
     limits: LimitOverrides | None = Field(default=None, description="its limits")
+    on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
@@ -139,6 +142,7 @@ class AgentSpec:
     sub_agents: tuple[AgentReference, ...] | None = None
     tools: ToolFilter = ToolFilter()
     limits: LimitOverrides = LimitOverrides()
+    on_restart: OnRestart = "resume"
 
     @property
     def dispatchable(self) -> bool:
@@ -194,6 +198,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         sub_agents=references(entry.sub_agents, names),
         tools=tool_filter(entry.tools),
         limits=flat_limits(entry),
+        on_restart=entry.on_restart,
     )
 
 

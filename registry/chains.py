@@ -13,6 +13,7 @@ from registry.agents import (
     SYNTHESIZER,
     AgentOverrides,
     AgentReference,
+    OnRestart,
     Reference,
     Use,
     flat_limits,
@@ -68,6 +69,7 @@ class ChainEntry(Entry):
     alert_types: tuple[Line, ...] = Field(default=(), description="types of alerts that start it")
     sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents its agents may dispatch; `[]`: none")
     limits: LimitOverrides | None = Field(default=None, description="limits of the chain and of its agents")
+    on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
     stages: tuple[StageEntry, ...] = Field(min_length=1, description="what happens, in order")
 
 
@@ -103,6 +105,7 @@ class ChainSpec:
     alert_types: tuple[str, ...] = ()
     sub_agents: tuple[AgentReference, ...] | None = None
     limits: LimitOverrides = LimitOverrides()
+    on_restart: OnRestart = "resume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,7 @@ def chain_spec(name: str, entry: ChainEntry, names: Directories) -> ChainSpec:
         alert_types=entry.alert_types,
         sub_agents=references(entry.sub_agents, names),
         limits=entry.limits or LimitOverrides(),
+        on_restart=entry.on_restart,
     )
 
 

@@ -5,8 +5,9 @@ Invariant: a Settings that exists has no problem left, and nothing in it can be 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from registry.agents import AgentSpec
@@ -23,6 +24,7 @@ from registry.upstreams import UpstreamSpec
 from registry.variables import Expanded, built_in_variables, needed
 
 Spec = TypeVar("Spec")
+Filtered = TypeVar("Filtered", AgentSpec, UpstreamSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,12 @@ class Settings:
         keys = {model.api_key_env for model in self.models.values()}
         return frozenset(keys | {token.token_env for token in self.serve.http.tokens.values()})
 
+    def denying(self, today: "Settings") -> "Settings":
+        """Return these settings with what today's deny-lists deny: a resumed execution gets no tool back."""
+        agents = {name: _denied(agent, today.agents.get(name)) for name, agent in self.agents.items()}
+        upstreams = {name: _denied(server, today.upstreams.get(name)) for name, server in self.upstreams.items()}
+        return replace(self, agents=MappingProxyType(agents), upstreams=MappingProxyType(upstreams))
+
     def defined_at(self, *path: str | int) -> str:
         """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""
         position = self.located.keys.get(path) or self.located.values.get(path)
@@ -135,3 +143,8 @@ class Settings:
         near = nearest(name, known)
         places = [self.defined_at(section, near) for section in sections] if near else []
         raise UnknownName(kind, name, known, "".join(places))
+
+
+def _denied(then: Filtered, today: Filtered | None) -> Filtered:
+    denied: tuple[str, ...] = today.tools.deny if today is not None else ()
+    return replace(then, tools=replace(then.tools, deny=(*then.tools.deny, *denied)))

@@ -50,6 +50,10 @@ class Allowance:
         if self.parent is not None:
             self.timeout = min(self.timeout, max(0.0, self.parent.wrap_up_at - self.started_at))
 
+    def go_on(self, seconds_left: float) -> None:
+        """The clock runs again, with this much left on it."""
+        self.started_at = anyio.current_time() + seconds_left - self.timeout
+
     @property
     def deadline(self) -> float:
         """The hard end, on the event loop's clock; infinite before the start."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from db.errors import StoreError
 from db.status import ExecutionStatus
-from runner.errors import RunnerError
+from runner.errors import Interrupted, RunnerError
 from runner.llm.protocol import ModelError
 from runner.result import Outcome, Problem, Result, failed, partial, stopped
 
@@ -66,6 +66,8 @@ def _problem(error: Exception) -> Problem:
         return Problem("model", message, error.kind, "high", error.recoverable, hint)
     if isinstance(error, StoreError):
         return Problem("store", str(error), None, "critical", recommendation=hint)
+    if isinstance(error, Interrupted):
+        return Problem("interrupted", str(error), None, "high", recoverable=True, recommendation=hint)
     if isinstance(error, RunnerError):
         return Problem("refused", str(error), None, "high", recommendation=hint)
     message = f"an internal error: {type(error).__name__}"

@@ -82,7 +82,7 @@ class Closing:
             result=clean(result.to_json()),
             error_type=judged.error_type,
             error=clean(judged.error) if judged.error is not None else None,
-            had_children=bool(execution.ended or execution.alive),
+            had_children=execution.had_children,
             stopped_by=judged.stopped.by if judged.stopped is not None else None,
             stopped_because=judged.stopped.reason if judged.stopped is not None else None,
         )

@@ -119,8 +119,14 @@ def conclude_note(reason: str) -> str:
     )
 
 
+def reason_of(question: str) -> str:
+    """Why a conclusion was asked for, from the question that asked for it."""
+    return next((reason for reason, words in CONCLUDE.items() if question.startswith(words)), "asked")
+
+
 GO_ON = (
     "Your answer was cut at the length limit of one message. Go on exactly where it stopped, repeat nothing, "
     "and come to an end soon."
 )
+CARRY_ON = "Carry on with your task from where you stopped."
 SAY_SOMETHING = "Your last message was empty. Go on with the task: call a tool, or give your answer as text."

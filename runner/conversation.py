@@ -23,12 +23,20 @@ from runner.context import PromptParts, conclude_note, system_prompt
 from runner.delivery import delivery_message
 from runner.errors import Fenced
 from runner.llm.protocol import ModelError, Reply, Request, Usage
+from runner.past import Past
+from runner.recall import LOST, recall
 from runner.speech import Voice
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
 
 CUT_SHORT = ToolResult("error: stopped before it had a result", is_error=True, error_type="cancelled")
+UNKNOWN = ToolResult(
+    "error: the service stopped while this call was under way; whether it took effect is unknown\n"
+    "hint: find out what it did before you do it again",
+    is_error=True,
+    error_type="interrupted",
+)
 CUT_OFF = ToolResult(
     "error: this call was cut off at the length limit of one message and was not carried out\n"
     "hint: make it again with shorter arguments, or do it in several calls",
@@ -56,13 +64,24 @@ class Conversation:
         self._positions = 0
         self._results: list[Ticket] = []
         """Results of tools on their way to the disk."""
+        self._lost = False
+        """Whether the model was being asked when another process went that ran this execution."""
         self._voice = Voice(work.recorder.speech, work.place)
+
+    def recall(self, past: Past) -> str | None:
+        """Know again what was said, from rows. Returns the last question for a conclusion, if one had been put."""
+        recalled = recall(past, self._agent.mcp_servers)
+        self.transcript, self._positions = recalled.transcript, recalled.positions
+        self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
+        self._lost = recalled.was_asking and self.work.attempt > 1
+        return recalled.concluding
 
     async def open(self) -> None:
         """Get to know the tools; the first message is already stored."""
         work = self.work
-        self._positions = 1
-        self.transcript.append(Message.of_text("user", work.prompt, "task"))
+        if not self.transcript.messages:
+            self._positions = 1
+            self.transcript.append(Message.of_text("user", work.prompt, "task"))
         if work.toolbox is not None:
             work.now("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
@@ -97,6 +116,8 @@ class Conversation:
             waits=bool(work.catalogue),
             on_attempt=self._attempting,
         )
+        if self._lost:
+            await self._lose(started)
         limit = anyio.current_time() + work.limits.model_timeout
         end = min(limit, work.allowance.wrap_up_at) if with_tools else limit
         reply: Reply | None = None
@@ -111,6 +132,30 @@ class Conversation:
             else:
                 self._voice.break_off("cancelled")
 
+    async def _lose(self, started: str) -> None:
+        """Write down the call that was cut by the end of another process; it is made once more now."""
+        self._lost = False
+        work = self.work
+        lost = ModelCall(
+            id=new_id(),
+            execution_id=work.place.id,
+            turn=work.allowance.own.turns + 1,
+            model=self._spec.model,
+            stop_reason=LOST,
+            request_id=None,
+            rehearsed=int(work.rehearsed),
+            input_tokens=0,
+            output_tokens=0,
+            cache_read_tokens=0,
+            cache_write_tokens=0,
+            cost_usd=0.0,
+            pricing=LOST,
+            started_at=started,
+            finished_at=started,
+        )
+        if not (await work.recorder.record(facts.CallLost(work.place, work.attempt, lost), shielded=True)).held:
+            raise Fenced(work.place.id)
+
     def _attempting(self, model: str, number: int) -> None:
         """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
         if number > 1:
@@ -124,7 +169,10 @@ class Conversation:
         tokens = _tokens(usage)
         cost = cost_of(tokens, self._price_of(reply))
         refused = reply.stop_reason == "refusal"
+        carries_out = may_call and reply.stop_reason not in ("refusal", "model_context_window_exceeded")
         content = distinct(reply.content, self.transcript.call_ids)
+        if not carries_out:  # a call that nobody answers must not be sent back
+            content = [block for block in content if block["type"] != "tool_use"]
         message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
         call = ModelCall(
             id=self._voice.id,
@@ -145,7 +193,7 @@ class Conversation:
             finished_at=stamp(),
         )
         draft = self._draft(message)
-        calls = _calls(message, reply.stop_reason) if may_call else []
+        calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
         ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
@@ -186,7 +234,7 @@ class Conversation:
 
     async def run_tools(self) -> None:
         """Run all open calls at once. Whatever happens, each has exactly one result when this is over."""
-        calls = list(self.transcript.unanswered)
+        calls, known = list(self.transcript.unanswered), self.transcript.answers
         results: list[ToolResult] = [CUT_SHORT] * len(calls)
         self.work.now(_doing(calls))
 
@@ -201,8 +249,9 @@ class Conversation:
                     for index, call in enumerate(calls):
                         group.start_soon(run, index, call, name=f"tool {call.name}")
         finally:
-            answers = (self._answer(call, result) for call, result in zip(calls, results, strict=True))
-            self.transcript.append(tool_results(answers))
+            new = {call.id: self._answer(call, result) for call, result in zip(calls, results, strict=True)}
+            asked = self.transcript.messages[-1].tool_calls if known else calls
+            self.transcript.append(tool_results((known | new)[call.id] for call in asked))
 
     def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
         tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
@@ -214,12 +263,14 @@ class Conversation:
         assert self.work.toolbox is not None
         begun, result = time.monotonic(), CUT_SHORT
         try:
-            result = CUT_OFF if call.cut else await self.work.toolbox.tools.call(call)
+            result = CUT_OFF if call.cut else UNKNOWN if call.lost else await self.work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
-            self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
+            if not self.work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
+                self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
             raise
         if not result.recorded:
-            settled = self._settled(call, result, begun, "failed" if result.is_error else "completed")
+            status = "unknown" if call.lost else "failed" if result.is_error else "completed"
+            settled = self._settled(call, result, begun, status)
             if result.consumed:
                 await self.work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
@@ -298,16 +349,6 @@ def _tokens(usage: Usage) -> Tokens:
     """The tokens, each counted once."""
     brief = usage.cache_write_tokens - usage.cache_write_1h_tokens
     return Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, brief, usage.cache_write_1h_tokens)
-
-
-def _calls(reply: Message, stop_reason: str) -> list[ToolCall]:
-    """The calls a reply asks for, with their rows. None of a reply that was refused or is the last one possible."""
-    if stop_reason in ("refusal", "model_context_window_exceeded"):
-        return []
-    calls = [replace(each, row=new_id()) for each in reply.tool_calls]
-    if stop_reason == "max_tokens" and reply.content and reply.content[-1]["type"] == "tool_use":
-        calls[-1] = replace(calls[-1], cut=True)
-    return calls
 
 
 def _doing(calls: Sequence[ToolCall]) -> str:

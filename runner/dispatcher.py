@@ -19,26 +19,29 @@ from pydantic_core import from_json, to_json
 from db.database import Database
 from db.errors import StillOpen, StoreError, UnknownExecution
 from db.watch import INTERVAL, changes
-from registry import AgentSpec, ChainSpec, LimitOverrides
+from registry import AgentSpec, ChainSpec
 from runner import facts
+from runner.adoption import Adoption
 from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
-from runner.context import first_message
-from runner.execution import Execution
+from runner.context import CARRY_ON
+from runner.editions import Editions
+from runner.errors import Refusal
+from runner.execution import Execution, Habitat
 from runner.family import begin
 from runner.following import follow
 from runner.handle import Child
 from runner.inbox import Item
-from runner.interrupted import settle_interrupted
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
+from runner.requests import continued, top_level
 from runner.services import Services
 from runner.steering import Steering
 from runner.trace import trace_context
 from runner.tree import Tree
-from runner.work import SpawnRequest, Strategy, Work
+from runner.work import SpawnRequest
 
 log = logging.getLogger("outrider.dispatcher")
 
@@ -75,6 +78,8 @@ class Dispatcher:
         self._group = group
         self._cancellation = Cancellation(services, self.tree, group)
         self._steering = Steering(services, self.tree, self._cancellation)
+        self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
+        self._adoption = Adoption(self._habitat, Editions(self._habitat, services.restored), self._run)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -91,27 +96,50 @@ class Dispatcher:
             if row is not None:
                 same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
                 return earlier(self._known(row), order.key, order.name, order.task, same_input=same), True
-        root = Execution(self.services, self.tree, self._request(order), None, self._begin)
+        root = Execution(self._habitat, self._request(order), None)
         if not await root.enter():
             return await self.start_once(order)  # somebody was quicker with the same key
-        self.tree.add(root)
-        self._group.start_soon(root.run, name=f"{root.name} {root.id}")
+        self._run(root)
         return root.describe(), False
 
     def _request(self, order: Order) -> SpawnRequest:
-        settings = self.services.settings
-        subject = settings.agent_or_chain(order.name)
-        self._check_models(subject)
-        call = LimitOverrides(timeout=order.timeout) if order.timeout is not None else None
-        if isinstance(subject, ChainSpec):
-            request = SpawnRequest(subject, order.task, settings.limits_for_chain(subject, call))
-        else:
-            catalogue, prompt = settings.catalogue(subject), first_message(order.task, order.input)
-            limits = settings.limits_for(subject, None, call)
-            request = SpawnRequest(subject, order.task, limits, catalogue=catalogue, prompt=prompt)
+        request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
+        self._check_models(request.agent)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace))
-        return replace(request, limits=capped, role="root", input=order.input, key=order.key, origin=origin)
+        return replace(request, limits=capped, key=order.key, origin=origin)
+
+    def _run(self, root: Execution) -> None:
+        """A top-level execution whose row is there runs in the service's group from now on."""
+        self.tree.add(root)
+        self._group.start_soon(root.run, name=f"{root.name} {root.id}")
+
+    # -- go on ---------------------------------------------------------------------------------------------------------
+
+    async def adopt(self) -> int:
+        """Go on with what processes that are gone left open; return how many trees. Only who serves does this."""
+        return len(await self._adoption.adopt())
+
+    async def resume(self, execution: str, text: str = "") -> Child:
+        """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
+
+        A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits. Raises
+        UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work.
+        """
+        reads = self.services.database.reads
+        row = await reads.execution(execution)
+        if row is None:
+            raise UnknownExecution(execution)
+        if row["finished_at"] is None:
+            for adopted in await self._adoption.adopt(row["root_execution_id"]):
+                return adopted.describe()
+            raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
+        request = continued(self.services.settings, row, text or CARRY_ON)
+        self._check_models(request.agent)
+        root = Execution(self._habitat, request, None)
+        await root.enter()
+        self._run(root)
+        return root.describe()
 
     def _check_models(self, subject: AgentSpec | ChainSpec) -> None:
         """Refuse before anything is written when a model of the first agents cannot be asked."""
@@ -119,9 +147,6 @@ class Dispatcher:
         for stage in subject.stages if isinstance(subject, ChainSpec) else ():
             for stage_agent in stage.agents:
                 self.services.model_for(self.services.settings.agent(stage_agent.name))
-
-    def _begin(self, execution: Execution) -> tuple[Work, Strategy]:
-        return begin(execution, self._cancellation)
 
     async def wait(self, execution: str) -> Child:
         """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
@@ -161,10 +186,6 @@ class Dispatcher:
     async def ask_to_wrap_up(self, execution: str, by: str = "its caller") -> str:
         """Let an execution answer with what it has, in whichever process: `requested` or `already_finished`."""
         return await self._steering.ask_to_wrap_up(execution, by)
-
-    async def settle_interrupted(self) -> int:
-        """End what processes that are gone left open, and say so in each; return how many. Once, when a service starts."""
-        return await settle_interrupted(self.services.database, self.services.recorder)
 
     async def delete(self, root: str) -> None:
         """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""

@@ -3,6 +3,7 @@
 RunnerError            anything below; has a `hint`
 ├── Refusal            a spawn the guard did not admit; typed, with what is allowed
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
+├── Interrupted        an execution whose process is gone, and that does not go on
 └── Fenced             another process has taken the execution over
 """
 
@@ -21,6 +22,7 @@ RefusalKind = Literal[
     "stopping",
     "key_reused",
     "no_model",
+    "running",
 ]
 
 
@@ -39,6 +41,13 @@ class Refusal(RunnerError):
         super().__init__(message, hint)
         self.kind: RefusalKind = kind
         self.context = context or {}
+
+
+class Interrupted(RunnerError):
+    """The process that ran the execution ended before it did, and it does not go on."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the process that ran it ended before it did, and {why}", "start it again, or continue it")
 
 
 class NoModel(RunnerError):

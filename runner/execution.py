@@ -8,26 +8,27 @@ end, and nothing below is alive.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
-from pydantic_core import to_json
 
 from db.clock import stamp
-from db.ids import new_execution_id, new_id, result_delivery
+from db.ids import ExecutionId, new_execution_id, new_id, result_delivery
 from db.latch import Latch
 from db.status import ExecutionStatus
-from db.turns import MessageDraft, ToolOutcome
-from db.writes import NewExecution, Place, Start
-from registry import AgentSpec, ChainSpec, ToolFilter
+from db.turns import ToolOutcome
+from db.writes import Place, Start
+from registry import AgentSpec, ToolFilter
 from runner import facts
 from runner.allowance import Allowance
+from runner.birth import first_of, row_of
 from runner.cause import Cause, End, verdict
 from runner.closing import Closing
 from runner.delivery import cut
@@ -36,6 +37,7 @@ from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.origin import Origin
 from runner.result import Result
+from runner.resumption import Heritage, Resumption
 from runner.services import Services
 from runner.slots import Slots
 from runner.transcript import Delivered, clean
@@ -53,24 +55,37 @@ TURNS_TO_CLOSE = 2
 FOUND_CHARACTERS = 4_000
 """Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
 
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
+
 Begin = Callable[["Execution"], tuple[Work, Strategy]]
 """Makes the work and the strategy of an execution that has just started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habitat:
+    """What executions live in; children live where their parent does."""
+
+    services: Services
+    tree: Tree
+    begin: Begin
 
 
 class Execution:
     """One agent at work on one task."""
 
     __slots__ = (
-        "_begin", "_failed", "_strategy", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth",
-        "done", "ended", "ended_at", "error", "group", "id", "inbox", "limits", "name", "origin", "parent", "path", "place",
-        "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status", "tree", "work",
+        "_failed", "_resumption", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth", "done",
+        "ended", "ended_at", "error", "group", "habitat", "id", "inbox", "keys", "limits", "name", "origin", "parent",
+        "path", "place", "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status",
+        "strategy", "tree", "work",
     )  # fmt: skip
 
     def __init__(
-        self, services: Services, tree: Tree, request: SpawnRequest, parent: Execution | None, begin: Begin
+        self, habitat: Habitat, request: SpawnRequest, parent: Execution | None, heritage: Heritage | None = None
     ) -> None:
-        self.services, self.tree, self.request, self.parent, self._begin = services, tree, request, parent, begin
-        self.id = new_execution_id()
+        self.habitat, self.services, self.tree = habitat, habitat.services, habitat.tree
+        self.request, self.parent = request, parent
+        self.id = new_execution_id() if heritage is None else ExecutionId(heritage.row["id"])
         self.name = request.name or request.agent.name
         self.limits = request.limits
         if parent is not None and parent.limits.max_depth < request.limits.max_depth:
@@ -81,34 +96,38 @@ class Execution:
         root: str = parent.place.root_execution_id if parent is not None else self.id
         self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
         self.origin: Origin = parent.origin if parent is not None else request.origin
-        self.position = 1
+        self.position = 1 if heritage is None else int(heritage.row["position"])
         self.allowance: Allowance = Allowance(
             self.limits, parent.allowance if parent is not None else None, self._timeout()
         )
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""
-        self.slot = (parent.slots if parent is not None else tree.root_slots).reserve()
+        self.slot = (parent.slots if parent is not None else self.tree.root_slots).reserve()
         self.scope = anyio.CancelScope()
         self.cause: Cause | None = None
-        self.status = ExecutionStatus(request.status)
+        self.status = ExecutionStatus(request.status if heritage is None else heritage.row["status"])
         self.result: Result | None = None
         self.error: str | None = None
         self.done = Latch()
-        self.attempt = 1
+        self.attempt = 1 if heritage is None else int(heritage.row["attempt"])
         self.born_at = anyio.current_time()
         self.ended_at: float | None = None
         self.alive: dict[str, Execution] = {}
         """Its children that have a task."""
         self.ended: dict[str, Child] = {}
         """Its children that are over."""
+        self.keys: Mapping[str, str] = NO_KEYS
+        """Its children that were dispatched with a key, by it."""
         self.born = 0
         """How many children it ever tried to start: their positions never repeat, even if a row could not be stored."""
         self.group: TaskGroup | None = None
         self.work: Work | None = None
-        self._strategy: Strategy | None = None
+        self.strategy: Strategy | None = None
         self._failed = False
         self.closing = Closing(self)
+        goes_on = heritage is not None or request.continues is not None
+        self._resumption = Resumption(self, heritage) if goes_on else None
 
     def _timeout(self) -> float:
         if self.request.timeout is not None:
@@ -126,7 +145,7 @@ class Execution:
     @property
     def found(self) -> str:
         """What there is to show when it does not come to its own end: its last words, and what its children brought."""
-        parts = [self._strategy.found if self._strategy is not None else ""]
+        parts = [self.strategy.found if self.strategy is not None else ""]
         parts += [
             f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}"
             for child in self.ended.values()
@@ -148,7 +167,7 @@ class Execution:
         """
         begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
         parent = self.parent.place if self.parent is not None else None
-        fact = facts.Spawned(self._row(), parent, settled, self._beginning() if begins else None)
+        fact = facts.Spawned(row_of(self), first_of(self), parent, settled, self._beginning() if begins else None)
         held = False
         try:
             held = (await self.services.recorder.record(fact, shielded=True)).held
@@ -159,46 +178,14 @@ class Execution:
             self.status = ExecutionStatus.RUNNING
         return held
 
-    def _row(self) -> NewExecution:
-        """The row it is born with."""
-        request, agent, spec = self.request, self.request.agent, self.services.model_spec(self.request.agent)
-        waits = self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0
-        return NewExecution(
-            id=self.id,
-            parent_execution_id=self.place.parent_execution_id,
-            root_execution_id=self.place.root_execution_id,
-            owner=self.services.database.owner,
-            agent=self.name,
-            role=request.role,
-            strategy="chain" if isinstance(agent, ChainSpec) else agent.strategy,
-            position=self.position,
-            depth=self.depth,
-            path="/".join(self.path),
-            created_at=stamp(),
-            status=self.status.value,
-            stage=self.stage,
-            session_id=self.origin.session,
-            principal=self.origin.principal,
-            tool_call_id=request.call.row if request.call is not None else None,
-            idempotency_key=request.key,
-            task=clean(request.task),
-            input=to_json(request.input).decode() if request.input is not None and self.parent is None else None,
-            timeout_seconds=self.allowance.timeout,
-            model=spec.model if spec is not None else None,
-            budget_usd=self.limits.max_cost_usd,
-            budget_tokens=self.limits.max_tokens,
-            config_hash=self.services.settings.hash,
-            waiting_for="slot" if waits else None,
-            reason=request.reason,
-        )
-
     def _beginning(self) -> facts.Started:
         """The clock runs from here."""
         self.allowance.start()
-        deadline = stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.timeout))
-        text = to_json([{"type": "text", "text": self.prompt}]).decode()
-        first = MessageDraft(new_id(), self.id, 0, "user", "task", text)
-        return facts.Started(self.place, self.name, Start(stamp(), deadline, first))
+        return facts.Started(self.place, self.name, Start(stamp(), self.deadline(), self.attempt))
+
+    def deadline(self) -> str:
+        """Its hard end, as rows have it."""
+        return stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.seconds_left))
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -231,8 +218,10 @@ class Execution:
         try:
             if not await self._start():
                 return None
-            self.work, self._strategy = self._begin(self)
+            self.work, self.strategy = self.habitat.begin(self)
             self.scope.deadline = self.allowance.deadline
+            if self._resumption is not None and (end := await self._resumption.recall()) is not None:
+                return end
             return await self._work_until_accepted()
         except Exception as error:
             log.exception("execution %s (%s) failed", self.id, self.name)
@@ -240,6 +229,8 @@ class Execution:
 
     async def _start(self) -> bool:
         """pending → running, unless it was born running; False when it was cancelled before."""
+        if self._resumption is not None:
+            await self._resumption.start()
         if self.status is ExecutionStatus.PENDING:
             if not (await self.services.recorder.record(self._beginning())).held:
                 return False
@@ -251,6 +242,8 @@ class Execution:
         while True:
             end: Result | Exception | None = None
             async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.group:
+                if self._resumption is not None:
+                    self._resumption.restart_children()
                 end = await self._strategy_end()
                 if not isinstance(end, Result):
                     self._failed = True
@@ -263,6 +256,19 @@ class Execution:
             if (refused := await self.closing.why_refused()) is not None:
                 return refused
 
+    def adopt(self, child: Execution) -> None:
+        """A child whose row is there runs in this execution's group from now on."""
+        assert self.group is not None
+        self.alive[child.id] = child
+        self.tree.add(child)
+        self.inbox.expect(child.id)
+        self.group.start_soon(child.run, name=f"{child.name} {child.id}")
+
+    @property
+    def had_children(self) -> bool:
+        """Whether rows may lie below it."""
+        return bool(self.ended or self.alive) or self._resumption is not None
+
     @property
     def _may_have_children(self) -> bool:
         """Whether it needs a task group: an agent in a loop without a catalogue, as most are, starts nobody."""
@@ -270,9 +276,9 @@ class Execution:
         return bool(self.request.catalogue) or not isinstance(agent, AgentSpec) or agent.strategy != "loop"
 
     async def _strategy_end(self) -> Result | Exception:
-        assert self._strategy is not None
+        assert self.strategy is not None
         try:
-            return await self._strategy.run()
+            return await self.strategy.run()
         except Exception as error:
             log.info("execution %s (%s) ends with %r", self.id, self.name, error)
             return first_cause(error)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from db.adoption import Inheritance
 from db.endings import CancelWish, Ending
 from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
@@ -17,6 +18,7 @@ class Spawned:
     """An execution was admitted. In the same transaction a dispatch settles its call, and what has its slot begins."""
 
     new: NewExecution
+    first: MessageDraft | None = None
     parent: Place | None = None
     settled: ToolOutcome | None = None
     started: Started | None = None
@@ -29,6 +31,32 @@ class Started:
     place: Place
     agent: str
     start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A process is gone, and another takes over what it left open."""
+
+    inheritance: Inheritance
+
+
+@dataclass(frozen=True, slots=True)
+class WentOn:
+    """It was running in a process that is gone, and goes on in this one."""
+
+    place: Place
+    agent: str
+    attempt: int
+    deadline: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallLost:
+    """A model was being asked when the process went: nobody heard the answer."""
+
+    place: Place
+    attempt: int
+    call: ModelCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +196,9 @@ class Configured:
 Fact = (
     Spawned
     | Started
+    | Adopted
+    | WentOn
+    | CallLost
     | Replied
     | ToolSettled
     | Said

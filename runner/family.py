@@ -7,13 +7,12 @@ commit of the row and the start of the task there is no await, so no cancel can 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
 from pydantic_core import to_json
 
-from db.ids import new_id
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
@@ -25,6 +24,7 @@ from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
+from runner.requests import dispatched
 from runner.result import Result
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
@@ -37,24 +37,16 @@ from runner.work import SpawnRequest, Strategy, Work
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
 
 
-@dataclass(slots=True)
-class _Keys:
-    """The dispatches that were given a key. Few are, so most executions have none of this."""
-
-    children: dict[str, str] = field(default_factory=dict)
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    """Of two calls at once with the same key, one waits for the other's row."""
-
-
 class ExecutionFamily:
     """A `Family` around one execution of this process."""
 
-    __slots__ = ("_cancellation", "_keys", "_self")
+    __slots__ = ("_cancellation", "_one_key_at_a_time", "_self")
 
     def __init__(self, execution: Execution, cancellation: Cancellation) -> None:
         self._self = execution
         self._cancellation = cancellation
-        self._keys: _Keys | None = None
+        self._one_key_at_a_time: anyio.Lock | None = None
+        """Of two calls at once with the same key, one waits for the other's row. Few have keys, so most have no lock."""
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -66,8 +58,7 @@ class ExecutionFamily:
     async def spawn(self, request: SpawnRequest) -> Child:
         """Start a child whose admission is settled; raises Refusal when its parent is stopping."""
         parent = self._self
-        assert parent.group is not None
-        child = Execution(parent.services, parent.tree, request, parent, self.begin)
+        child = Execution(parent.habitat, request, parent)
         parent.born += 1
         child.position = parent.born
         parent.alive[child.id] = child
@@ -79,9 +70,7 @@ class ExecutionFamily:
         if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
         if not child.status.is_terminal:
-            parent.tree.add(child)
-            parent.inbox.expect(child.id)
-            parent.group.start_soon(child.run, name=f"{child.name} {child.id}")
+            parent.adopt(child)
         else:
             child.slot.release()
             parent.ended[child.id] = parent.alive.pop(child.id).describe()
@@ -107,13 +96,13 @@ class ExecutionFamily:
         try:
             if order.key is None:
                 return await self.spawn(self._request(order)), False
-            self._keys = keys = self._keys or _Keys()
-            async with keys.lock:
-                if order.key in keys.children:
-                    known = self._known(keys.children[order.key])
-                    return earlier(known, order.key, order.name, order.task), True
+            self._one_key_at_a_time = self._one_key_at_a_time or anyio.Lock()
+            async with self._one_key_at_a_time:
+                keys = self._self.keys
+                if order.key in keys:
+                    return earlier(self._known(keys[order.key]), order.key, order.name, order.task), True
                 child = await self.spawn(self._request(order))
-                keys.children[order.key] = child.id
+                self._self.keys = {**keys, order.key: child.id}
                 return child, False
         except Refusal as refusal:
             me = self._self
@@ -123,20 +112,11 @@ class ExecutionFamily:
 
     def _request(self, order: DispatchOrder) -> SpawnRequest:
         settings = self._self.services.settings
-        entry = admit(self._caller(), order.name, settings.agents)
-        agent = settings.agent(entry.name).overridden(entry.overrides)
-        limits = settings.limits_for(agent)
+        request = dispatched(settings, admit(self._caller(), order.name, settings.agents), order.task)
+        limits = request.limits
         if order.budget_usd is not None:
             limits = limits.capped(min(order.budget_usd, self._self.allowance.cost_left))
-        return SpawnRequest(
-            agent=agent,
-            task=order.task,
-            limits=limits,
-            catalogue=settings.catalogue(agent),
-            timeout=order.timeout,
-            call=order.call,
-            key=order.key,
-        )
+        return replace(request, limits=limits, timeout=order.timeout, call=order.call, key=order.key)
 
     def _known(self, identifier: str) -> Child:
         alive = self._self.alive.get(identifier)
@@ -205,15 +185,9 @@ class ExecutionFamily:
         await me.inbox.until_all_ended()
 
     async def pass_on(self, item: Item) -> None:
-        """Say to all its children what was said to it; each reads it once."""
+        """Say to all its children what was said to it; each reads it once, however often it is passed on."""
         for child in tuple(self._self.alive.values()):
-            await child.take(replace(item, id=new_id()))
-
-    # -- begin ---------------------------------------------------------------------------------------------------------
-
-    def begin(self, execution: Execution) -> tuple[Work, Strategy]:
-        """The work and the strategy of an execution that has just started: one path for every kind of execution."""
-        return begin(execution, self._cancellation)
+            await child.take(replace(item, id=f"{item.id}.{child.id}"))
 
 
 def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
@@ -248,6 +222,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         settle_children=family.settle_children,
         pass_on=family.pass_on,
         server_instructions=server_instructions,
+        goes_on_elsewhere=lambda: execution.why_stopped().silent,
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)

@@ -12,6 +12,7 @@ from runner import facts
 from runner.delivery import delivery_message
 from runner.errors import Fenced
 from runner.inbox import Item
+from runner.past import Past
 from runner.transcript import clean
 from runner.work import Work
 
@@ -22,6 +23,10 @@ class Notebook:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._position = 1
+
+    def recall(self, past: Past) -> None:
+        """Go on after what was written."""
+        self._position = max((row["position"] for row in past.own.messages), default=0) + 1
 
     async def read(self) -> Sequence[Item]:
         """Take everything that arrived out of the inbox, in the transaction that writes it down."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import endings, pins, turns, writes
+from db import adoption, endings, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import new_id, result_delivery
@@ -83,10 +83,18 @@ class Recorder:
 
     def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
         match fact:
-            case facts.Spawned(new, _, settled, started):
-                return writes.create(new, _birth(fact), settled, started.start if started is not None else None)
+            case facts.Spawned(new, first, _, settled, started):
+                return writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
             case facts.Started(place, _, start):
                 return writes.start(place.id, start, [_started(fact)])
+            case facts.Adopted(inheritance):
+                return adoption.adopt(inheritance)
+            case facts.WentOn(place, agent, attempt, deadline):
+                told = status_event(place, "running", agent, deadline_at=deadline, attempt=attempt, resumed=True)
+                return adoption.go_on(place.id, attempt, deadline, [told])
+            case facts.CallLost(place, attempt, call):
+                payload = {"kind": "model", "id": call.id, "status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
+                return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
             case facts.Replied():
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.ToolSettled(place, agent, tool, seconds, outcome):

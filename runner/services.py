@@ -41,6 +41,8 @@ class Services:
     """Tools of a program that embeds Outrider: one executor for each execution."""
     functions: Mapping[str, AgentFunction] = field(default_factory=dict)
     """Agents of that program that are no models, by name."""
+    restored: Callable[[str], Services] | None = None
+    """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
         """The model a subject is asked through; None for chains and for agents that are functions."""

@@ -7,7 +7,7 @@ cleaning of text before it is stored or sent. Knows nothing of executions, datab
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -91,6 +91,13 @@ class Message:
         """The tool calls of an assistant message, in order."""
         return [ToolCall.of_block(block) for block in self.content if block["type"] == "tool_use"]
 
+    def calls(self, stop_reason: str) -> list[ToolCall]:
+        """Its tool calls; the last one is marked where the reply ended in the middle of it."""
+        calls = self.tool_calls
+        if stop_reason == "max_tokens" and calls and self.content[-1]["type"] == "tool_use":
+            calls[-1] = replace(calls[-1], cut=True)
+        return calls
+
 
 def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:
     """The blocks, each call with an id of its own; `taken` are the ids used so far, and is added to.
@@ -134,6 +141,8 @@ class ToolCall:
     """The id of its row, once it has one."""
     cut: bool = False
     """Whether the reply ended in the middle of it: then nobody knows what it was to be, and it is never carried out."""
+    lost: bool = False
+    """Whether it had begun when its process went, and must not begin again: nobody knows what it did."""
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:
@@ -196,6 +205,8 @@ class Transcript:
         self.messages: list[Message] = []
         self.unanswered: list[ToolCall] = []
         """Tool calls of the last reply that have no result yet."""
+        self.answers: dict[str, Answer] = {}
+        """The results of those of its calls that have one, when only some do, by the id of the call."""
         self.empty_answers = 0
         """Replies in a row that said and asked nothing; they are stored but never sent back."""
         self.final: Any = None
@@ -223,7 +234,7 @@ class Transcript:
         elif message.kind != "note":
             self._begun = ""  # whatever comes next answers this
         if message.kind == "results":
-            self.unanswered = []
+            self.unanswered, self.answers = [], {}
         elif message.kind == "delivery":
             self.empty_answers = 0  # there is something new to say something about
         self.messages.append(message)

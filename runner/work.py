@@ -13,6 +13,7 @@ from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.llm.protocol import Model
 from runner.origin import NOWHERE, Origin
+from runner.past import Past
 from runner.recorder import Recorder
 from runner.result import Result
 from runner.services import AgentFunction
@@ -33,6 +34,8 @@ class SpawnRequest:
     timeout: float | None = None
     input: Any = None
     stage: str | None = None
+    step: str | None = None
+    """Which of its stage it is, for its parent to know it again."""
     name: str | None = None
     """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
     prompt: str | None = None
@@ -46,6 +49,8 @@ class SpawnRequest:
     reason: str | None = None
     origin: Origin = NOWHERE
     """Of a top-level execution; a child has its parent's."""
+    continues: str | None = None
+    """An execution that has ended: this one goes on from its transcript, and has its children."""
 
 
 Spawn = Callable[[SpawnRequest], Awaitable[Child]]
@@ -79,6 +84,8 @@ class Work:
     pass_on: Callable[[Item], Awaitable[None]]
     """Say to all children at work what was said to this execution."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
+    goes_on_elsewhere: Callable[[], bool]
+    """Whether it is being stopped without an end, so that another process goes on with it."""
     activity: str = "starting"
     rehearsed: bool = False
     final: Result | None = None
@@ -91,7 +98,13 @@ class Work:
 
 
 class Strategy(Protocol):
-    """How an agent behaves. Re-entrant: `run` is called again when something arrived after its answer."""
+    """How an agent behaves. Re-entrant: `run` is called again when something arrived after its answer, and `recall` before
+    it where rows know how far the work had come.
+    """
+
+    def recall(self, past: Past) -> None:
+        """Know again what was known when those rows were written."""
+        ...
 
     async def run(self) -> Result:
         """Work until there is an answer."""

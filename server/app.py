@@ -13,9 +13,9 @@ from pathlib import Path
 
 import anyio
 
-from db.database import open_database
+from db.database import Database, open_database
 from db.writes import Place
-from registry import AgentSpec, Settings, held_secrets
+from registry import AgentSpec, Settings, held_secrets, restore
 from runner import facts
 from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
@@ -59,30 +59,75 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         stack.enter_context(patient_collector())
         database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
         recorder.attach(database.writer)
-        settings = blueprint.settings
-        own = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
-        stack.push_async_callback(own.close)
-        notices = _Notices(recorder)
-        timeout = settings.limits_for(AgentSpec(name="")).tool_timeout
-        drift = DriftWatch(recorder, database.reads, notices.place)
-        mask = Mask(held_secrets(settings.upstreams.values(), blueprint.environ, settings.secret_variables()))
-        ears = Ears(notices.notice, drift.observe, mask)
-        upstreams = Upstreams(settings.upstreams, default_timeout=timeout, ears=ears)
-        await stack.enter_async_context(upstreams)
+        assembly = _Assembly(blueprint, database, recorder, bus)
+        stack.push_async_callback(assembly.close)
+        await stack.enter_async_context(assembly.upstreams)
         background = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(background.cancel_scope.cancel, "the service stopped")
-        if blueprint.models is None:
+        services = assembly.services()
+        for own in assembly.own_models:
             background.start_soon(own.prepare, name="prepare models")
-        background.start_soon(upstreams.prepare, name="prepare upstreams")
-        models = blueprint.models or own
-        if settings.defaults.max_concurrent_model_calls is not None:
-            models = ThrottledModels(models, settings.defaults.max_concurrent_model_calls)
-        services = Services(
-            settings, database, recorder, bus, models, upstreams, blueprint.extra_tools, blueprint.functions
-        )
+        background.start_soon(assembly.upstreams.prepare, name="prepare upstreams")
         dispatcher = await stack.enter_async_context(open_dispatcher(services))
-        notices.dispatcher = dispatcher
+        assembly.notices.dispatcher = dispatcher
         yield dispatcher
+
+
+class _Assembly:
+    """Puts services together: for today's configuration, and for those of executions that go on from before."""
+
+    def __init__(self, blueprint: Blueprint, database: Database, recorder: Recorder, bus: Bus) -> None:
+        self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
+        self.notices = _Notices(recorder)
+        self._drift = DriftWatch(recorder, database.reads, self.notices.place)
+        self.own_models: list[Models] = []
+        today = blueprint.settings
+        self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
+
+    def services(self) -> Services:
+        """For today's configuration."""
+        return self._of(self._blueprint.settings, self.upstreams)
+
+    async def close(self) -> None:
+        """Close every connection to a model."""
+        for own in self.own_models:
+            await own.close()
+
+    def _restored(self, snapshot: str) -> Services:
+        blueprint, today = self._blueprint, self._blueprint.settings
+        registered = [today.agents[name] for name in blueprint.functions if name in today.agents]
+        settings = restore(snapshot, blueprint.environ, registered).denying(today)
+        timeout, ears = _tool_timeout(settings), self._ears(settings)
+        return self._of(settings, self.upstreams.edition(settings.upstreams, default_timeout=timeout, ears=ears))
+
+    def _of(self, settings: Settings, upstreams: Upstreams) -> Services:
+        blueprint, most = self._blueprint, settings.defaults.max_concurrent_model_calls
+        models = blueprint.models or self._models(settings)
+        return Services(
+            settings=settings,
+            database=self._database,
+            recorder=self._recorder,
+            bus=self._bus,
+            models=ThrottledModels(models, most) if most is not None else models,
+            upstreams=upstreams,
+            extra_tools=blueprint.extra_tools,
+            functions=blueprint.functions,
+            restored=self._restored,
+        )
+
+    def _models(self, settings: Settings) -> Models:
+        blueprint = self._blueprint
+        made = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
+        self.own_models.append(made)
+        return made
+
+    def _ears(self, settings: Settings) -> Ears:
+        secrets = held_secrets(settings.upstreams.values(), self._blueprint.environ, settings.secret_variables())
+        return Ears(self.notices.notice, self._drift.observe, Mask(secrets))
+
+
+def _tool_timeout(settings: Settings) -> float:
+    return settings.limits_for(AgentSpec(name="")).tool_timeout
 
 
 class _Notices:

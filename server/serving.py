@@ -6,6 +6,7 @@ process to end, what still runs is treated as the configuration says. Must not k
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,10 +17,13 @@ import anyio
 import anyio.to_thread
 from mcp.server.lowlevel import Server
 
+from db.errors import StoreError
 from server.mcp_face.questions import Questions
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
+
+log = logging.getLogger("outrider.serving")
 
 if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
 FINISH_SECONDS = 600.0
 """How long `on_disconnect: finish` lets executions come to their end."""
+
+ADOPTION_SECONDS = 1.0
+"""Between looks for processes that are gone."""
 
 Transport = Callable[[Server[Any]], Awaitable[None]]
 """Carries messages until its clients are gone."""
@@ -61,9 +68,12 @@ class Serving:
         app = await anyio.to_thread.run_sync(import_module, "server.app")
         blueprint = await anyio.to_thread.run_sync(self.blueprint)
         async with app.open_service(blueprint) as dispatcher:
-            await dispatcher.settle_interrupted()
+            await dispatcher.adopt()
             self.service.open(dispatcher)
-            await self.updates.run(dispatcher)
+            async with anyio.create_task_group() as group:
+                group.start_soon(_adopt_in_time, dispatcher, name="adopt what others leave")
+                await self.updates.run(dispatcher)
+                group.cancel_scope.cancel("the clients are gone")
 
     async def left(self, session: str) -> None:
         """A client has ended its session."""
@@ -85,6 +95,16 @@ class Serving:
         with anyio.move_on_after(FINISH_SECONDS):
             for execution in dispatcher.tree:
                 await execution.done.wait()
+
+
+async def _adopt_in_time(dispatcher: Dispatcher) -> None:
+    """Whatever process goes while this one serves: what it left open goes on here."""
+    while True:
+        await anyio.sleep(ADOPTION_SECONDS)
+        try:
+            await dispatcher.adopt()
+        except StoreError:
+            log.exception("nothing could be adopted")
 
 
 async def _cancel(dispatcher: Dispatcher, executions: Iterable[Execution]) -> None:

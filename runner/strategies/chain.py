@@ -1,7 +1,8 @@
 """chain: stages one after another, the agents of a stage at the same time, their results merged where there are several.
 
 One agent is not a special case. Agents that a stage's agents dispatch are theirs: they count neither for the success of
-the stage nor for its synthesis, but whoever reads the results sees them below their parent.
+the stage nor for its synthesis, but whoever reads the results sees them below their parent. What a chain knows is which
+child has which seat and how it ended; rows know the same, so it goes on after a crash as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from registry import ChainSpec, Place, StageAgent, StageSpec
+from db.status import ExecutionStatus
+from registry import ChainSpec, StageSpec
 from runner import facts
-from runner.context import first_message
 from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
+from runner.past import Past, end_of
+from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
 from runner.work import SpawnRequest, Work
-
-SYNTHESIS_TASK = "Merge these reports about one task into a single answer.\n\nThe task was:\n{task}"
 
 
 class Chain:
@@ -29,6 +30,10 @@ class Chain:
         self._work = work
         self._chain = work.subject
         self._outputs: list[tuple[str, Result]] = []
+        self._seated: dict[tuple[str, str], str] = {}
+        """Who has which seat: ids by stage and step."""
+        self._ends: dict[str, Item] = {}
+        """How those ended that have, by id."""
         self._ended: Result | None = None
         """How it ends before its last stage."""
         self._notebook = Notebook(work)
@@ -42,6 +47,20 @@ class Chain:
         """The outputs of the stages that are done."""
         return "\n\n".join(f"## {name}\n\n{result.text}" for name, result in self._outputs)
 
+    def recall(self, past: Past) -> None:
+        """Know again who had which seat and what was said. Of a chain it continues, only what succeeded counts."""
+        self._notebook.recall(past)
+        for row in past.children:
+            status = ExecutionStatus(row["status"])
+            if row["parent_execution_id"] in past.earlier and status is not ExecutionStatus.COMPLETED:
+                continue
+            self._seated[row["stage"], row["step_id"]] = row["id"]
+            if status.is_terminal:
+                self._ends[row["id"]] = end_of(row)
+        read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
+        self._said = [item for item in past.was("message") if item.id in read]
+        self._asked = any(item.id in read for item in past.was("wrap_up"))
+
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
@@ -52,15 +71,14 @@ class Chain:
         return self._ended or self._outputs[-1][1]
 
     async def _run_stage(self, stage: StageSpec) -> None:
-        names = await self._start_agents(stage)
-        ended = await self._collect()
-        good = [
-            item
-            for item in ended
-            if item.answer is not None and item.result is not None and item.result.status == "completed"
-        ]
+        places = list(seats(self._chain, stage))
+        for seat in places:
+            await self._seat(stage, seat.step, self._request(seat))
+        await self._repeat_what_was_said()
+        ended = await self._ends_of(stage, [seat.step for seat in places])
+        good = [item for item in ended if _succeeded(item)]
         all_count = stage.success_policy == "all" and not self._asked  # who did not come to begin cannot succeed
-        enough = len(good) == names if all_count else bool(good)
+        enough = len(good) == len(places) if all_count else bool(good)
         if not enough:
             await self._stop_at(stage, ended)
             return
@@ -72,84 +90,58 @@ class Chain:
             self._ended = partial(self.found, "asked")
             await self._skip_after(stage, "asked to conclude")
 
-    async def _start_agents(self, stage: StageSpec) -> int:
-        number = 0
-        for stage_agent in stage.agents:
-            for replica in range(1, stage_agent.replicas + 1):
-                await self._start(stage, stage_agent, replica)
-                number += 1
-        await self._repeat_what_was_said()
-        return number
-
-    def _request(self, stage: StageSpec, stage_agent: StageAgent, replica: int) -> SpawnRequest:
-        work, place = self._work, Place(self._chain, stage, stage_agent)
-        agent = work.settings.stage_agent(place)
+    def _request(self, seat: Seat) -> SpawnRequest:
         earlier = [(name, result.text) for name, result in self._outputs]
-        return SpawnRequest(
-            agent=agent,
-            task=work.task,
-            limits=work.settings.limits_for(work.settings.agent(stage_agent.name), place),
-            role="stage",
-            catalogue=work.settings.catalogue(agent, place),
-            input=work.input,
-            stage=stage.name,
-            name=f"{agent.name}-{replica}" if stage_agent.replicas > 1 else None,
-            prompt=first_message(work.task, work.input, earlier),
-        )
+        return seated(self._work.settings, seat, Brief(self._work.task, self._work.input, earlier))
 
-    async def _start(self, stage: StageSpec, stage_agent: StageAgent, replica: int) -> None:
-        await self._work.spawn(self._request(stage, stage_agent, replica))
+    async def _seat(self, stage: StageSpec, step: str, request: SpawnRequest) -> None:
+        """Give a seat to somebody, unless it is taken."""
+        if (stage.name, step) not in self._seated:
+            self._seated[stage.name, step] = (await self._work.spawn(request)).id
 
-    async def _collect(self) -> list[Item]:
-        """Wait until every agent of the stage has ended, and read what they returned. What comes meanwhile is passed on."""
-        work, ended = self._work, list[Item]()
-        work.recorder.post(facts.Waiting(work.place, "children"))
+    async def _repeat_what_was_said(self) -> None:
+        """Nobody hears a message twice: who has it keeps it."""
+        for item in self._said:
+            await self._work.pass_on(item)
+
+    async def _ends_of(self, stage: StageSpec, steps: Sequence[str]) -> list[Item]:
+        """Wait until everybody in these seats has ended, and read what they returned. What comes meanwhile is passed on."""
+        work, wanted = self._work, [self._seated[stage.name, step] for step in steps]
+        waits = work.inbox.pending > 0
+        if waits:
+            work.recorder.post(facts.Waiting(work.place, "children"))
         while True:
             await work.inbox.until_ready()
-            items = await self._notebook.read()
-            ended += [item for item in items if item.result is not None]
-            for item in items:
+            for item in await self._notebook.read():
                 await self._heed(item)
             if not work.inbox.pending and not work.inbox.arrived:
                 break
-        work.recorder.post(facts.Waiting(work.place, None))
-        return ended
+        if waits:
+            work.recorder.post(facts.Waiting(work.place, None))
+        return [self._ends[identifier] for identifier in wanted if identifier in self._ends]
 
     async def _heed(self, item: Item) -> None:
-        if item.kind == "message":
+        if item.result is not None:
+            self._ends[item.result.execution_id] = item
+        elif item.kind == "message":
             self._said.append(item)
             await self._work.pass_on(item)
         elif item.kind == "wrap_up" and not self._asked:
             self._asked = True
             await self._work.settle_children(cancel=False)
 
-    async def _repeat_what_was_said(self) -> None:
-        for item in self._said:
-            await self._work.pass_on(item)
-
     async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
-        agent = work.settings.agent(stage.synthesis)
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
-        request = SpawnRequest(
-            agent=agent,
-            task=SYNTHESIS_TASK.format(task=work.task),
-            limits=work.settings.limits_for(agent),
-            role="synthesis",
-            stage=stage.name,
-            input=work.input,
-            prompt=first_message(SYNTHESIS_TASK.format(task=work.task), None, reports),
-        )
         work.now(f"merging {len(reports)} results")
-        await work.spawn(request)
+        await self._seat(stage, SYNTHESIS, merging(work.settings, stage, Brief(work.task, work.input, reports)))
         await self._repeat_what_was_said()
-        ended = await self._collect()
-        item = next((item for item in ended if item.result is not None and item.result.status == "completed"), None)
-        if item is None or item.answer is None:
+        merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
+        if not merged or merged[0] is None:
             # The findings are there, only nobody merged them: hand them on side by side.
             text = "\n\n".join(f"## {name}\n\n{report}" for name, report in reports)
             return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")
-        return item.answer
+        return merged[0]
 
     async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
@@ -161,14 +153,19 @@ class Chain:
     async def _skip_after(self, stage: StageSpec, reason: str) -> None:
         position = self._chain.stages.index(stage)
         for later in self._chain.stages[position + 1 :]:
-            for stage_agent in later.agents:
-                await self._skip(later, stage_agent, reason)
+            first_of_each = [seat for seat in seats(self._chain, later) if seat.replica in (None, 1)]
+            for seat in first_of_each:
+                await self._skip(later, seat, reason)
 
-    async def _skip(self, stage: StageSpec, stage_agent: StageAgent, reason: str) -> None:
+    async def _skip(self, stage: StageSpec, seat: Seat, reason: str) -> None:
         try:
-            await self._work.spawn(replace(self._request(stage, stage_agent, 1), status="skipped", reason=reason))
+            await self._seat(stage, seat.step, replace(self._request(seat), status="skipped", reason=reason))
         except Refusal:
             return
+
+
+def _succeeded(item: Item) -> bool:
+    return item.answer is not None and item.result is not None and item.result.status == "completed"
 
 
 def report_with_children(answer: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.notebook import Notebook
+from runner.past import Past
 from runner.result import Outcome, Result, completed, summarise
 from runner.work import Work
 
@@ -21,6 +22,10 @@ class Function:
     def found(self) -> str:
         """Its answer, once it has one."""
         return self._answer.text if self._answer is not None else ""
+
+    def recall(self, past: Past) -> None:
+        """It is called again from the beginning: what a function did before, nobody knows."""
+        self._notebook.recall(past)
 
     async def run(self) -> Result:
         """Call it, unless it has answered already: what arrives later does not call it again."""

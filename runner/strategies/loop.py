@@ -5,8 +5,9 @@ knowing it: dispatching is one more tool, and results come through the inbox.
 from __future__ import annotations
 
 from runner import facts
-from runner.context import GO_ON, SAY_SOMETHING
+from runner.context import GO_ON, SAY_SOMETHING, reason_of
 from runner.conversation import Conversation
+from runner.past import Past
 from runner.result import Result, completed, partial
 from runner.step import (
     AskAgain,
@@ -37,6 +38,13 @@ class Loop:
     def found(self) -> str:
         """What it reported, or the newest text of its model."""
         return self._work.final.text if self._work.final is not None else self._talk.transcript.last_text
+
+    def recall(self, past: Past) -> None:
+        """Know again what was said, and whether somebody asked for a conclusion."""
+        question = self._talk.recall(past)
+        self._reason = reason_of(question) if question is not None else None
+        if any(row["kind"] == "wrap_up" and row["consumed_at"] is not None for row in past.own.deliveries):
+            self._work.allowance.ask_to_wrap_up()
 
     async def run(self) -> Result:
         """Take one step after the other. Ordinary work ends where the time for a conclusion begins."""

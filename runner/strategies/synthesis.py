@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.conversation import Conversation
+from runner.past import Past
 from runner.result import Result, completed, partial
 from runner.work import Work
 
@@ -20,12 +21,16 @@ class Synthesis:
         """Its answer, once it has one."""
         return self._talk.transcript.last_text
 
+    def recall(self, past: Past) -> None:
+        """Know again what was said."""
+        self._talk.recall(past)
+
     async def run(self) -> Result:
         """Ask once, and once more when somebody has something to say to it; what else arrives is only noted."""
         if not self._opened:
             await self._talk.open()
             self._opened = True
-        to_ask = self._work.inbox.spoken or not self.found
+        to_ask = self._work.inbox.spoken or not self.found or self._talk.transcript.messages[-1].kind == "task"
         if self._work.inbox.waiting:
             await self._talk.drain()
         if to_ask:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -43,6 +43,11 @@ def finish_tool(accept: Callable[[Result], str | None]) -> OwnTool[FinishArgumen
         return answer({"accepted": True})
 
     return OwnTool(NAME, DESCRIPTION, FinishArguments, run, effect="idempotent")
+
+
+def reported(arguments: Mapping[str, Any]) -> Result:
+    """What a call that was accepted had reported."""
+    return _result(FinishArguments.model_validate(dict(arguments)))
 
 
 def _result(arguments: FinishArguments) -> Result:

@@ -66,6 +66,7 @@ class Upstreams:
         """The executions that have a server's tools: what happens to a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
         self._scoped: dict[tuple[str, str], Upstream] = {}
+        self._editions: list[Upstreams] = []
         self._group: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,12 +79,24 @@ class Upstreams:
     ) -> bool | None:
         assert self._group is not None
         with anyio.move_on_after(CLOSE_GRACE, shield=True):
-            await _close([*self._shared.values(), *self._scoped.values()])
+            await _close([server for each in (self, *self._editions) for server in each.connected])
         self._group.cancel_scope.cancel()
         if isinstance(error, Exception):
             # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group.
             return await self._group.__aexit__(None, None, None)
         return await self._group.__aexit__(kind, error, trace)
+
+    def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:
+        """The servers of another configuration; they end with these."""
+        other = Upstreams(specs, default_timeout=default_timeout, ears=ears)
+        other._group = self._group
+        self._editions.append(other)
+        return other
+
+    @property
+    def connected(self) -> list[Upstream]:
+        """The servers somebody asked for."""
+        return [*self._shared.values(), *self._scoped.values()]
 
     async def prepare(self) -> None:
         """Get ready what the first use of any server would wait for; none is started."""

@@ -28,7 +28,7 @@ def demo(
     from registry.loading import packaged_config
     from server.app import Blueprint
     from server.cli import preflight, report
-    from server.cli.launch import Ended, Launch
+    from server.cli.launch import Ended, Launch, ordered
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
     from server.sre.incident import incident_folder
@@ -48,7 +48,7 @@ def demo(
         if ended.child.status == "completed":
             _what_next(ended.short_id, lead, f" --db {db}" if db else "")
 
-    return report.exit_of(anyio.run(Launch(blueprint, order, tree_view()).run, tell))
+    return report.exit_of(anyio.run(Launch(blueprint, ordered(order), tree_view()).run, tell))
 
 
 def _what_next(short_id: str, lead: str, where: str) -> None:

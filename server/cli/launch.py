@@ -1,7 +1,7 @@
-"""A launch: one order, carried out in this process and watched until it ends; the keyboard can stop it.
+"""A launch: one tree, run in this process and watched until it ends; the keyboard can stop it.
 
-Owns the signals and the order of things: start, watch, tell the end, then close. Must not know: where the order
-came from. Invariant: the first interruption asks the tree to stop and goes on showing it, the second leaves at once.
+Owns the signals and the order of things: begin, watch, tell the end, then close. Must not know: what is begun, and where
+that came from. Invariant: the first interruption asks the tree to stop and goes on showing it, the second leaves at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -45,18 +45,27 @@ class Ended:
     interrupted: bool = False
 
 
-class Launch:
-    """One order on its way."""
+Begin = Callable[[Dispatcher], Awaitable[Child]]
+"""Starts the tree, or goes on with one."""
 
-    def __init__(self, blueprint: Blueprint, order: Order, view: TreeView) -> None:
-        self._blueprint, self._order, self._view = blueprint, order, view
+
+def ordered(order: Order) -> Begin:
+    """A tree that begins with an order."""
+    return lambda service: service.start(order)
+
+
+class Launch:
+    """One tree on its way."""
+
+    def __init__(self, blueprint: Blueprint, begin: Begin, view: TreeView) -> None:
+        self._blueprint, self._begin, self._view = blueprint, begin, view
         self._interruptions = 0
         self._service: Dispatcher | None = None
         self._root: str | None = None
         self._ended: Ended | None = None
 
     async def run(self, tell: Callable[[Ended], None]) -> Ended:
-        """Carry the order out; `tell` hears of its end before the service closes. Raises CommandError when left early."""
+        """Run the tree; `tell` hears of its end before the service closes. Raises CommandError when left early."""
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
                 scope = anyio.CancelScope()
@@ -73,7 +82,7 @@ class Launch:
             self._service = service
             watchers.start_soon(self._view.paint, name="paint the tree")
             try:
-                started = await service.start(self._order)
+                started = await self._begin(service)
                 self._root = started.id
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
                 if self._interruptions:  # it came while the first row was being written

@@ -27,6 +27,7 @@ from server.cli.install import install
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
+from server.cli.resume import resume
 from server.cli.run import run
 from server.cli.serve import serve
 from server.cli.show import show
@@ -49,7 +50,7 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, serve, cancel)),
+    (RUN, (demo, run, serve, resume, cancel)),
     (LOOK, (ps, show, sql)),
     (CONFIGURE, (agents, doctor, install, completion)),
 ):

@@ -30,13 +30,13 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
 
     from server.app import Blueprint
     from server.cli import preflight, report
-    from server.cli.launch import Launch
+    from server.cli.launch import Launch, ordered
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
 
     settings = chosen_settings(config)
     order = order_of(Wish(name, task, alert, inputs or (), timeout), settings)
     preflight.check(settings, order.name, os.environ)
-    launch = Launch(Blueprint(settings, chosen_database(db)), order, tree_view())
+    launch = Launch(Blueprint(settings, chosen_database(db)), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
     return report.exit_of(ended)

@@ -110,7 +110,8 @@ class Accepted(BaseModel):
 
     execution_id: str
     status: Status
-    message: Literal["accepted"]
+    message: Literal["accepted", "continued"]
+    continues: str | None = Field(default=None, description="The execution that had ended, when it is continued.")
 
 
 class Part(BaseModel):

@@ -14,7 +14,7 @@ from registry import UnknownName
 from registry.durations import LONGEST
 from runner.alerts import task_of, unwrapped
 from runner.dispatcher import Order
-from runner.errors import Refusal
+from runner.errors import NoModel, Refusal
 from runner.tools.dispatch import (
     ASK_FOR_IT,
     DEFAULT_WAIT,
@@ -64,7 +64,7 @@ class RunChainArguments(Arguments):
 class SendMessageArguments(Arguments):
     """To whom, and what."""
 
-    execution_id: str = Field(description="A running execution.")
+    execution_id: str = Field(description="An execution, running or ended.")
     text: str = Field(min_length=1, max_length=20_000, description="What it should know or do from now on.")
 
 
@@ -74,7 +74,8 @@ def starting_tools(client: Client) -> list[OwnTool[Any]]:
     return [
         OwnTool(
             SEND_MESSAGE,
-            "Steer a running agent: it reads your message before its next step. It cannot be sent to one that has ended.",
+            "Say something to an agent. A running one reads it before its next step. One that has ended is continued: by a "
+            "new execution, which knows what the old one knew and whose id is returned.",
             SendMessageArguments,
             tools.send_message,
             effect="at_most_once",
@@ -132,8 +133,15 @@ class _StartingTools:
         found = await self._client.look(arguments.execution_id)
         if found is None:
             return missing(arguments.execution_id)
-        sent = await self._client.dispatcher.send_message(found.id, arguments.text, by=self._client.name)
-        if not sent:
-            hint = "get_result has its result; dispatch an agent again with what you want to add"
-            return refuse("ended", f"execution `{found.id}` has ended or is being stopped", hint)
-        return answer({"execution_id": found.id, "status": found.status, "message": "accepted"})
+        if await self._client.dispatcher.send_message(found.id, arguments.text, by=self._client.name):
+            return answer({"execution_id": found.id, "status": found.status, "message": "accepted"})
+        return await self._continue(found.id, arguments.text)
+
+    async def _continue(self, execution: str, text: str) -> ToolResult:
+        """What has ended goes on as a new execution, which knows what the old one knew."""
+        try:
+            child = await self._client.dispatcher.resume(execution, text)
+        except (Refusal, UnknownName, NoModel) as error:
+            kind = error.kind if isinstance(error, Refusal) else "cannot_continue"
+            return refuse(kind, str(error), error.hint)
+        return answer({"execution_id": child.id, "status": child.status, "message": "continued", "continues": execution})

@@ -70,14 +70,14 @@ def draft(parent: Place | None = None, position: int = 1, **more: Any) -> NewExe
     return NewExecution(**(values | more))
 
 
-def birth(new: NewExecution) -> Write:
+def birth(new: NewExecution, first: MessageDraft | None = None) -> Write:
     """The creation of an execution, with its event."""
-    return writes.create(new, [status_event(place_of(new), new.status, new.agent)])
+    return writes.create(new, [status_event(place_of(new), new.status, new.agent)], first)
 
 
-def beginning(place: Place, message: MessageDraft | None = None) -> Write:
+def beginning(place: Place) -> Write:
     """pending → running."""
-    return writes.start(place.id, Start(stamp(), None, message), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
+    return writes.start(place.id, Start(stamp(), None), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
 
 
 def ending(place: Place, status: ExecutionStatus = ExecutionStatus.COMPLETED, **more: Any) -> Write:

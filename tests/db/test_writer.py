@@ -178,8 +178,8 @@ async def test_a_dispatch_and_its_tool_result_are_one_write(store: Store) -> Non
     await store.apply(turns.reply(1, model_call(parent), said, [tool], []))
     child = draft(parent, tool_call_id=tool.id)
 
-    held = (await store.apply(writes.create(child, [], outcome(tool)))).held
-    again = await store.apply(writes.create(draft(parent, 2), [], outcome(tool)))
+    held = (await store.apply(writes.create(child, [], settled=outcome(tool)))).held
+    again = await store.apply(writes.create(draft(parent, 2), [], settled=outcome(tool)))
 
     assert (held, again.held) == (True, False)
     assert [row["id"] for row in await store.database.reads.children(parent.id)] == [child.id]

@@ -115,9 +115,9 @@ async def calling(service: Bench, execution: str, tool: str) -> bool:
     return True
 
 
-async def settle(service: Bench) -> int:
-    """End what other processes left open; answer how many."""
-    return await service.dispatcher.settle_interrupted()
+async def adopt(service: Bench) -> int:
+    """Go on with what other processes left open; answer how many trees."""
+    return await service.dispatcher.adopt()
 
 
 async def asked(service: Bench, agent: str, count: int) -> bool:
@@ -132,7 +132,7 @@ VERBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "asked": asked,
     "let_go": let_go,
     "noticed": noticed,
-    "settle": settle,
+    "adopt": adopt,
     "calling": calling,
 }
 

@@ -1,0 +1,75 @@
+"""Adoption: what a process that is gone left open becomes another's, by one guarded UPDATE.
+
+Owns the change of owner and what is written when an execution goes on. `attempt` counts up with every owner, and every
+write of an execution is fenced by it: whatever the old process might still say is not written any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, or_, update
+
+from db.status import ExecutionStatus
+from db.tables import columns_of, executions, model_calls
+from db.turns import ModelCall
+from db.unit import Added, Event, Statement, Write
+
+_ADOPT = (
+    update(executions)
+    .where(
+        executions.c.finished_at.is_(None),
+        executions.c.owner == bindparam("gone"),
+        or_(bindparam("tree").is_(None), executions.c.root_execution_id == bindparam("tree")),
+    )
+    .values(owner=bindparam("heir"), attempt=executions.c.attempt + 1)
+    .returning(executions)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What becomes whose."""
+
+    gone: str
+    """A process that does not live any more."""
+    heir: str
+    root: str | None = None
+    """Only this tree; None takes all."""
+
+
+def adopt(inheritance: Inheritance) -> Write:
+    """Take over everything open that a process left; the rows are in the ticket. Whoever comes second gets none."""
+    parameters = {"gone": inheritance.gone, "heir": inheritance.heir, "tree": inheritance.root}
+    return Write([Statement(_ADOPT, parameters, looks_around=True)])
+
+
+_GO_ON = (
+    update(executions)
+    .where(
+        executions.c.id == bindparam("execution"),
+        executions.c.attempt == bindparam("fence"),
+        executions.c.status == ExecutionStatus.RUNNING.value,
+    )
+    .values(deadline_at=bindparam("deadline"), waiting_for=None)
+)
+
+
+def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) -> Write:
+    """A running execution goes on in another process: the time nobody ran it does not count."""
+    parameters = {"execution": execution, "fence": attempt, "deadline": deadline}
+    return Write([Statement(_GO_ON, parameters, guard=True)], events)
+
+
+_CHARGE = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
+    .values(cost_usd=executions.c.cost_usd + bindparam("cost"))
+)
+
+
+def lose_call(attempt: int, call: ModelCall, events: Sequence[Event]) -> Write:
+    """A model call whose answer nobody heard: it may have been paid, so it is charged, and asked once more."""
+    parameters = {"execution": call.execution_id, "fence": attempt, "cost": call.cost_usd}
+    return Write([Statement(_CHARGE, parameters, guard=True), Added(model_calls, columns_of(call))], events)

@@ -1,0 +1,64 @@
+"""What an execution is born with: its row and its first message. From these two it can be begun in any process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.ids import new_id
+from db.status import ExecutionStatus
+from db.turns import MessageDraft
+from db.writes import NewExecution
+from registry import ChainSpec
+from runner.transcript import clean
+
+if TYPE_CHECKING:
+    from runner.execution import Execution
+
+
+def row_of(execution: Execution) -> NewExecution:
+    """The row it is born with."""
+    request, agent = execution.request, execution.request.agent
+    spec = execution.services.model_spec(agent)
+    top = execution.parent is None
+    waits = execution.status is ExecutionStatus.PENDING and execution.slot.queue_position > 0
+    return NewExecution(
+        id=execution.id,
+        parent_execution_id=execution.place.parent_execution_id,
+        root_execution_id=execution.place.root_execution_id,
+        owner=execution.services.database.owner,
+        agent=execution.name,
+        role=request.role,
+        strategy="chain" if isinstance(agent, ChainSpec) else agent.strategy,
+        position=execution.position,
+        depth=execution.depth,
+        path="/".join(execution.path),
+        created_at=stamp(),
+        status=execution.status.value,
+        stage=execution.stage,
+        step_id=request.step,
+        session_id=execution.origin.session,
+        principal=execution.origin.principal,
+        tool_call_id=request.call.row if request.call is not None else None,
+        idempotency_key=request.key,
+        continues_execution_id=request.continues,
+        task=clean(request.task),
+        input=to_json(request.input).decode() if request.input is not None and top else None,
+        timeout_seconds=execution.allowance.timeout,
+        model=spec.model if spec is not None else None,
+        budget_usd=execution.limits.max_cost_usd,
+        budget_tokens=execution.limits.max_tokens,
+        config_hash=execution.services.settings.hash,
+        waiting_for="slot" if waits else None,
+        reason=request.reason,
+    )
+
+
+def first_of(execution: Execution) -> MessageDraft | None:
+    """Its first message; what will not run has none."""
+    if execution.status is not ExecutionStatus.PENDING:
+        return None
+    content = to_json([{"type": "text", "text": execution.prompt}]).decode()
+    return MessageDraft(new_id(), execution.id, 0, "user", "task", content)

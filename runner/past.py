@@ -1,0 +1,165 @@
+"""The past of an execution: what rows know of it, read for one that goes on where another process, or its end, left it.
+
+Owns the reading, and what a tree used before. Says nothing about what follows from it: strategies know their own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from db.clock import moment
+from db.ids import result_delivery
+from db.reads import Reads, Record
+from db.status import ExecutionStatus
+from runner.allowance import Spent
+from runner.inbox import Item
+from runner.result import Result
+from runner.transcript import Delivered
+
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """The transcript of one execution, as rows."""
+
+    execution: str
+    messages: Sequence[Record]
+    tool_calls: Sequence[Record]
+    model_calls: Sequence[Record]
+    deliveries: Sequence[Record]
+
+
+@dataclass(frozen=True)
+class Past:
+    """An execution's own rows, and before them those of the executions it continues."""
+
+    chapters: Sequence[Chapter]
+    """Its own is the last."""
+    children: Sequence[Record] = ()
+    """Its children, and those of whoever it continues, older ones first."""
+    earlier: frozenset[str] = field(default_factory=frozenset)
+    """The executions it continues."""
+
+    @property
+    def own(self) -> Chapter:
+        """Its own transcript."""
+        return self.chapters[-1]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Record]:
+        """Its children by id."""
+        return {row["id"]: row for row in self.children}
+
+    def unread(self) -> list[Item]:
+        """What came and was not read, in order; results with what the child had to say."""
+        waiting = [row for chapter in self.chapters for row in chapter.deliveries if row["consumed_at"] is None]
+        own = self.own.execution
+        return [self.item(row) for row in waiting if row["kind"] == "result" or row["execution_id"] == own]
+
+    def item(self, delivery: Record) -> Item:
+        """A delivery as whoever reads the inbox gets it."""
+        if delivery["kind"] != "result":
+            return Item.of_row(delivery)
+        return end_of(self.by_id[delivery["child_execution_id"]])
+
+    def was(self, kind: str) -> list[Item]:
+        """What came of one kind, read or not, in order."""
+        return [Item.of_row(row) for row in self.own.deliveries if row["kind"] == kind]
+
+
+def end_of(child: Record) -> Item:
+    """How a child ended, as its parent's inbox has it."""
+    answer = Result.of_json(child["result"]) if child["result"] else None
+    text = answer.text if answer is not None else ""
+    told = Delivered(child["agent"], child["id"], child["status"], child["outcome"], text, child["tool_call_count"])
+    return Item(result_delivery(child["id"]), "result", result=told, answer=answer)
+
+
+async def read_past(reads: Reads, execution: str, continues: str | None) -> Past:
+    """Everything rows know of an execution that is to go on."""
+    earlier: list[str] = []
+    while continues is not None and continues not in earlier:
+        earlier.insert(0, continues)
+        row = await reads.execution(continues)
+        continues = row["continues_execution_id"] if row is not None else None
+    everybody = [*earlier, execution]
+    children = [child for each in everybody for child in await reads.children(each)]
+    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier))
+
+
+async def _chapter(reads: Reads, execution: str) -> Chapter:
+    return Chapter(
+        execution,
+        await reads.messages(execution),
+        await reads.tool_calls(execution),
+        await reads.model_calls(execution),
+        await reads.deliveries(execution),
+    )
+
+
+class Legacy:
+    """What a tree had used when its process went: its rows, read once for all its executions."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._below: dict[str | None, list[Record]] | None = None
+        self.seen: datetime | None = None
+        """The last sign of life."""
+
+    async def read(self, reads: Reads) -> None:
+        """Read the rows, unless that was done."""
+        if self._below is not None:
+            return
+        last = await reads.last_event(self._root)
+        self.seen = moment(last["at"]) if last is not None else None
+        self._below = {}
+        for row in await reads.tree_rows(self._root):
+            self._below.setdefault(row["parent_execution_id"], []).append(row)
+
+    def spent(self, row: Record) -> tuple[Spent, Spent]:
+        """What an execution used itself, and with everything below it."""
+        own = _spent([row], self._dispatched(row))
+        rows = list(self._all(row))
+        return own, _spent(rows, sum(self._dispatched(each) for each in rows))
+
+    def lived(self, row: Record) -> float:
+        """Seconds from its birth to the last sign of life."""
+        return max(0.0, (self.seen - moment(row["created_at"])).total_seconds()) if self.seen is not None else 0.0
+
+    def remaining(self, row: Record) -> float | None:
+        """Seconds it had left; the time in which nobody ran it does not count. None for one that had not begun."""
+        if row["deadline_at"] is None:
+            return None
+        end, seen = moment(row["deadline_at"]), self.seen
+        return max(0.0, (end - (seen or moment(row["started_at"]))).total_seconds())
+
+    def open_children(self, row: Record) -> list[Record]:
+        """Its children that had not ended: those at work before those that wait."""
+        rows = [each for each in self._children(row) if each["finished_at"] is None]
+        return sorted(rows, key=lambda each: each["status"] != ExecutionStatus.RUNNING)
+
+    def _children(self, row: Record) -> Sequence[Record]:
+        return (self._below or {}).get(row["id"], ())
+
+    def _dispatched(self, row: Record) -> int:
+        return sum(each["tool_call_id"] is not None for each in self._children(row))
+
+    def _all(self, row: Record) -> Iterable[Record]:
+        yield row
+        for child in self._children(row):
+            yield from self._all(child)
+
+
+def _spent(rows: Sequence[Mapping[str, Any]], dispatches: int) -> Spent:
+    return Spent(
+        turns=sum(row["turns"] for row in rows),
+        tokens=sum(row[name] for row in rows for name in TOKENS),
+        cost_usd=sum(row["cost_usd"] for row in rows),
+        dispatches=dispatches,
+        tool_calls=sum(row["tool_call_count"] for row in rows),
+    )

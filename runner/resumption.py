@@ -1,0 +1,104 @@
+"""Resumption: how an execution goes on that another process began, or that continues one that has ended.
+
+Owns the order, top-down: what it had used → what it knew → its open children, in its own group → its strategy. It needs no
+mechanism of its own: rows say how far the work had come, and strategies begin where their rows end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from db.reads import Record
+from registry import AgentSpec, Limits, UnknownName
+from runner import facts
+from runner.cause import Cause, End
+from runner.errors import Interrupted, Refusal
+from runner.lookup import child_of_row
+from runner.past import Legacy, read_past
+from runner.requests import again
+from runner.work import SpawnRequest
+
+if TYPE_CHECKING:
+    from runner.execution import Execution, Habitat
+
+
+@dataclass(frozen=True, slots=True)
+class Heritage:
+    """What an execution is made from that another process began."""
+
+    row: Record
+    legacy: Legacy
+    """What its tree had used."""
+    unfit: str | None = None
+    """Why it cannot go on, if it cannot."""
+
+
+class Resumption:
+    """The way of one execution from its rows into the present."""
+
+    __slots__ = ("_heritage", "_of")
+
+    def __init__(self, execution: Execution, heritage: Heritage | None) -> None:
+        self._of = execution
+        self._heritage = heritage
+        """None for one that continues another: it is new, and only knows what that one knew."""
+
+    async def start(self) -> None:
+        """What it had used it has used; the time in which nobody ran it does not count."""
+        execution, heritage = self._of, self._heritage
+        if heritage is None:
+            return
+        await heritage.legacy.read(execution.services.database.reads)
+        execution.allowance.own, execution.allowance.subtree = heritage.legacy.spent(heritage.row)
+        execution.born_at -= heritage.legacy.lived(heritage.row)
+        left = heritage.legacy.remaining(heritage.row)
+        if left is not None:
+            execution.allowance.go_on(left)
+            fact = facts.WentOn(execution.place, execution.name, execution.attempt, execution.deadline())
+            await execution.services.recorder.record(fact)
+        if heritage.unfit is not None:
+            raise Interrupted(heritage.unfit)
+
+    async def recall(self) -> End | None:
+        """Know from rows how far it had come; its end, if it is not to go on."""
+        execution, row = self._of, self._heritage.row if self._heritage is not None else None
+        assert execution.strategy is not None
+        past = await read_past(execution.services.database.reads, execution.id, execution.request.continues)
+        ended = (child for child in past.children if child["finished_at"] is not None)
+        execution.ended.update({child["id"]: child_of_row(child) for child in ended})
+        own = (child["position"] for child in past.children if child["parent_execution_id"] == execution.id)
+        execution.born = max(own, default=0)
+        execution.keys = {child["idempotency_key"]: child["id"] for child in past.children if child["idempotency_key"]}
+        execution.strategy.recall(past)
+        for item in past.unread():
+            execution.inbox.put(item)
+        if row is None:
+            return None
+        if row["cancel_requested_at"] is not None:
+            return Cause("user", row["cancelled_by"] or "", row["cancel_reason"] or "")
+        if row["started_at"] is not None and execution.request.agent.on_restart == "fail":
+            return Interrupted("it is not to be resumed")
+        return None
+
+    def restart_children(self) -> None:
+        """Those of its children that had not ended go on in its own group, once, before it does itself."""
+        execution, heritage, self._heritage = self._of, self._heritage, None
+        if heritage is not None and execution.group is not None:
+            for row in heritage.legacy.open_children(heritage.row):
+                execution.adopt(inherit(execution.habitat, row, heritage.legacy, execution))
+
+
+def inherit(
+    habitat: Habitat, row: Record, legacy: Legacy, parent: Execution | None = None, unfit: str | None = None
+) -> Execution:
+    """An execution made from its row, ready to run. One that cannot go on, such as an agent that is no more, says why."""
+    from runner.execution import Execution
+
+    request = SpawnRequest(AgentSpec(name=row["agent"]), row["task"] or "", Limits())
+    if unfit is None:
+        try:
+            request = again(habitat.services.settings, row, parent.request if parent is not None else None)
+        except (UnknownName, Refusal) as error:
+            unfit = f"it cannot be resumed: {error}"
+    return Execution(habitat, request, parent, Heritage(row, legacy, unfit))

@@ -1,0 +1,50 @@
+"""`outrider resume`: go on with what a process left open, or continue an execution that has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+
+if TYPE_CHECKING:
+    from runner.dispatcher import Dispatcher
+    from runner.handle import Child
+
+
+def resume(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What a continued execution should know or do now.", show_default=False)
+    ] = "",
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    db: DatabaseOption = None,
+) -> int:
+    """Go on with an execution: a live tree on stderr, the answer on stdout.
+
+    What lost its process goes on with its whole tree, where it was and as it was configured. What has ended is continued by
+    a new execution, which knows what the old one knew and redoes nothing that is done.
+    """
+    import anyio
+
+    from server.app import Blueprint
+    from server.cli import report
+    from server.cli.launch import Launch
+    from server.cli.store import reading
+    from server.cli.tree_view import tree_view
+
+    database = chosen_database(db)
+
+    async def resolve() -> str:
+        async with reading(database) as reads:
+            return await reads.resolve(identifier)
+
+    execution = anyio.run(resolve)
+
+    async def go_on(service: Dispatcher) -> Child:
+        return await service.resume(execution, text)
+
+    launch = Launch(Blueprint(chosen_settings(config), database), go_on, tree_view())
+    return report.exit_of(anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json)))

@@ -1,0 +1,442 @@
+"""What a process left open goes on in another: nothing that was acknowledged is lost, asked for or done twice."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from db.endings import CancelWish
+from runner.dispatcher import Order
+from runner.facts import CancelWished
+from runner.handle import Child
+from runner.llm.protocol import Request
+from tests.support.local_tools import LocalTools
+from tests.support.models import Script, Step, Turn, call, gate, hang, say
+from tests.support.reading import delivered, dispatch, dispatched, results, shown, text_of
+from tests.support.service import Bench, bench
+
+CONFIG = """
+defaults: {limits: {max_concurrent_agents: 2}}
+agents:
+  Lead: {sub_agents: [Middle, Leaf, Fragile], description: leads}
+  Middle: {sub_agents: [Leaf], description: leads less}
+  Leaf: {description: looks}
+  Fragile: {description: cannot be resumed, on_restart: fail}
+agent_chains:
+  line: {stages: [{name: one, agents: [Leaf, Middle]}, {name: two, agents: [Lead]}]}
+  brittle: {on_restart: fail, stages: [{name: one, agents: [Leaf]}]}
+"""
+
+
+@asynccontextmanager
+async def after_a_stop(
+    folder: Path, scripts: Mapping[str, Script], tools: LocalTools | None = None, config: str = CONFIG
+) -> AsyncIterator[Bench]:
+    """A service that goes on with what the one before left."""
+    extra = tools.for_agents("Leaf", "Lead") if tools is not None else ()
+    async with bench(folder, config, scripts, extra) as service:
+        await service.dispatcher.adopt()
+        yield service
+
+
+async def ended(service: Bench, execution: str) -> Child:
+    with anyio.fail_after(10):
+        return await service.dispatcher.wait(execution)
+
+
+async def until(service: Bench, condition: Callable[[], object]) -> None:
+    """Wait until rows fulfil a condition."""
+    with anyio.fail_after(10):
+        async with service.dispatcher.services.bus.watch() as news:
+            while not condition():
+                await news.receive()
+
+
+def with_all(count: int, turn: Callable[[Request], Turn]) -> Callable[[Request], Turn]:
+    """Wait until so many results are there, then answer."""
+    return lambda request: turn(request) if len(delivered(request)) == count else say("waiting")
+
+
+def tree(service: Bench) -> list[tuple[str, str, int]]:
+    rows = service.sql("select agent, status, attempt from executions order by id")
+    return [(row["agent"], row["status"], row["attempt"]) for row in rows]
+
+
+async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_is_recorded_as_lost(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [say("looking") + call("list_agents"), hang()]}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        await service.model.started("Lead", 2)
+
+    async with after_a_stop(tmp_path, {"Lead": [say("found")]}) as service:
+        end = await ended(service, started.id)
+
+        assert end.result is not None
+        assert (end.status, end.result.text) == ("completed", "found")
+        assert [message.kind for message in service.model.requests[0].messages] == ["task", "reply", "results"]
+        assert len(service.model.requests) == 1
+        calls = service.sql("select turn, stop_reason, pricing from model_calls order by finished_at")
+        assert [(row["turn"], row["stop_reason"]) for row in calls] == [(1, "tool_use"), (2, "lost"), (2, "end_turn")]
+        assert service.sql("select turns, attempt from executions") == [{"turns": 2, "attempt": 2}]
+        assert service.sql("select count(*) as n from messages where kind = 'reply'") == [{"n": 2}]
+
+
+async def test_a_tree_of_three_levels_goes_on_from_the_top_and_each_result_is_delivered_once(tmp_path: Path) -> None:
+    lead = [dispatch("Middle") + dispatch("Leaf", "quick"), say("waiting"), say("never asked")]
+    middle = [dispatch("Leaf", "slow"), say("waiting")]
+    scripts: dict[str, Script] = {"Lead": lead, "Middle": middle, "Leaf": _leaf}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Middle", 2)
+        await until(service, lambda: service.statuses()["Leaf"].count("completed"))
+
+    async with after_a_stop(
+        tmp_path,
+        {
+            "Lead": with_all(2, lambda _: say("all in")),
+            "Middle": with_all(1, lambda request: say(f"middle has {delivered(request)[0].text}")),
+            "Leaf": [say("slow found")],
+        },
+    ) as service:
+        end = await ended(service, started.id)
+
+        assert end.result is not None
+        assert end.result.text == "all in"
+        assert tree(service) == [
+            ("Lead", "completed", 2),
+            ("Middle", "completed", 2),
+            ("Leaf", "completed", 1),
+            ("Leaf", "completed", 2),
+        ]
+        texts = sorted(each.text for each in delivered(service.model.of("Lead")[-1]))
+        assert texts == ["middle has slow found", "quick found"]
+        assert service.sql("select id from deliveries where consumed_at is null") == []
+
+
+def _leaf(request: Any) -> Any:
+    return say("quick found") if "quick" in shown(request) else hang()
+
+
+async def test_children_that_waited_for_a_slot_wait_on_and_run(tmp_path: Path) -> None:
+    async with bench(
+        tmp_path,
+        CONFIG,
+        {"Lead": [dispatch("Leaf") + dispatch("Leaf") + dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()},
+    ) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 2)
+            await service.model.started("Lead", 2)
+
+    async with after_a_stop(tmp_path, {"Lead": with_all(3, lambda _: say("done")), "Leaf": [say("seen")]}) as service:
+        end = await ended(service, started.id)
+
+        assert end.result is not None
+        assert end.result.text == "done"
+        assert [status for _, status, _ in tree(service)] == ["completed"] * 4
+
+
+@pytest.mark.parametrize(("effect", "status", "runs"), [("read_only", "completed", 2), ("at_most_once", "unknown", 1)])
+async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, effect: str, status: str, runs: int) -> None:
+    begun, never, counted = anyio.Event(), anyio.Event(), list[int]()
+
+    async def first(_: object) -> str:
+        counted.append(1)
+        begun.set()
+        await never.wait()
+        return "never"
+
+    async def second(_: object) -> str:
+        counted.append(1)
+        return "again"
+
+    before, after = LocalTools({"act": first}, effect=effect), LocalTools({"act": second}, effect=effect)
+    script = [say("I act") + call("act") + call("list_agents")]
+    async with bench(tmp_path, CONFIG, {"Lead": script}, before.for_agents("Lead")) as service:
+        started = await service.dispatcher.start(Order("Lead", "act"))
+        with anyio.fail_after(10):
+            await begun.wait()
+
+    async with after_a_stop(tmp_path, {"Lead": [say("so")]}, after) as service:
+        await ended(service, started.id)
+
+        assert len(counted) == runs
+        rows = service.sql("select tool, status, result from tool_calls order by position")
+        assert [(row["tool"], row["status"]) for row in rows] == [("local.act", status), ("list_agents", "completed")]
+        seen = [text_of(block) for block in results(service.model.requests[0])]
+        assert ("again" if runs == 2 else "whether it took effect is unknown") in seen[0]
+        assert '"agents"' in seen[1]
+
+
+async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_path: Path) -> None:
+    async with bench(
+        tmp_path,
+        CONFIG,
+        {
+            "Lead": [dispatch("Fragile"), say("w")],
+            "Fragile": [say("so far") + call("list_agents"), hang()],
+            "Leaf": lambda _: hang(),
+        },
+    ) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        brittle = await service.dispatcher.start(Order("brittle", "look"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 2)
+            await service.model.started("Fragile", 2)
+
+    async with after_a_stop(tmp_path, {"Lead": with_all(1, lambda request: say(delivered(request)[0].status))}) as service:
+        end = await ended(service, started.id)
+        line = await ended(service, brittle.id)
+
+        assert end.result is not None
+        assert end.result.text == "failed"
+        failed = service.sql("select error_type, error, result from executions where agent = 'Fragile'")[0]
+        assert failed["error_type"] == "interrupted"
+        assert "not to be resumed" in failed["error"]
+        assert "so far" in failed["result"]
+        assert (line.status, line.error) == ("failed", failed["error"])
+        assert service.sql("select id from executions where finished_at is null") == []
+        assert service.sql("select id from tool_calls where finished_at is null") == []
+
+
+async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+            await service.model.started("Lead", 2)
+
+    async with bench(tmp_path, CONFIG, {}) as service:
+        await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
+        await service.dispatcher.adopt()
+        end = await ended(service, started.id)
+
+        assert end.status == "cancelled"
+        assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
+        assert service.model.requests == []
+
+
+async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
+    scripts = {"Leaf": [say("leaf")], "Middle": lambda _: hang()}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("line", "find it"))
+        await until(service, lambda: service.statuses().get("Leaf") == ["completed"])
+
+    later: dict[str, Script] = {
+        "Middle": [say("middle")],
+        "Synthesizer": [lambda request: say(f"merged {'leaf' in shown(request)} {'middle' in shown(request)}")],
+        "Lead": lambda _: hang(),
+    }
+    async with after_a_stop(tmp_path, later) as service:
+        with anyio.fail_after(10):
+            request = await service.model.started("Lead")
+        assert "merged True True" in shown(request)
+
+    async with after_a_stop(tmp_path, {"Lead": [say("the end")]}) as service:
+        end = await ended(service, started.id)
+
+        assert end.result is not None
+        assert end.result.text == "the end"
+        assert [(agent, attempt) for agent, _, attempt in tree(service)] == [
+            ("line", 3), ("Leaf", 1), ("Middle", 2), ("Synthesizer", 1), ("Lead", 2),
+        ]  # fmt: skip
+        stages = service.sql("select stage, step_id from executions where parent_execution_id is not null order by id")
+        assert [(row["stage"], row["step_id"]) for row in stages] == [
+            ("one", "1"), ("one", "2"), ("one", "synthesis"), ("two", "1"),
+        ]  # fmt: skip
+
+
+async def test_time_runs_on_but_not_while_nobody_ran_it(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Leaf", "look", timeout=60))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+    before = (await _row(tmp_path, started.id))["deadline_at"]
+
+    async with after_a_stop(tmp_path, {"Leaf": lambda _: hang()}) as service:
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+        live = service.dispatcher.tree.get(started.id)
+        assert live is not None
+        assert 50 < live.allowance.seconds_left <= 60
+        assert service.sql("select deadline_at from executions")[0]["deadline_at"] > before
+
+
+async def _row(folder: Path, execution: str) -> Mapping[str, Any]:
+    async with bench(folder, CONFIG, {}) as service:
+        row = await service.dispatcher.services.database.reads.execution(execution)
+        assert row is not None
+        return row
+
+
+async def test_two_services_that_adopt_at_once_share_no_execution(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
+        for _ in range(20):
+            await service.dispatcher.start(Order("Leaf", "look"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 20)
+
+    async with bench(tmp_path, CONFIG, {"Leaf": [say("a")]}) as one, bench(tmp_path, CONFIG, {"Leaf": [say("b")]}) as two:
+        counts: list[int] = []
+
+        async def adopt(service: Bench) -> None:
+            counts.append(await service.dispatcher.adopt())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(adopt, one)
+            group.start_soon(adopt, two)
+        assert sum(counts) == 20
+        for row in one.sql("select id from executions"):
+            await ended(one, row["id"])
+        assert one.sql("select count(*) as n, max(attempt) as attempt from executions where status = 'completed'") == [
+            {"n": 20, "attempt": 2}
+        ]
+        assert len(one.model.requests) + len(two.model.requests) == 20
+
+
+async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denied_today(
+    tmp_path: Path,
+) -> None:
+    then = CONFIG.replace("description: looks", "description: looks, custom_instructions: the old way")
+    tools = LocalTools({"act": _acts, "look": _acts})
+    async with bench(tmp_path, then, {"Leaf": lambda _: hang()}, tools.for_agents("Leaf")) as service:
+        started = await service.dispatcher.start(Order("Leaf", "look"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+
+    today = CONFIG.replace(
+        "description: looks", "description: looks, custom_instructions: the new way, tools: {deny: [act]}"
+    )
+    async with after_a_stop(tmp_path, {"Leaf": [say("done")]}, tools, today) as service:
+        await ended(service, started.id)
+
+        assert "the old way" in service.model.requests[0].system
+        assert [tool.name for tool in service.model.requests[0].tools if tool.server == "local"] == ["look"]
+
+
+async def _acts(_: object) -> str:
+    return "did"
+
+
+async def test_an_execution_whose_configuration_is_lost_has_failed_and_says_why(tmp_path: Path) -> None:
+    then = CONFIG + "models: {paid: {model: m, base_url: '${ELSEWHERE}'}}\n"
+    async with bench(tmp_path, then, {"Leaf": lambda _: hang()}, environ={"ELSEWHERE": "http://there"}) as service:
+        started = await service.dispatcher.start(Order("Leaf", "look"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+
+    async with after_a_stop(tmp_path, {}) as service:
+        end = await ended(service, started.id)
+
+        assert end.status == "failed"
+        assert "its configuration cannot be had again" in (end.error or "")
+        assert "ELSEWHERE" in (end.error or "")
+
+
+async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"*": lambda _: hang()}) as service:
+        chain = await service.dispatcher.start(Order("line", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+        assert await service.dispatcher.send_message(chain.id, "mind the gap", "ada")
+        said = "select count(*) as n from deliveries where kind = 'message'"
+        await until(service, lambda: service.sql(said)[0]["n"] == 3)
+
+    def heard(request: Any) -> Any:
+        return say(f"heard {shown(request).count('mind the gap')}")
+
+    async with after_a_stop(
+        tmp_path, {"Leaf": heard, "Middle": heard, "Synthesizer": [say("s")], "Lead": heard}
+    ) as service:
+        end = await ended(service, chain.id)
+
+        assert end.result is not None
+        assert end.result.text == "heard 1"
+        results_ = service.sql("select agent, result ->> 'output' as text from executions where role = 'stage' order by id")
+        assert [row["text"] for row in results_] == ["heard 1", "heard 1", "heard 1"]
+
+
+async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:
+    finish = call("finish", status="partial", summary="half", reason="no access")
+    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf", "slow"), finish], "Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+            await service.model.started("Lead", 2)
+        done = "select id from tool_calls where tool = 'finish' and finished_at is not null"
+        await until(service, lambda: service.sql(done))
+
+    async with after_a_stop(tmp_path, {"Lead": [finish], "Leaf": [say("found")]}) as service:
+        end = await ended(service, started.id)
+
+        assert end.result is not None
+        assert (end.result.outcome, end.result.summary) == ("partial", "half")
+
+
+# -- continuing what has ended -----------------------------------------------------------------------------------------
+
+
+async def test_an_ended_execution_is_continued_with_what_it_knew_and_its_children_are_not_redone(tmp_path: Path) -> None:
+    lead: Sequence[Any] = [dispatch("Leaf", "count", idempotency_key="k"), say("waiting"), say("seven")]
+    async with bench(tmp_path, CONFIG, {"Lead": lead, "Leaf": [say("7 errors")]}) as service:
+        first = await service.run("Lead", "how many?")
+        again: list[Step] = [
+            dispatch("Leaf", "count", idempotency_key="k"),
+            lambda request: call("read_result", execution_id=dispatched(request)[0]),
+            lambda request: say(f"still {text_of(results(request)[0])}"),
+        ]
+        service.model.scripts["Lead"] = again
+
+        continued = await service.dispatcher.resume(first.id, "are you sure?")
+        end = await ended(service, continued.id)
+
+        assert continued.id != first.id
+        assert end.result is not None
+        assert "still" in end.result.text
+        assert "7 errors" in end.result.text
+        request = service.model.of(continued.id)[0]
+        assert [message.kind for message in request.messages] == [
+            "task", "reply", "results", "reply", "delivery", "reply", "task",
+        ]  # fmt: skip
+        assert request.messages[-1].text == "are you sure?"
+        rows = service.sql("select agent, continues_execution_id as old, turns from executions order by id")
+        assert [(row["agent"], row["old"]) for row in rows] == [("Lead", None), ("Leaf", None), ("Lead", first.id)]
+        assert rows[2]["turns"] == 3
+
+
+async def test_a_chain_that_failed_is_continued_where_it_failed(tmp_path: Path) -> None:
+    scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("m")], "Synthesizer": [say("s")], "Lead": []}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        first = await service.run("line", "find it")
+        assert first.status == "failed"
+        service.model.scripts["Lead"] = [lambda request: say(f"knows {'s' in shown(request)}")]
+
+        end = await ended(service, (await service.dispatcher.resume(first.id)).id)
+
+        assert end.result is not None
+        assert end.result.text == "knows True"
+        assert service.statuses() == {
+            "line": ["failed", "completed"], "Leaf": ["completed"], "Middle": ["completed"], "Synthesizer": ["completed"],
+            "Lead": ["failed", "completed"],
+        }  # fmt: skip
+
+
+async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuation(tmp_path: Path) -> None:
+    held = anyio.Event()
+    scripts: dict[str, Script] = {"Lead": [dispatch("Leaf"), gate(held, say("w"))], "Leaf": [say("found")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 2)
+        await until(service, lambda: service.statuses().get("Leaf") == ["completed"])
+        await service.dispatcher.cancel(started.id, "ada", "pause")
+        assert (await ended(service, started.id)).status == "cancelled"
+        service.model.scripts["Lead"] = [lambda request: say(delivered(request)[0].text)]
+
+        end = await ended(service, (await service.dispatcher.resume(started.id)).id)
+
+        assert end.result is not None
+        assert end.result.text == "found"
