@@ -17,7 +17,8 @@ from db.status import ExecutionStatus
 from registry import ConfigError
 from runner import facts
 from runner.editions import Editions, UnknownEdition
-from runner.execution import Execution, Habitat
+from runner.execution import Execution
+from runner.habitat import Habitat
 from runner.past import Legacy
 from runner.resumption import inherit
 

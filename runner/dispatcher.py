@@ -28,9 +28,10 @@ from runner.cause import Cause
 from runner.context import CARRY_ON
 from runner.editions import Editions
 from runner.errors import Refusal
-from runner.execution import Execution, Habitat
+from runner.execution import Execution
 from runner.family import begin
 from runner.following import follow
+from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
 from runner.keys import earlier

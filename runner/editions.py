@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from runner.errors import RunnerError
-from runner.execution import Habitat
+from runner.habitat import Habitat
 from runner.services import Services
 
 

@@ -8,9 +8,9 @@ end, and nothing below is alive.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -33,15 +33,14 @@ from runner.cause import Cause, End, verdict
 from runner.closing import Closing
 from runner.delivery import cut
 from runner.errors import first_cause
+from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
-from runner.services import Services
 from runner.slots import Slots
 from runner.transcript import Delivered, clean
-from runner.tree import Tree
 from runner.work import SpawnRequest, Strategy, Work
 
 log = logging.getLogger("outrider.execution")
@@ -56,18 +55,6 @@ FOUND_CHARACTERS = 4_000
 """Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
 
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
-
-Begin = Callable[["Execution"], tuple[Work, Strategy]]
-"""Makes the work and the strategy of an execution that has just started."""
-
-
-@dataclass(frozen=True, slots=True)
-class Habitat:
-    """What executions live in; children live where their parent does."""
-
-    services: Services
-    tree: Tree
-    begin: Begin
 
 
 class Execution:
@@ -317,6 +304,13 @@ class Execution:
                 return Cause("parent", holder.name, "its parent ended")
             holder = holder.parent
         return Cause("shutdown", "outrider", "the service stopped")
+
+    def goes_on_elsewhere(self) -> bool:
+        """Whether it is being stopped without an end, so that another process goes on with it."""
+        holder: Execution | None = self
+        while holder is not None and holder.cause is None:
+            holder = holder.parent
+        return holder is not None and holder.cause is not None and holder.cause.silent
 
     def _leave(self) -> None:
         """Tell the parent, free the slot, be forgotten."""

@@ -222,7 +222,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         settle_children=family.settle_children,
         pass_on=family.pass_on,
         server_instructions=server_instructions,
-        goes_on_elsewhere=lambda: execution.why_stopped().silent,
+        goes_on_elsewhere=execution.goes_on_elsewhere,
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)

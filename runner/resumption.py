@@ -20,7 +20,8 @@ from runner.requests import again
 from runner.work import SpawnRequest
 
 if TYPE_CHECKING:
-    from runner.execution import Execution, Habitat
+    from runner.execution import Execution
+    from runner.habitat import Habitat
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from tests.support.face import Caller, Face, face, text_of
-from tests.support.models import call, fail, gate, say
+from tests.support.models import call, fail, gate, say, shared
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement
 
@@ -164,21 +164,25 @@ async def test_an_execution_is_cancelled_and_one_that_has_ended_stays_as_it_is(t
     assert (row["cancelled_by"], row["cancel_reason"]) == ("an MCP client", "enough")
 
 
-async def test_a_message_steers_a_running_agent_and_is_refused_by_one_that_has_ended(tmp_path: Path) -> None:
+async def test_a_message_steers_a_running_agent_and_continues_one_that_has_ended(tmp_path: Path) -> None:
     opened_gate = anyio.Event()
-    scripts = {"Left": [gate(opened_gate, call("nothing")), say("I looked up")]}
+    scripts = {"Left": shared(gate(opened_gate, call("nothing")), say("I looked up"), say("and down"))}
     async with face(tmp_path, CONFIG, scripts) as opened, opened.client() as caller:
         left = (await caller.call("dispatch_agent", name="Left", task="look"))["execution_id"]
         await opened.model.started("Left")
         sent = await caller.call("send_message", execution_id=left, text="look up instead")
         opened_gate.set()
         await caller.call("get_result", execution_id=left, wait_seconds=20)
-        late = await caller.refused("send_message", execution_id=left, text="too late")
+        late = await caller.call("send_message", execution_id=left, text="and down")
+        ended = await caller.call("get_result", execution_id=late["execution_id"], wait_seconds=20)
         last = opened.model.of("Left")[-1]
 
     assert sent["message"] == "accepted"
+    assert (late["message"], late["continues"]) == ("continued", left)
+    assert late["execution_id"] != left
+    assert ended["result"]["output"] == "and down"
+    assert [message.text for message in last.messages[-2:]] == ["I looked up", "and down"]
     assert "look up instead" in str([message.content for message in last.messages])
-    assert late["type"] == "ended"
 
 
 async def test_a_long_result_is_cut_and_read_on(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a process left open goes on in another: nothing that was acknowledged is lost, asked for or done twice."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ import pytest
 from db.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
-from runner.handle import Child
 from runner.llm.protocol import Request
 from tests.support.local_tools import LocalTools
-from tests.support.models import Script, Step, Turn, call, gate, hang, say
-from tests.support.reading import delivered, dispatch, dispatched, results, shown, text_of
+from tests.support.models import Script, Turn, call, hang, say
+from tests.support.reading import delivered, dispatch, results, shown, text_of
+from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
 CONFIG = """
@@ -42,19 +42,6 @@ async def after_a_stop(
         yield service
 
 
-async def ended(service: Bench, execution: str) -> Child:
-    with anyio.fail_after(10):
-        return await service.dispatcher.wait(execution)
-
-
-async def until(service: Bench, condition: Callable[[], object]) -> None:
-    """Wait until rows fulfil a condition."""
-    with anyio.fail_after(10):
-        async with service.dispatcher.services.bus.watch() as news:
-            while not condition():
-                await news.receive()
-
-
 def with_all(count: int, turn: Callable[[Request], Turn]) -> Callable[[Request], Turn]:
     """Wait until so many results are there, then answer."""
     return lambda request: turn(request) if len(delivered(request)) == count else say("waiting")
@@ -71,7 +58,7 @@ async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_i
         await service.model.started("Lead", 2)
 
     async with after_a_stop(tmp_path, {"Lead": [say("found")]}) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.result is not None
         assert (end.status, end.result.text) == ("completed", "found")
@@ -83,6 +70,7 @@ async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_i
         assert service.sql("select count(*) as n from messages where kind = 'reply'") == [{"n": 2}]
 
 
+@requirement("S2-LE-12")
 async def test_a_tree_of_three_levels_goes_on_from_the_top_and_each_result_is_delivered_once(tmp_path: Path) -> None:
     lead = [dispatch("Middle") + dispatch("Leaf", "quick"), say("waiting"), say("never asked")]
     middle = [dispatch("Leaf", "slow"), say("waiting")]
@@ -91,7 +79,7 @@ async def test_a_tree_of_three_levels_goes_on_from_the_top_and_each_result_is_de
         started = await service.dispatcher.start(Order("Lead", "find it"))
         with anyio.fail_after(10):
             await service.model.started("Middle", 2)
-        await until(service, lambda: service.statuses()["Leaf"].count("completed"))
+        await service.until(lambda: service.statuses()["Leaf"].count("completed"))
 
     async with after_a_stop(
         tmp_path,
@@ -101,7 +89,7 @@ async def test_a_tree_of_three_levels_goes_on_from_the_top_and_each_result_is_de
             "Leaf": [say("slow found")],
         },
     ) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.result is not None
         assert end.result.text == "all in"
@@ -132,7 +120,7 @@ async def test_children_that_waited_for_a_slot_wait_on_and_run(tmp_path: Path) -
             await service.model.started("Lead", 2)
 
     async with after_a_stop(tmp_path, {"Lead": with_all(3, lambda _: say("done")), "Leaf": [say("seen")]}) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.result is not None
         assert end.result.text == "done"
@@ -161,7 +149,7 @@ async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, eff
             await begun.wait()
 
     async with after_a_stop(tmp_path, {"Lead": [say("so")]}, after) as service:
-        await ended(service, started.id)
+        await service.ended(started.id)
 
         assert len(counted) == runs
         rows = service.sql("select tool, status, result from tool_calls order by position")
@@ -171,6 +159,7 @@ async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, eff
         assert '"agents"' in seen[1]
 
 
+@requirement("S2-LE-12")
 async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_path: Path) -> None:
     async with bench(
         tmp_path,
@@ -188,8 +177,8 @@ async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_p
             await service.model.started("Fragile", 2)
 
     async with after_a_stop(tmp_path, {"Lead": with_all(1, lambda request: say(delivered(request)[0].status))}) as service:
-        end = await ended(service, started.id)
-        line = await ended(service, brittle.id)
+        end = await service.ended(started.id)
+        line = await service.ended(brittle.id)
 
         assert end.result is not None
         assert end.result.text == "failed"
@@ -212,7 +201,7 @@ async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_pat
     async with bench(tmp_path, CONFIG, {}) as service:
         await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
         await service.dispatcher.adopt()
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.status == "cancelled"
         assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
@@ -223,7 +212,7 @@ async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
     scripts = {"Leaf": [say("leaf")], "Middle": lambda _: hang()}
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("line", "find it"))
-        await until(service, lambda: service.statuses().get("Leaf") == ["completed"])
+        await service.until(lambda: service.statuses().get("Leaf") == ["completed"])
 
     later: dict[str, Script] = {
         "Middle": [say("middle")],
@@ -236,7 +225,7 @@ async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
         assert "merged True True" in shown(request)
 
     async with after_a_stop(tmp_path, {"Lead": [say("the end")]}) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.result is not None
         assert end.result.text == "the end"
@@ -272,6 +261,7 @@ async def _row(folder: Path, execution: str) -> Mapping[str, Any]:
         return row
 
 
+@requirement("S2-LE-12")
 async def test_two_services_that_adopt_at_once_share_no_execution(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
         for _ in range(20):
@@ -290,7 +280,7 @@ async def test_two_services_that_adopt_at_once_share_no_execution(tmp_path: Path
             group.start_soon(adopt, two)
         assert sum(counts) == 20
         for row in one.sql("select id from executions"):
-            await ended(one, row["id"])
+            await one.ended(row["id"])
         assert one.sql("select count(*) as n, max(attempt) as attempt from executions where status = 'completed'") == [
             {"n": 20, "attempt": 2}
         ]
@@ -311,7 +301,7 @@ async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denie
         "description: looks", "description: looks, custom_instructions: the new way, tools: {deny: [act]}"
     )
     async with after_a_stop(tmp_path, {"Leaf": [say("done")]}, tools, today) as service:
-        await ended(service, started.id)
+        await service.ended(started.id)
 
         assert "the old way" in service.model.requests[0].system
         assert [tool.name for tool in service.model.requests[0].tools if tool.server == "local"] == ["look"]
@@ -329,7 +319,7 @@ async def test_an_execution_whose_configuration_is_lost_has_failed_and_says_why(
             await service.model.started("Leaf")
 
     async with after_a_stop(tmp_path, {}) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.status == "failed"
         assert "its configuration cannot be had again" in (end.error or "")
@@ -343,7 +333,7 @@ async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) ->
             await service.model.started("Leaf")
         assert await service.dispatcher.send_message(chain.id, "mind the gap", "ada")
         said = "select count(*) as n from deliveries where kind = 'message'"
-        await until(service, lambda: service.sql(said)[0]["n"] == 3)
+        await service.until(lambda: service.sql(said)[0]["n"] == 3)
 
     def heard(request: Any) -> Any:
         return say(f"heard {shown(request).count('mind the gap')}")
@@ -351,7 +341,7 @@ async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) ->
     async with after_a_stop(
         tmp_path, {"Leaf": heard, "Middle": heard, "Synthesizer": [say("s")], "Lead": heard}
     ) as service:
-        end = await ended(service, chain.id)
+        end = await service.ended(chain.id)
 
         assert end.result is not None
         assert end.result.text == "heard 1"
@@ -367,76 +357,10 @@ async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:
             await service.model.started("Leaf")
             await service.model.started("Lead", 2)
         done = "select id from tool_calls where tool = 'finish' and finished_at is not null"
-        await until(service, lambda: service.sql(done))
+        await service.until(lambda: service.sql(done))
 
     async with after_a_stop(tmp_path, {"Lead": [finish], "Leaf": [say("found")]}) as service:
-        end = await ended(service, started.id)
+        end = await service.ended(started.id)
 
         assert end.result is not None
         assert (end.result.outcome, end.result.summary) == ("partial", "half")
-
-
-# -- continuing what has ended -----------------------------------------------------------------------------------------
-
-
-async def test_an_ended_execution_is_continued_with_what_it_knew_and_its_children_are_not_redone(tmp_path: Path) -> None:
-    lead: Sequence[Any] = [dispatch("Leaf", "count", idempotency_key="k"), say("waiting"), say("seven")]
-    async with bench(tmp_path, CONFIG, {"Lead": lead, "Leaf": [say("7 errors")]}) as service:
-        first = await service.run("Lead", "how many?")
-        again: list[Step] = [
-            dispatch("Leaf", "count", idempotency_key="k"),
-            lambda request: call("read_result", execution_id=dispatched(request)[0]),
-            lambda request: say(f"still {text_of(results(request)[0])}"),
-        ]
-        service.model.scripts["Lead"] = again
-
-        continued = await service.dispatcher.resume(first.id, "are you sure?")
-        end = await ended(service, continued.id)
-
-        assert continued.id != first.id
-        assert end.result is not None
-        assert "still" in end.result.text
-        assert "7 errors" in end.result.text
-        request = service.model.of(continued.id)[0]
-        assert [message.kind for message in request.messages] == [
-            "task", "reply", "results", "reply", "delivery", "reply", "task",
-        ]  # fmt: skip
-        assert request.messages[-1].text == "are you sure?"
-        rows = service.sql("select agent, continues_execution_id as old, turns from executions order by id")
-        assert [(row["agent"], row["old"]) for row in rows] == [("Lead", None), ("Leaf", None), ("Lead", first.id)]
-        assert rows[2]["turns"] == 3
-
-
-async def test_a_chain_that_failed_is_continued_where_it_failed(tmp_path: Path) -> None:
-    scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("m")], "Synthesizer": [say("s")], "Lead": []}
-    async with bench(tmp_path, CONFIG, scripts) as service:
-        first = await service.run("line", "find it")
-        assert first.status == "failed"
-        service.model.scripts["Lead"] = [lambda request: say(f"knows {'s' in shown(request)}")]
-
-        end = await ended(service, (await service.dispatcher.resume(first.id)).id)
-
-        assert end.result is not None
-        assert end.result.text == "knows True"
-        assert service.statuses() == {
-            "line": ["failed", "completed"], "Leaf": ["completed"], "Middle": ["completed"], "Synthesizer": ["completed"],
-            "Lead": ["failed", "completed"],
-        }  # fmt: skip
-
-
-async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuation(tmp_path: Path) -> None:
-    held = anyio.Event()
-    scripts: dict[str, Script] = {"Lead": [dispatch("Leaf"), gate(held, say("w"))], "Leaf": [say("found")]}
-    async with bench(tmp_path, CONFIG, scripts) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await service.model.started("Lead", 2)
-        await until(service, lambda: service.statuses().get("Leaf") == ["completed"])
-        await service.dispatcher.cancel(started.id, "ada", "pause")
-        assert (await ended(service, started.id)).status == "cancelled"
-        service.model.scripts["Lead"] = [lambda request: say(delivered(request)[0].text)]
-
-        end = await ended(service, (await service.dispatcher.resume(started.id)).id)
-
-        assert end.result is not None
-        assert end.result.text == "found"

@@ -240,6 +240,6 @@ async def test_an_execution_of_another_process_is_steered_and_concludes(tmp_path
 
             abandoned = other.ask("start", name="Stuck")[0]
             other.kill()
-            assert not await service.dispatcher.send_message(abandoned, "anybody?", "ada")
+            assert await service.dispatcher.send_message(abandoned, "for whoever goes on", "ada")
             assert await service.dispatcher.ask_to_wrap_up(abandoned) == "requested"
             assert (await service.dispatcher.wait(abandoned)).status == "cancelled"

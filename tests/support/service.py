@@ -57,6 +57,18 @@ class Bench:
         with anyio.fail_after(20):
             return await self.dispatcher.wait(started.id)
 
+    async def ended(self, execution: str) -> Child:
+        """Wait for the end of an execution."""
+        with anyio.fail_after(20):
+            return await self.dispatcher.wait(execution)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until rows fulfil a condition."""
+        with anyio.fail_after(20):
+            async with self.dispatcher.services.bus.watch() as news:
+                while not condition():
+                    await news.receive()
+
     def sql(self, query: str, *parameters: object) -> list[dict[str, Any]]:
         """Rows, over a connection of its own."""
         library = sqlite_library()  # the service's own: two copies in one process do not see each other's locks

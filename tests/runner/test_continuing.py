@@ -1,0 +1,84 @@
+"""An execution that has ended is continued by a new one, which knows what the old one knew; what is done is not redone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from runner.dispatcher import Order
+from tests.support.models import Script, Step, call, gate, say
+from tests.support.reading import delivered, dispatch, dispatched, results, shown, text_of
+from tests.support.service import bench
+
+CONFIG = """
+agents:
+  Lead: {sub_agents: [Leaf], description: leads}
+  Middle: {description: stands between}
+  Leaf: {description: looks}
+agent_chains:
+  line: {stages: [{name: one, agents: [Leaf, Middle]}, {name: two, agents: [Lead]}]}
+"""
+
+
+async def test_an_ended_execution_is_continued_with_what_it_knew_and_its_children_are_not_redone(tmp_path: Path) -> None:
+    lead: Sequence[Any] = [dispatch("Leaf", "count", idempotency_key="k"), say("waiting"), say("seven")]
+    async with bench(tmp_path, CONFIG, {"Lead": lead, "Leaf": [say("7 errors")]}) as service:
+        first = await service.run("Lead", "how many?")
+        again: list[Step] = [
+            dispatch("Leaf", "count", idempotency_key="k"),
+            lambda request: call("read_result", execution_id=dispatched(request)[0]),
+            lambda request: say(f"still {text_of(results(request)[0])}"),
+        ]
+        service.model.scripts["Lead"] = again
+
+        continued = await service.dispatcher.resume(first.id, "are you sure?")
+        end = await service.ended(continued.id)
+
+        assert continued.id != first.id
+        assert end.result is not None
+        assert "still" in end.result.text
+        assert "7 errors" in end.result.text
+        request = service.model.of(continued.id)[0]
+        assert [message.kind for message in request.messages] == [
+            "task", "reply", "results", "reply", "delivery", "reply", "task",
+        ]  # fmt: skip
+        assert request.messages[-1].text == "are you sure?"
+        rows = service.sql("select agent, continues_execution_id as old, turns from executions order by id")
+        assert [(row["agent"], row["old"]) for row in rows] == [("Lead", None), ("Leaf", None), ("Lead", first.id)]
+        assert rows[2]["turns"] == 3
+
+
+async def test_a_chain_that_failed_is_continued_where_it_failed(tmp_path: Path) -> None:
+    scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("m")], "Synthesizer": [say("s")], "Lead": []}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        first = await service.run("line", "find it")
+        assert first.status == "failed"
+        service.model.scripts["Lead"] = [lambda request: say(f"knows {'s' in shown(request)}")]
+
+        end = await service.ended((await service.dispatcher.resume(first.id)).id)
+
+        assert end.result is not None
+        assert end.result.text == "knows True"
+        assert service.statuses() == {
+            "line": ["failed", "completed"], "Leaf": ["completed"], "Middle": ["completed"], "Synthesizer": ["completed"],
+            "Lead": ["failed", "completed"],
+        }  # fmt: skip
+
+
+async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuation(tmp_path: Path) -> None:
+    held = anyio.Event()
+    scripts: dict[str, Script] = {"Lead": [dispatch("Leaf"), gate(held, say("w"))], "Leaf": [say("found")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 2)
+        await service.until(lambda: service.statuses().get("Leaf") == ["completed"])
+        await service.dispatcher.cancel(started.id, "ada", "pause")
+        assert (await service.ended(started.id)).status == "cancelled"
+        service.model.scripts["Lead"] = [lambda request: say(delivered(request)[0].text)]
+
+        end = await service.ended((await service.dispatcher.resume(started.id)).id)
+
+        assert end.result is not None
+        assert end.result.text == "found"
