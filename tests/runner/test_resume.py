@@ -350,17 +350,24 @@ async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) ->
 
 
 async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:
-    finish = call("finish", status="partial", summary="half", reason="no access")
-    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf", "slow"), finish], "Leaf": lambda _: hang()}) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf")
-            await service.model.started("Lead", 2)
-        done = "select id from tool_calls where tool = 'finish' and finished_at is not null"
-        await service.until(lambda: service.sql(done))
+    begun, never = anyio.Event(), anyio.Event()
 
-    async with after_a_stop(tmp_path, {"Lead": [finish], "Leaf": [say("found")]}) as service:
+    async def act(_: object) -> str:
+        begun.set()
+        await never.wait()
+        return "never"
+
+    tools = LocalTools({"act": act})
+    finish = call("finish", status="partial", summary="half", reason="no access")
+    async with bench(tmp_path, CONFIG, {"Leaf": [finish + call("act")]}, tools.for_agents("Leaf")) as service:
+        started = await service.dispatcher.start(Order("Leaf", "find it"))
+        with anyio.fail_after(10):
+            await begun.wait()
+        await service.until(lambda: service.sql("select id from tool_calls where status = 'completed'"))
+
+    async with after_a_stop(tmp_path, {}, tools) as service:
         end = await service.ended(started.id)
 
         assert end.result is not None
         assert (end.result.outcome, end.result.summary) == ("partial", "half")
+        assert service.model.requests == []
