@@ -1,4 +1,4 @@
-"""A process with the command line imported, from which commands are forked: `python -P fork_server.py DESCRIPTOR`.
+"""A process with the command line imported, from which commands are forked: `python -P fork_server.py NUMBER [MODULE…]`.
 
 Owns: importing once what commands import, and what a forked process has to change to look like a fresh one.
 Must not know: anything of `tests`; it is started as a file, as the console script is.
@@ -22,7 +22,7 @@ from typing import Any
 
 PACKAGES = ("db", "registry", "runner", "server")
 LATE = {"runner.llm.anthropic"}
-"""Not imported here: a rehearsed command never needs it, and it would cost as much as all others."""
+"""Not imported unless it is asked for: a rehearsed command never needs it, and it would cost as much as all others."""
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 HEADER = 4
@@ -39,12 +39,14 @@ class Request:
     descriptors: list[int]
 
 
-def preload() -> None:
-    """Import every module of Outrider, and so what these import."""
+def preload(*more: str) -> None:
+    """Import every module of Outrider, and so what these import; and those asked for."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in LATE:
                 importlib.import_module(module.name)
+    for name in more:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # what is here now stays: the collector of a command need not look at it, nor copy its pages
     assert threading.active_count() == 1, "a thread would not be there after a fork, and its locks would be"
@@ -98,7 +100,7 @@ def become(request: Request) -> None:
 
 
 if __name__ == "__main__":
-    preload()
+    preload(*sys.argv[2:])
     if order := serve(socket.socket(fileno=int(sys.argv[1]))):
         become(order)
         from server.cli.main import main

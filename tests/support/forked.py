@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -46,14 +47,23 @@ def read_at_start(name: str) -> bool:
     return name.startswith(_READ_AT_START)
 
 
-class ForkServer:
-    """The process that forks, and the one command at a time that it forks for."""
+@dataclass(frozen=True)
+class Started:
+    """A command on its way: our ends of its streams, and where its process and then its exit code are told."""
 
-    def __init__(self) -> None:
+    stdin: io.FileIO
+    stdout: io.FileIO
+    told: io.FileIO
+
+
+class ForkServer:
+    """The process that forks, and the one command at a time that it forks for; it imports `more` beside what is ours."""
+
+    def __init__(self, *more: str) -> None:
         self._connection, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", FILE, str(theirs.fileno())],
+                [sys.executable, "-P", FILE, str(theirs.fileno()), *more],
                 env={name: os.environ[name] for name in KEPT if name in os.environ},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -89,15 +99,27 @@ class ForkServer:
             _, code = map(int, heard[told].split())
             return Ran(words, code, _text(heard[out]), _text(heard[err]))
 
+    def start(self, words: Sequence[str], folder: Path, environ: Mapping[str, str], stderr: io.FileIO) -> Started:
+        """Begin a command and leave it to the caller, who must see its end before asking for another."""
+        (given, feed), (out, stdout), (told, telling) = (_ends() for _ in range(3))
+        with given, stdout, telling:
+            self._ask({"words": words, "folder": str(folder), "environ": environ}, (given, stdout, stderr, telling))
+        return Started(feed, out, told)
+
     def _ask(self, request: Mapping[str, object], descriptors: Sequence[io.FileIO]) -> None:
         content = json.dumps(request).encode()
         socket.send_fds(self._connection, [len(content).to_bytes(HEADER)], [end.fileno() for end in descriptors])
         self._connection.sendall(content)
 
 
-def _pipe(stack: ExitStack) -> tuple[io.FileIO, io.FileIO]:
+def _ends() -> tuple[io.FileIO, io.FileIO]:
     reader, writer = os.pipe()
-    return stack.enter_context(io.FileIO(reader, "r")), stack.enter_context(io.FileIO(writer, "w"))
+    return io.FileIO(reader, "r"), io.FileIO(writer, "w")
+
+
+def _pipe(stack: ExitStack) -> tuple[io.FileIO, io.FileIO]:
+    reader, writer = _ends()
+    return stack.enter_context(reader), stack.enter_context(writer)
 
 
 def _listen(heard: dict[io.FileIO, bytearray], deadline: float) -> bool:
