@@ -84,6 +84,7 @@ class ExecutionFamily:
         finally:
             if not held:
                 del self._self.alive[child.id]
+                child.done.set()  # a cancel that came meanwhile waits for everybody it found
                 if settled is not None:
                     self._self.allowance.settle_dispatch(-1)
         return held

@@ -136,5 +136,5 @@ class Launch:
     def _left(self) -> CommandError:
         if self._root is None:
             return CommandError("interrupted before anything was started", code=Exit.INTERRUPTED)
-        hint = f"`outrider show {self._root}` tells how far it came, `outrider cancel {self._root}` ends what is left of it"
+        hint = f"`outrider show {self._root}` tells how far it came, `outrider resume {self._root}` goes on with it"
         return CommandError("left before the end", hint, Exit.INTERRUPTED)

@@ -85,7 +85,7 @@ class Portrait:
         if row["reason"]:
             status += f" ({row['reason']})"
         if self.owner_gone:
-            status += "; its process is gone, `outrider cancel` ends it"
+            status += "; its process is gone, `outrider resume` goes on with it"
         figures = [count(row["turns"], "turn"), count(row["tool_call_count"], "tool call"), tokens(row["own_tokens"])]
         whole = [
             count(row["subtree_executions"], "execution"),

@@ -161,3 +161,26 @@ def test_what_was_run_is_read_back_by_another_process(shell: Shell) -> None:
 
     assert shown["result"] == told["result"]
     assert json.loads(shell.rows("select result from executions")[0]["result"]) == told["result"]
+
+
+def test_what_a_process_that_died_left_open_goes_on_by_hand_and_can_be_continued_when_it_has_ended(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        running.kill()
+        running.wait(SECONDS)
+    root = shell.json("ps")[0]
+
+    resumed = shell.type("resume", root["short_id"], GATE=str(gate))
+
+    assert (resumed.returncode, resumed.stdout) == (0, "[rehearsed] it is done\n"), resumed.stderr
+    assert statuses(shell) == {"Lead": "completed", "Waiter": "completed"}
+    call = shell.rows("select status, result from tool_calls where tool = 'gate.wait'")[0]
+    assert call["status"] == "unknown"
+    assert "whether it took effect is unknown" in call["result"]
+
+    continued = json.loads(shell.type("resume", root["id"], "is that all?", "--json").stdout)
+    assert continued["execution_id"] != root["id"]
+    rows = shell.rows("select agent, continues_execution_id from executions order by id")
+    assert [row["continues_execution_id"] for row in rows] == [None, None, root["id"]]
+    assert shell.type("resume", "nothing").returncode == 4
+    assert integrity(shell) == "ok"
