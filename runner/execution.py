@@ -192,6 +192,8 @@ class Execution:
                     for _ in range(TURNS_TO_CLOSE):  # the connections of a whole tree close before its end is written down
                         await anyio.lowlevel.checkpoint()
                 await self.closing.finish(final)
+                if self._resumption is not None:
+                    await self._resumption.tidy_up()
             if last_write.cancelled_caught:
                 log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
                 self.closing.assume(final)
@@ -345,10 +347,10 @@ class Execution:
     @property
     def activity(self) -> str:
         """What it does at the moment, in words."""
+        if self.slot.queue_position:
+            return f"waiting for a slot (place {self.slot.queue_position})"
         if self.status is ExecutionStatus.PENDING:
-            return (
-                f"waiting for a slot (place {self.slot.queue_position})" if self.slot.queue_position else "about to start"
-            )
+            return "about to start"
         return self.work.activity if self.work is not None else "starting"
 
     @property

@@ -13,8 +13,9 @@ from db.reads import Record
 from registry import AgentSpec, Limits, UnknownName
 from runner import facts
 from runner.cause import Cause, End
-from runner.errors import Interrupted, Refusal
+from runner.errors import Fenced, Interrupted, Refusal
 from runner.lookup import child_of_row
+from runner.loose_ends import settle_loose_ends
 from runner.past import Legacy, read_past
 from runner.requests import again
 from runner.work import SpawnRequest
@@ -57,7 +58,8 @@ class Resumption:
         if left is not None:
             execution.allowance.go_on(left)
             fact = facts.WentOn(execution.place, execution.name, execution.attempt, execution.deadline())
-            await execution.services.recorder.record(fact)
+            if not (await execution.services.recorder.record(fact)).held:
+                raise Fenced(execution.id)
         if heritage.unfit is not None:
             raise Interrupted(heritage.unfit)
 
@@ -88,6 +90,12 @@ class Resumption:
         if heritage is not None and execution.group is not None:
             for row in heritage.legacy.open_children(heritage.row):
                 execution.adopt(inherit(execution.habitat, row, heritage.legacy, execution))
+
+    async def tidy_up(self) -> None:
+        """If it ended without going on: the calls that had begun, its own and those below, will never return."""
+        if self._heritage is not None:
+            services = self._of.services
+            await settle_loose_ends(services.database.reads, services.recorder, self._of.id)
 
 
 def inherit(

@@ -208,6 +208,33 @@ async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_pat
         assert service.model.requests == []
 
 
+async def test_what_ends_instead_of_going_on_leaves_no_call_open(tmp_path: Path) -> None:
+    begun, never = anyio.Event(), anyio.Event()
+
+    async def act(_: object) -> str:
+        begun.set()
+        await never.wait()
+        return "never"
+
+    tools = LocalTools({"act": act})
+    scripts = {"Lead": [dispatch("Leaf"), say("w")], "Leaf": [call("act")]}
+    async with bench(tmp_path, CONFIG, scripts, tools.for_agents("Leaf")) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await begun.wait()
+
+    async with bench(tmp_path, CONFIG, {}) as service:
+        await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
+        await service.dispatcher.adopt()
+        await service.ended(started.id)
+        live = service.dispatcher.tree.get(started.id)
+        assert live is None
+
+    async with bench(tmp_path, CONFIG, {}) as service:
+        assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
+        assert service.sql("select id from tool_calls where finished_at is null") == []
+
+
 async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
     scripts = {"Leaf": [say("leaf")], "Middle": lambda _: hang()}
     async with bench(tmp_path, CONFIG, scripts) as service:
