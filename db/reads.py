@@ -230,6 +230,13 @@ class Reads:
             query.where(tool_calls.c.status == "started", ended, executions.c.id.in_(select(_below(top).c.id)))
         )
 
+    async def unknown_outcomes(self, top: str) -> list[Record]:
+        """The tool calls, from one execution down, of which nobody knows whether they took effect."""
+        query = select(tool_calls).where(
+            tool_calls.c.status == "unknown", tool_calls.c.execution_id.in_(select(_below(top).c.id))
+        )
+        return await self._all(query.order_by(tool_calls.c.id))
+
     async def evidence(self, call: str) -> Record | None:
         """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
         named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)

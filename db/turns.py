@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import bindparam, exists, literal, select, update
+from sqlalchemy import Update, bindparam, exists, literal, select, update
 
 from db.clock import stamp
 from db.status import ExecutionStatus
@@ -37,7 +38,7 @@ class MessageDraft:
         return Added(messages, {**columns_of(self), "created_at": stamp()})
 
 
-_REPLY = (
+_LATE_REPLY = (
     update(executions)
     .where(
         executions.c.id == bindparam("execution"),
@@ -54,6 +55,7 @@ _REPLY = (
         cost_usd=executions.c.cost_usd + bindparam("cost"),
     )
 )
+_REPLY = _LATE_REPLY.where(executions.c.cancel_requested_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +110,29 @@ _UNSETTLED = {
 def reply(
     attempt: int, call: ModelCall, message: MessageDraft, tools: Sequence[ToolStart], events: Sequence[Event]
 ) -> Write:
-    """A model's answer, its usage, and the tool calls it asks for: committed before any of them runs."""
+    """A model's answer, its usage, and the tool calls it asks for: committed before any of them runs.
+
+    Refused once the execution is asked to stop, so that none of them begins after that.
+    """
+    calls = [Added(tool_calls, {**columns_of(tool), **_UNSETTLED}) for tool in tools]
+    return Write(
+        [_spent(_REPLY, attempt, call, len(calls)), Added(model_calls, columns_of(call)), message.added(), *calls], events
+    )
+
+
+def _spent(sql: Update, attempt: int, call: ModelCall, calls: int) -> Statement:
+    """The totals of an execution after one more model call."""
     parameters = {
         "execution": call.execution_id,
         "fence": attempt,
-        "calls": len(tools),
+        "calls": calls,
         "fresh": call.input_tokens,
         "made": call.output_tokens,
         "cache_read": call.cache_read_tokens,
         "cache_write": call.cache_write_tokens,
         "cost": call.cost_usd,
     }
-    steps: list[Statement | Added] = [
-        Statement(_REPLY, parameters, guard=True),
-        Added(model_calls, columns_of(call)),
-        message.added(),
-    ]
-    steps.extend(Added(tool_calls, {**columns_of(tool), **_UNSETTLED}) for tool in tools)
-    return Write(steps, events)
+    return Statement(sql, parameters, guard=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,30 @@ class ToolOutcome:
     error_type: str | None = None
     full_text: str | None = None
     consumed: Sequence[str] = field(default=())
+
+
+def late_reply(
+    attempt: int,
+    call: ModelCall,
+    message: MessageDraft,
+    tools: Sequence[tuple[ToolStart, ToolOutcome]],
+    events: Sequence[Event],
+) -> Write:
+    """A model's answer to an execution that is asked to stop: kept, because it is paid for; its calls never begin."""
+    calls = [Added(tool_calls, {**columns_of(start), **_settlement(outcome)}) for start, outcome in tools]
+    spent = _spent(_LATE_REPLY, attempt, call, len(calls))
+    return Write([spent, Added(model_calls, columns_of(call)), message.added(), *calls], events)
+
+
+def _settlement(outcome: ToolOutcome) -> dict[str, Any]:
+    return {
+        "status": outcome.status,
+        "is_error": int(outcome.is_error),
+        "error_type": outcome.error_type,
+        "result": outcome.text,
+        "full_result": outcome.full_text,
+        "finished_at": stamp(),
+    }
 
 
 _SETTLE = (

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 from pydantic_core import to_json
 
 from db.clock import stamp
@@ -21,22 +22,17 @@ from registry import AgentSpec, Price, Tokens, cost_of
 from runner import facts
 from runner.context import PromptParts, conclude_note, system_prompt
 from runner.delivery import delivery_message
-from runner.errors import Fenced
+from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
+from runner.errors import Fenced, Refusal
 from runner.llm.protocol import ModelError, Reply, Request, Usage
 from runner.past import Past
 from runner.recall import LOST, recall
 from runner.speech import Voice
+from runner.tools import finish
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
 
-CUT_SHORT = ToolResult("error: stopped before it had a result", is_error=True, error_type="cancelled")
-UNKNOWN = ToolResult(
-    "error: the service stopped while this call was under way; whether it took effect is unknown\n"
-    "hint: find out what it did before you do it again",
-    is_error=True,
-    error_type="interrupted",
-)
 CUT_OFF = ToolResult(
     "error: this call was cut off at the length limit of one message and was not carried out\n"
     "hint: make it again with shorter arguments, or do it in several calls",
@@ -103,6 +99,7 @@ class Conversation:
 
         With tools it ends, without a reply, where the time for a conclusion begins.
         """
+        await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
         work, started = self.work, stamp()
         work.now("asking the model" if with_tools else "concluding")
         request = Request(
@@ -196,9 +193,7 @@ class Conversation:
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
-        ticket = await work.recorder.record(fact, shielded=True)  # an answer that was paid for is never dropped
-        if not ticket.held:
-            raise Fenced(work.place.id)
+        in_time = await self._store(fact, calls)
         self._check_results()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(tokens.total, cost.usd, len(calls))
@@ -206,7 +201,24 @@ class Conversation:
             hint = "put the task differently, or give it to an agent with another model"
             raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
         self.transcript.append(message, reply.stop_reason)
+        if not in_time:
+            raise Refusal("stopping", "asked to stop while its model answered", "look at who asked: `outrider show`")
         self.transcript.unanswered = calls
+
+    async def _store(self, reply: facts.Replied, calls: Sequence[ToolCall]) -> bool:
+        """Commit an answer. One that was paid for is never dropped: False when it came too late for anything to follow."""
+        work = self.work
+        if (await work.recorder.record(reply, shielded=True)).held:
+            return True
+        outcomes = [self._outcome(call, await self._too_late(call)) for call in calls]
+        if not (await work.recorder.record(facts.RepliedLate(reply, outcomes), shielded=True)).held:
+            raise Fenced(work.place.id)
+        return False
+
+    async def _too_late(self, call: ToolCall) -> ToolResult:
+        """What becomes of a call nobody may begin any more. A report is an answer, not an act: it is heard even now."""
+        assert self.work.toolbox is not None
+        return await self.work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
 
     def _price_of(self, reply: Reply) -> Price | None:
         """What the model that answered costs: a fallback has its own price, a rehearsal none."""
@@ -216,7 +228,7 @@ class Conversation:
         return next((spec for spec in known if spec.model == reply.model), self._spec).price
 
     def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
-        tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
+        tool = self._tool(call)
         return ToolStart(
             id=call.row,
             execution_id=self.work.place.id,
@@ -226,7 +238,7 @@ class Conversation:
             tool=tool.label if tool is not None else clean(call.name),
             server=tool.server if tool is not None else "",
             arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
-            effect=tool.effect if tool is not None else "read_only",
+            effect=self._effect_of(call),
             started_at=stamp(),
         )
 
@@ -235,7 +247,7 @@ class Conversation:
     async def run_tools(self) -> None:
         """Run all open calls at once. Whatever happens, each has exactly one result when this is over."""
         calls, known = list(self.transcript.unanswered), self.transcript.answers
-        results: list[ToolResult] = [CUT_SHORT] * len(calls)
+        results: list[ToolResult | None] = [None] * len(calls)
         self.work.now(_doing(calls))
 
         async def run(index: int, call: ToolCall) -> None:
@@ -249,28 +261,31 @@ class Conversation:
                     for index, call in enumerate(calls):
                         group.start_soon(run, index, call, name=f"tool {call.name}")
         finally:
-            new = {call.id: self._answer(call, result) for call, result in zip(calls, results, strict=True)}
+            new = {
+                call.id: self._answer(call, result or self._cut_short(call))
+                for call, result in zip(calls, results, strict=True)
+            }
             asked = self.transcript.messages[-1].tool_calls if known else calls
             self.transcript.append(tool_results((known | new)[call.id] for call in asked))
 
     def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
-        tool = self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
+        tool = self._tool(call)
         return Answer(
             call, result.text, result.is_error, citable=tool is not None and tool.server in self._agent.mcp_servers
         )
 
     async def _run_tool(self, call: ToolCall) -> ToolResult:
         assert self.work.toolbox is not None
-        begun, result = time.monotonic(), CUT_SHORT
+        begun = time.monotonic()
         try:
-            result = CUT_OFF if call.cut else UNKNOWN if call.lost else await self.work.toolbox.tools.call(call)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            result = CUT_OFF if call.cut else INTERRUPTED if call.lost else await self.work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
             if not self.work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
-                self.work.recorder.post(self._settled(call, CUT_SHORT, begun, "cancelled"))
+                self.work.recorder.post(self._settled(call, self._cut_short(call), begun))
             raise
         if not result.recorded:
-            status = "unknown" if call.lost else "failed" if result.is_error else "completed"
-            settled = self._settled(call, result, begun, status)
+            settled = self._settled(call, result, begun)
             if result.consumed:
                 await self.work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
@@ -279,6 +294,16 @@ class Conversation:
         self.work.inbox.took(*result.consumed)
         return result
 
+    def _cut_short(self, call: ToolCall) -> ToolResult:
+        return cut_short(self._effect_of(call)) if call.flight.sent else NOT_BEGUN
+
+    def _effect_of(self, call: ToolCall) -> str:
+        tool = self._tool(call)
+        return tool.effect if tool is not None else "read_only"  # what is not there does nothing
+
+    def _tool(self, call: ToolCall) -> Tool | None:
+        return self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
+
     def _check_results(self) -> None:
         """What was handed in before something that is written by now is written, too, or failed."""
         failed = [ticket.error for ticket in self._results if ticket.error is not None]
@@ -286,22 +311,23 @@ class Conversation:
         if failed:
             raise failed[0]
 
-    def _settled(self, call: ToolCall, result: ToolResult, begun: float, status: str) -> facts.ToolSettled:
-        work = self.work
-        tool = work.toolbox.tools.tool(call.name) if work.toolbox is not None else None
-        outcome = ToolOutcome(
+    def _settled(self, call: ToolCall, result: ToolResult, begun: float) -> facts.ToolSettled:
+        work, tool = self.work, self._tool(call)
+        label = tool.label if tool is not None else call.name
+        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
+        return ToolOutcome(
             id=call.row,
-            execution_id=work.place.id,
-            attempt=work.attempt,
-            status=status,
+            execution_id=self.work.place.id,
+            attempt=self.work.attempt,
+            status=status_of(result),
             text=clean(result.text),
             is_error=result.is_error,
             error_type=result.error_type,
             full_text=clean(result.full_text) if result.full_text is not None else None,
             consumed=result.consumed,
         )
-        label = tool.label if tool is not None else call.name
-        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, outcome)
 
     # -- what we say ---------------------------------------------------------------------------------------------------
 

@@ -327,9 +327,11 @@ class Execution:
         self.done.set()
 
     async def abandon(self) -> None:
-        """It did not stop within the grace: write its end for it, and let its parent go on."""
+        """It did not stop within the grace: write its end for it, let its parent go on, and stop its servers."""
         if await self.closing.give_up():
             self._leave()
+            if self.work is not None and self.work.toolbox is not None:
+                await self.work.toolbox.stop_servers()
 
     def _item(self) -> Item:
         delivered = Delivered(

@@ -73,6 +73,14 @@ class Replied:
 
 
 @dataclass(frozen=True, slots=True)
+class RepliedLate:
+    """A model answered an execution that is asked to stop: the answer is kept, and each of its calls ends unbegun."""
+
+    reply: Replied
+    outcomes: Sequence[ToolOutcome]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSettled:
     """A tool call has its result."""
 
@@ -200,6 +208,7 @@ Fact = (
     | WentOn
     | CallLost
     | Replied
+    | RepliedLate
     | ToolSettled
     | Said
     | Waiting

@@ -9,22 +9,22 @@ from db.reads import Reads
 from db.turns import ToolOutcome
 from db.writes import Place
 from runner import facts
+from runner.effects import cut_short, status_of
 from runner.recorder import Recorder
-
-NEVER_RETURNED = "error: stopped before it had a result"
 
 
 async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str) -> None:
     """Settle the open tool calls of every ended execution from `top` down."""
     for row in await reads.loose_tool_calls(top):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+        result = cut_short(row["effect"])
         outcome = ToolOutcome(
             id=row["id"],
             execution_id=place.id,
             attempt=row["attempt"],
-            status="cancelled",
-            text=NEVER_RETURNED,
-            is_error=True,
-            error_type="cancelled",
+            status=status_of(result),
+            text=result.text,
+            is_error=result.is_error,
+            error_type=result.error_type,
         )
         await recorder.record(facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
+from runner.effects import may_repeat
 from runner.past import Chapter, Past
 from runner.result import Result
 from runner.tools.finish import NAME as FINISH
@@ -23,9 +24,6 @@ from runner.transcript import Answer, Message, Role, ToolCall, Transcript, tool_
 
 LOST = "lost"
 """How a model call is priced whose answer nobody heard."""
-
-REPEATABLE = frozenset({"read_only", "idempotent"})
-"""Effects of tools that may run again after a crash."""
 
 NOT_CARRIED_OUT = "error: this call was not carried out"
 
@@ -115,7 +113,7 @@ class _Reading:
                 answers[each.id] = Answer(each, row["result"] or "", bool(row["is_error"]), row["server"] in self._citable)
                 self._finish(row)
             else:
-                begun = row["status"] == "started" and row["server"] != SERVER and row["effect"] not in REPEATABLE
+                begun = row["status"] == "started" and row["server"] != SERVER and not may_repeat(row["effect"])
                 open_.append(replace(each, row=row["id"], lost=begun))
         self._transcript.unanswered, self._transcript.answers = open_, answers
         if asked and not open_:

@@ -97,6 +97,9 @@ class Recorder:
                 return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
             case facts.Replied():
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
+            case facts.RepliedLate(reply, outcomes):
+                calls = list(zip(reply.tools, outcomes, strict=True))
+                return turns.late_reply(reply.attempt, reply.call, reply.message, calls, [_said(reply)])
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
@@ -149,7 +152,7 @@ def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:
     return born
 
 
-def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
+def _said(fact: facts.Replied) -> dict[str, Any]:
     call = fact.call
     payload = {
         "kind": "model",
@@ -162,7 +165,11 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
         "cost_usd": call.cost_usd,
         "pricing": call.pricing,
     }
-    happened = [event(fact.place, "timeline_event.completed", payload)]
+    return event(fact.place, "timeline_event.completed", payload)
+
+
+def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
+    happened = [_said(fact)]
     for tool in fact.tools:
         begun = {"kind": "tool", "id": tool.id, "tool": tool.tool, "arguments": _cut(tool.arguments)}
         happened.append(event(fact.place, "timeline_event.created", begun))

@@ -29,6 +29,11 @@ class Toolbox:
         """Servers that could not be reached, and why."""
         return self.upstream.unavailable if self.upstream is not None else {}
 
+    async def stop_servers(self) -> None:
+        """End the servers that are this execution's own, whatever still uses the other tools."""
+        if self.upstream is not None:
+            await self.upstream.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:

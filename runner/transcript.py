@@ -129,6 +129,16 @@ def _sendable(block: Block) -> Block:
     return block
 
 
+class Flight:
+    """How far a call has come, for whoever has to say what became of it when it is stopped."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = False
+        """Whether it may have taken effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to call a tool. `malformed` holds the raw text when its arguments were not a JSON object."""
@@ -143,6 +153,7 @@ class ToolCall:
     """Whether the reply ended in the middle of it: then nobody knows what it was to be, and it is never carried out."""
     lost: bool = False
     """Whether it had begun when its process went, and must not begin again: nobody knows what it did."""
+    flight: Flight = field(default_factory=Flight, compare=False, repr=False)
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:

@@ -62,7 +62,11 @@ class _Contained(httpx2.AsyncByteStream):
 
 
 class BodyStream(_Contained):
-    """A JSON body."""
+    """A JSON body; with a status that is no success it is an answer only if it is a message."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, question: Question, otherwise: tuple[str, int] | None) -> None:
+        super().__init__(stream, question)
+        self._otherwise = otherwise
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the body, or an error in its place."""
@@ -80,7 +84,12 @@ class BodyStream(_Contained):
             return
         body = b"".join(parts)
         refused = too_many_values(body, self._question.method)
-        yield self._error(refused) if refused is not None else readable(body)
+        if refused is not None:
+            yield self._error(refused)
+        elif self._otherwise is not None and b'"jsonrpc"' not in body:
+            yield self._error(f"the server {self._otherwise[0]}", self._otherwise[1])
+        else:
+            yield readable(body)
 
 
 class EventStream(_Contained):

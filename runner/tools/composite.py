@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from runner.effects import without_answer
 from runner.tools.naming import nearest, normalise
 from runner.tools.protocol import ToolExecutor, ToolResult
 from runner.transcript import Tool, ToolCall
@@ -54,6 +55,7 @@ class CompositeTools:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Carry out one call; never raises but cancellation."""
+        tool: Tool | None = None
         try:
             if self._routes is None:
                 await self.list_tools()
@@ -64,11 +66,13 @@ class CompositeTools:
             if call.malformed is not None:
                 message = f"error: the arguments of `{name}` are not a JSON object\nhint: send one object"
                 return ToolResult(message, is_error=True, error_type="invalid_arguments")
-            return await route[1].call(call if name == call.name else replace(call, name=name))
+            tool, layer = route
+            call.flight.sent = True  # as far as anybody here can tell; a layer may know better
+            return await layer.call(call if name == call.name else replace(call, name=name))
         except Exception:
             log.exception("tool %s failed inside", call.name)
-            message = f"`{call.name}` failed inside Outrider; its outcome is unknown"
-            return ToolResult(f"error: {message}\nhint: go on without it", is_error=True, error_type="internal")
+            effect = tool.effect if tool is not None and call.flight.sent else "read_only"
+            return without_answer("internal", f"`{call.name}` failed inside Outrider", effect, "go on without it")
 
     async def close(self) -> None:
         """Close the layers, the first one first, each even if one before it failed; harmless when repeated."""

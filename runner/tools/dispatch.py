@@ -112,7 +112,7 @@ def dispatch_tools(family: Family, note: str = WILL_COME) -> list[OwnTool[Any]]:
             "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
             DispatchArguments,
             tools.dispatch,
-            effect="at_most_once",
+            effect="idempotent",  # committed with its result, under the id of its call: no second child can come of it
         ),
         OwnTool(
             GET_RESULT,

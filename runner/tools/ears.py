@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class UpstreamNotice:
     """Something to tell about a server.
 
-    Kinds: `unavailable`, `lost`, `list_changed`, `duplicate_tool`, `list_cut`, `tool_left_out`.
+    Kinds: `unavailable`, `lost`, `repeated`, `list_changed`, `duplicate_tool`, `list_cut`, `tool_left_out`.
     """
 
     server: str

@@ -51,7 +51,13 @@ CUT_OFF = -32050
 """The code of an error in place of an answer that never came; ours, from the range left to implementations."""
 
 REFUSED = -32051
-"""The code of an error in place of an answer that is no answer to the question, such as a status or a web page; ours."""
+"""The code of an error in place of an answer that says the question was not taken, such as a status; ours."""
+
+AWAY = -32053
+"""The code of an error in place of an answer of a server that is not there for us, so that it took nothing; ours."""
+
+NO_ANSWER = -32052
+"""The code of an error in place of something that says nothing of what became of the question, such as a page; ours."""
 
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000

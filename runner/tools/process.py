@@ -40,7 +40,7 @@ INHERITED = (
 )
 """All that a server inherits; secrets of this process are not its business."""
 
-STOP_GRACE = 2.0
+STOP_GRACE = 1.5
 """Seconds between closing standard input, SIGTERM and SIGKILL."""
 
 _ENDING_GRACE = 0.3

@@ -18,6 +18,8 @@ class ToolResult:
     structured: Any = None
     error_type: str | None = None
     """From a closed set: `unknown_tool`, `invalid_arguments`, `timeout`, `unavailable`, `not_found`, `tool_error` …"""
+    uncertain: bool = False
+    """Whether nobody can tell if it took effect; `runner/effects.py` decides."""
     consumed: tuple[str, ...] = ()
     """Deliveries this result hands over; they are consumed in the transaction that stores it."""
     recorded: bool = False

@@ -8,6 +8,7 @@ be read fails at once if the answer can be told by its id.
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
-_OUTGOING_BUFFER = 256
-"""Messages that wait for a child which does not read: a call that is given up must still be able to say so at once."""
-
 _FLUSH_GRACE = 0.5
 _HEARING_GRACE = 0.1
 
@@ -59,7 +57,9 @@ async def stdio_transport(
     """Start a server and yield the two streams an mcp `Client` takes; `on_end` hears how the server ended by itself."""
     process = await start(command, last_words)
     to_session, incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-    outgoing, from_session = anyio.create_memory_object_stream["SessionMessage"](_OUTGOING_BUFFER)
+    # What waits for a child that does not read belongs to calls under way, so there is no more of it than of them; and a
+    # call that is given up must be able to say so at once, or its cancellation would wait for the child.
+    outgoing, from_session = anyio.create_memory_object_stream["SessionMessage"](math.inf)
     pipe = _Pipe(process, to_session, from_session, on_end)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pipe.listen, name=f"stderr of {process.pid}")

@@ -1,30 +1,29 @@
 """One upstream server as its callers see it: connected at first use, connected again after its death.
 
-Owns: the current connection, the back-off, timeouts, filters and effects, and the words for everything that fails. Must
-not know: which agents call or under which names.
+Owns: the current connection, the back-off, timeouts and filters, and the one repetition of a call that may be repeated.
+Must not know: which agents call or under which names.
 Invariant: every call ends within its timeout in a result; only cancellation is raised, and it ends the request
-upstream, never the connection.
+upstream, never the connection. A call is sent at most once, or at most twice if its effect allows that.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 
+from runner.effects import may_repeat
 from runner.tools.back_off import BackOff
 from runner.tools.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.content import cut, tool_result
 from runner.tools.ears import Ears, Listed, UpstreamNotice
-from runner.tools.incoming import CUT_OFF, NO_MESSAGE, REFUSED, UNREADABLE
 from runner.tools.listing import Listing
-from runner.tools.own import refuse
 from runner.tools.protocol import ToolResult
+from runner.tools.upstream_call import UpstreamCall, away, said
 from runner.transcript import clean
 
 if TYPE_CHECKING:
@@ -35,26 +34,7 @@ PROBE_SECONDS = 5.0
 
 INSTRUCTIONS_CAP = 4000
 
-_HINTS = {
-    UNREADABLE: "whether it took effect is unknown; ask for less, or go on without it",
-    REFUSED: "go on without it, and say so; other arguments will not help",
-}
-
 logger = logging.getLogger("outrider.upstream")
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamCall:
-    """One call, under the server's own name for the tool."""
-
-    id: str
-    tool: str
-    arguments: Mapping[str, Any]
-    timeout: float
-    scope_id: str
-    """The execution that calls."""
-    trace: Mapping[str, str] = field(default_factory=dict)
-    """The trace it belongs to, for the server to go on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +75,7 @@ class Upstream:
         except Unavailable:
             raise
         except Exception as error:
-            raise Unavailable(connection.failure or f"could not list its tools: {_said(error)}") from error
+            raise Unavailable(connection.failure or f"could not list its tools: {said(error)}") from error
         await self._hear(listing, scope_id)
         return listing
 
@@ -120,16 +100,27 @@ class Upstream:
 
     async def call(self, call: UpstreamCall) -> ToolResult:
         """Carry out one call."""
-        label = f"{self.spec.name}.{call.tool}"
         if not self.spec.tools.permits(call.tool):
-            return failure("refused", f"`{label}` is not permitted by the configuration", "use one of the listed tools")
+            return call.refused()
         try:
             connection = await self._connected()
         except Unavailable as error:
-            hint = "go on without it, or try again later"
-            return failure("unavailable", f"`{label}` was not called: upstream `{self.spec.name}` {error}", hint)
-        result = await self._ears.mask.result(await self._bounded(connection, call, label))
-        return cut(result, call.id, self.spec.max_result_bytes)
+            return call.not_called(str(error))
+        ends = anyio.current_time() + call.timeout
+        result = await self._bounded(connection, call, ends)
+        if result.error_type == "unavailable" and may_repeat(call.effect):
+            result = await self._once_more(call, ends, result)
+        return cut(await self._ears.mask.result(result), call.id, self.spec.max_result_bytes)
+
+    async def _once_more(self, call: UpstreamCall, ends: float, lost: ToolResult) -> ToolResult:
+        """Make a call that was cut off again, in the time it has left; it stays lost when the server cannot be reached."""
+        try:
+            connection = await self._connected(ends - anyio.current_time())
+        except Unavailable:
+            return lost
+        message = f"`{call.label}` was cut off and is made once more, as its effect allows"
+        self._ears.notify(UpstreamNotice(call.server, "repeated", message, call.scope_id))
+        return await self._bounded(connection, call, ends)
 
     def close(self) -> None:
         """End the connection; `gone` tells when it has ended. Later calls are refused."""
@@ -166,52 +157,34 @@ class Upstream:
             raise Unavailable(connection.failure)
         return connection
 
-    async def _bounded(self, connection: Connection, call: UpstreamCall, label: str) -> ToolResult:
+    async def _bounded(self, connection: Connection, call: UpstreamCall, ends: float) -> ToolResult:
         try:
-            with anyio.fail_after(call.timeout):
-                return await self._send(connection, call, label)
+            with anyio.fail_after(ends - anyio.current_time()):
+                return await self._send(connection, call)
         except TimeoutError:
             self._suspect(connection)
-            message = f"`{label}` did not answer within {call.timeout:g} s; whether it took effect is unknown"
-            return failure("timeout", message, "check what it did before you call it again, or ask for less")
+            return call.too_slow()
         except InputRequired:
-            message = f"`{label}` asked for input from a person, which it cannot have here"
-            return failure("tool_error", message, "give all it needs in the arguments")
+            return call.wants_input()
         except Unavailable as error:
-            return self._lost(label, str(error))
+            call.flight.sent = False  # raised before anything is sent
+            return call.lost(str(error))
         except Exception as error:
-            return self._explain(connection, label, error)
+            if (reason := away(error)) is not None:
+                connection.fail(reason)
+                return call.not_called(reason)
+            return call.failed(error, None if connection.usable else connection.failure or "was closed")
 
-    async def _send(self, connection: Connection, call: UpstreamCall, label: str) -> ToolResult:
+    async def _send(self, connection: Connection, call: UpstreamCall) -> ToolResult:
         # Listed first on every connection: the protocol takes headers of a call from the tool's listed schema.
         listing = await connection.listing()
         await self._hear(listing, call.scope_id)
         if call.tool not in listing.offers:
-            return failure("unknown_tool", f"upstream `{self.spec.name}` has no tool `{call.tool}`", "use a listed one")
+            return call.unknown()
+        call.flight.sent = True
         answer = await connection.call(call.tool, dict(call.arguments), call.trace)
         self._back_off.worked()
         return tool_result(answer)
-
-    def _explain(self, connection: Connection, label: str, error: Exception) -> ToolResult:
-        """The result for whatever the SDK raised."""
-        from mcp import MCPError
-        from mcp.types import INVALID_PARAMS
-
-        if connection.failure is not None:
-            return self._lost(label, connection.failure)
-        if isinstance(error, MCPError):
-            if error.code == CUT_OFF:
-                return self._lost(label, error.message.removeprefix("the server "))
-            kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
-            hint = _HINTS.get(error.code, "correct the arguments, or go on without it")
-            return failure(kind, f"`{label}` failed: {_said(error)}", hint)
-        logger.warning("%s gave an answer that cannot be used", label, exc_info=error)
-        message = f"`{label}` gave an answer that cannot be used ({type(error).__name__})"
-        return failure("tool_error", message, "whether it took effect is unknown; go on without it")
-
-    def _lost(self, label: str, reason: str) -> ToolResult:
-        message = f"`{label}` was cut off: upstream `{self.spec.name}` {reason}; whether it took effect is unknown"
-        return failure("unavailable", message, "check what it did before you call it again; the next call reconnects")
 
     def _on_failure(self, connection: Connection) -> None:
         connection.failure = self._ears.mask.text(connection.failure or "failed")
@@ -255,22 +228,3 @@ class Upstream:
             if self._verdict is not None:
                 self._verdict.set()
                 self._verdict = None
-
-
-def failure(kind: str, message: str, hint: str) -> ToolResult:
-    """An error for a model; the words may be a server's, so they are cleaned."""
-    return refuse(kind, clean(message), hint)
-
-
-def _said(error: Exception) -> str:
-    """What went wrong with an answer, without the inner words of a parser."""
-    from mcp import MCPError
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):
-        return "it gave an answer that cannot be used"
-    if not isinstance(error, MCPError):
-        return str(error).strip() or type(error).__name__
-    if error.code == UNREADABLE and error.message.startswith("Failed to parse"):
-        return NO_MESSAGE
-    return error.message.strip() or f"error {error.code}"

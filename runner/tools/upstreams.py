@@ -22,7 +22,8 @@ from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.listing import Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream import Patience, Upstream, UpstreamCall, failure
+from runner.tools.upstream import Patience, Upstream
+from runner.tools.upstream_call import UpstreamCall, failure
 from runner.transcript import Tool, ToolCall
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ CLOSE_GRACE = 8.0
 PATIENCE = 4.5
 """Seconds an execution waits for one of several servers before it begins with the tools of the rest."""
 
-SCOPE_CLOSE_GRACE = 0.5
-"""Seconds an execution waits for its own servers; the service sees to the rest."""
+UNTRUSTED = "at_most_once"
+"""The effect of a tool nobody has vouched for."""
 
 _CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
 
@@ -65,7 +66,8 @@ class Upstreams:
         self._users: dict[str, set[str]] = {}
         """The executions that have a server's tools: what happens to a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
-        self._scoped: dict[tuple[str, str], Upstream] = {}
+        self._scoped: dict[str, dict[str, Upstream]] = {}
+        """Of each execution, the servers that are its own."""
         self._editions: list[Upstreams] = []
         self._group: TaskGroup | None = None
 
@@ -96,7 +98,7 @@ class Upstreams:
     @property
     def connected(self) -> list[Upstream]:
         """The servers somebody asked for."""
-        return [*self._shared.values(), *self._scoped.values()]
+        return [*self._shared.values(), *(each for own in self._scoped.values() for each in own.values())]
 
     async def prepare(self) -> None:
         """Get ready what the first use of any server would wait for; none is started."""
@@ -137,24 +139,22 @@ class Upstreams:
         except Exception:
             logger.exception("the tools of upstream %s were not compared with what is known of them", listed.server)
 
-    async def release(self, scope_id: str) -> None:
-        """End the connections that belong to one execution; their clean-up is waited for a moment only."""
+    def release(self, scope_id: str) -> None:
+        """End the connections that belong to one execution. Their owner tasks see to the processes; nobody waits."""
         for users in self._users.values():
             users.discard(scope_id)
-        mine = [key for key in self._scoped if key[1] == scope_id]
-        closing = [self._scoped.pop(key) for key in mine]
-        with anyio.move_on_after(SCOPE_CLOSE_GRACE):
-            await _close(closing)
+        for upstream in self._scoped.pop(scope_id, {}).values():
+            upstream.close()
 
     def _upstream(self, server: str, scope_id: str) -> Upstream:
         if self._group is None:
             raise RuntimeError("`Upstreams` must be entered before it gives out tools")
         spec = self._specs[server]
         if spec.isolation == "per_execution":
-            key = (server, scope_id)
-            if key not in self._scoped:
-                self._scoped[key] = Upstream(spec, self._group, self._own_ears, scope_id)
-            return self._scoped[key]
+            own = self._scoped.setdefault(scope_id, {})
+            if server not in own:
+                own[server] = Upstream(spec, self._group, self._own_ears, scope_id)
+            return own[server]
         if server not in self._shared:
             self._shared[server] = Upstream(spec, self._group, self._own_ears)
         return self._shared[server]
@@ -171,6 +171,7 @@ class UpstreamTools:
         self._trace = caller.trace
         self._timeout = timeout
         self._names = NameTable()
+        self._effects: dict[Target, str] = {}
         self._unavailable: dict[str, str] = {}
         self._remarked: set[tuple[str, str]] = set()
         self._listed = False
@@ -202,7 +203,11 @@ class UpstreamTools:
             for offer in listings[server].offers.values()
         ]
         self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
-        return [self._tool(spec, offer) for spec, offer in offers]
+        tools = [self._tool(spec, offer) for spec, offer in offers]
+        self._effects = {
+            Target(spec.name, offer.tool): tool.effect for (spec, offer), tool in zip(offers, tools, strict=True)
+        }
+        return tools
 
     def _patience(self, spec: UpstreamSpec) -> Patience:
         """As long as for a start and a call, but no single server holds up the others for long unless it is set to."""
@@ -212,6 +217,7 @@ class UpstreamTools:
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool by its sent name."""
+        call.flight.sent = False  # until it really is
         if not self._listed:
             # A resumed execution calls before it lists; the names it knows are made from the listing.
             await self.list_tools()
@@ -223,11 +229,23 @@ class UpstreamTools:
             return failure("invalid_arguments", message, "send them as one object that fits the tool's schema")
         upstream = self._upstreams[target.server]
         timeout = upstream.spec.timeout or self._timeout
-        return await upstream.call(UpstreamCall(call.id, target.tool, call.arguments, timeout, self._scope_id, self._trace))
+        return await upstream.call(
+            UpstreamCall(
+                id=call.id,
+                server=target.server,
+                tool=target.tool,
+                arguments=call.arguments,
+                effect=self._effects.get(target, UNTRUSTED),
+                timeout=timeout,
+                scope_id=self._scope_id,
+                trace=self._trace,
+                flight=call.flight,
+            )
+        )
 
     async def close(self) -> None:
         """End the connections of this execution; shared ones stay."""
-        await self._owner.release(self._scope_id)
+        self._owner.release(self._scope_id)
 
     def _tool(self, spec: UpstreamSpec, offer: Offer) -> Tool:
         target = Target(spec.name, offer.tool)
@@ -238,7 +256,7 @@ class UpstreamTools:
             label=target.label,
             server=spec.name,
             # Annotations are the server's own word; only the operator's counts.
-            effect=spec.effect_of(offer.tool) or "at_most_once",
+            effect=spec.effect_of(offer.tool) or UNTRUSTED,
         )
 
     def _note(self, listings: Mapping[str, Listing], missing: Mapping[str, str]) -> None:

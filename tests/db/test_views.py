@@ -212,14 +212,24 @@ async def test_an_open_execution_counts_until_now_and_a_waiting_one_not_at_all(s
 async def test_tool_errors_are_counted_by_tool_and_kind(store: Store) -> None:
     place = await store.running(agent="LogAnalyzer")
     said = message(place, 1)
-    tools = [tool_start(place, said, number, tool="loki__query") for number in range(4)]
+    tools = [tool_start(place, said, number, tool="loki__query") for number in range(6)]
     await store.apply(turns.reply(1, model_call(place), said, tools, []))
-    for tool, kind in zip(tools, ["timeout", "timeout", "refused", None], strict=True):
-        await store.apply(turns.settle(outcome(tool, is_error=kind is not None, error_type=kind), []))
+    ends = [
+        ("unknown", "timeout"),
+        ("failed", "timeout"),
+        ("failed", "refused"),
+        ("completed", None),
+        ("failed", "cancelled"),
+        ("unknown", "cancelled"),
+    ]
+    for tool, (status, kind) in zip(tools, ends, strict=True):
+        await store.apply(turns.settle(outcome(tool, status=status, is_error=kind is not None, error_type=kind), []))
 
-    rows = store.sql("select tool, error_type, errors, last_agent from tool_errors order by errors desc")
+    columns = "tool, error_type, errors, outcome_unknown, last_agent"
+    rows = store.sql(f"select {columns} from tool_errors order by errors desc, error_type")
 
     assert [tuple(row.values()) for row in rows] == [
-        ("loki__query", "timeout", 2, "LogAnalyzer"),
-        ("loki__query", "refused", 1, "LogAnalyzer"),
+        ("loki__query", "timeout", 2, 1, "LogAnalyzer"),
+        ("loki__query", "cancelled", 1, 1, "LogAnalyzer"),
+        ("loki__query", "refused", 1, 0, "LogAnalyzer"),
     ]

@@ -18,6 +18,8 @@ class Outcome:
 
     words: str
     error: str = ""
+    not_taken: bool = False
+    """Whether the error says that the call was not taken; after any other nobody knows what became of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,31 +126,56 @@ CALLS: Sequence[UpstreamFault] = (
         "breeds", "leaves a child that hears no signal", "the answer; its whole group is killed at the end", Outcome("")
     ),
     _stdio("stubborn", "ignores the end of its input and SIGTERM", "the answer; it is killed at the end", _OK),
-    _http("status_401", "asks for credentials", "`tool_error` with the status", Outcome("HTTP 401", "tool_error")),
-    _http("status_403", "forbids it", "`tool_error` with the status", Outcome("HTTP 403", "tool_error")),
-    _http("status_404", "knows no such address", "`tool_error` with the status", Outcome("HTTP 404", "tool_error")),
-    _http("status_429", "has had too many requests", "`tool_error`; not repeated", Outcome("HTTP 429", "tool_error")),
+    _http(
+        "status_401",
+        "asks for credentials",
+        "`tool_error` with the status",
+        Outcome("HTTP 401", "tool_error", not_taken=True),
+    ),
+    _http("status_403", "forbids it", "`tool_error` with the status", Outcome("HTTP 403", "tool_error", not_taken=True)),
+    _http(
+        "status_404",
+        "knows no such address",
+        "`tool_error` with the status",
+        Outcome("HTTP 404", "tool_error", not_taken=True),
+    ),
+    _http(
+        "status_429",
+        "has had too many requests",
+        "`tool_error`; not repeated",
+        Outcome("HTTP 429", "tool_error", not_taken=True),
+    ),
     _http("status_500", "fails inside", "`tool_error`; not repeated", Outcome("HTTP 500", "tool_error")),
     _http(
         "forgets",
         "has forgotten the session",
         "`unavailable`; the next call reconnects",
-        Outcome("forgotten", "unavailable"),
+        Outcome("forgotten", "unavailable", not_taken=True),
     ),
     _http(
         "redirect_metadata",
         "sends to a metadata address",
         "`tool_error`; not followed",
-        Outcome("not followed", "tool_error"),
+        Outcome("not followed", "tool_error", not_taken=True),
     ),
-    _http("redirect_host", "sends to another host", "`tool_error`; not followed", Outcome("not followed", "tool_error")),
+    _http(
+        "redirect_host",
+        "sends to another host",
+        "`tool_error`; not followed",
+        Outcome("not followed", "tool_error", not_taken=True),
+    ),
     _http(
         "redirect_get",
         "turns the request into another",
         "`tool_error`; not followed",
-        Outcome("not followed", "tool_error"),
+        Outcome("not followed", "tool_error", not_taken=True),
     ),
-    _http("redirect_loop", "sends in circles", "`tool_error`; not followed", Outcome("not followed", "tool_error")),
+    _http(
+        "redirect_loop",
+        "sends in circles",
+        "`tool_error`; not followed",
+        Outcome("not followed", "tool_error", not_taken=True),
+    ),
     _http("web_page", "answers with a page to sign in", "`tool_error`", Outcome("text/html", "tool_error")),
     _http("accepts", "accepts the call and says no more", "`tool_error`", Outcome("202", "tool_error")),
     _http("empty_body", "answers with nothing", "`tool_error`", _INVALID),

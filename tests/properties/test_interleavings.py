@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.properties.verdicts import violations
 from tests.properties.world import CONFIG, World, interleave, plant
+from tests.support.local_tools import LocalTools
 from tests.support.requirement import requirement
 from tests.support.service import bench
 
@@ -22,7 +23,7 @@ BATCH = 100
 """Interleavings that share a service, and run at the same time."""
 
 
-@requirement("S2-RN-11", "S2-CN-7", "S2-CA-7", "S2-CT-9", "S2-LE-7", "S2-OB-1", "S2-OB-3")
+@requirement("S2-RN-11", "S2-CN-7", "S2-CA-7", "S2-CA-8", "S2-CT-9", "S2-LE-7", "S2-OB-1", "S2-OB-3")
 @settings(
     max_examples=max(1, INTERLEAVINGS // BATCH),
     deadline=None,
@@ -34,7 +35,8 @@ BATCH = 100
 async def test_every_interleaving_ends_each_execution_once_and_tells_each_result_once(seed: int) -> None:
     dice, world = random.Random(seed), World()
     with tempfile.TemporaryDirectory() as folder:
-        async with bench(Path(folder), CONFIG, {"*": world.play}) as service:
+        tools = LocalTools({"poke": world.poke}).for_agents("Top", "Middle", "Leaf")
+        async with bench(Path(folder), CONFIG, {"*": world.play}, tools) as service:
             world.bench = service
             with anyio.fail_after(50):
                 async with anyio.create_task_group() as group:
@@ -43,5 +45,6 @@ async def test_every_interleaving_ends_each_execution_once_and_tells_each_result
                         group.start_soon(interleave, world, tree, f"tree {number}", random.Random(dice.random()))
 
             assert violations(service) == []
+            assert world.too_late == []
             assert service.model.running == 0
             assert list(service.dispatcher.tree) == []

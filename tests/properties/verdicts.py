@@ -32,6 +32,11 @@ PROMISES = {
         where wish.type = 'execution.progress' and json_extract(wish.payload, '$.action') = 'cancel requested'
           and happened.type = 'execution.status' and happened.seq > wish.seq
           and json_extract(happened.payload, '$.status') in ('pending', 'running', 'completed')""",
+    "no tool call begins once its execution was asked to stop": """
+        select begun.seq from events as begun
+        join events as wish on wish.execution_id = begun.execution_id and wish.type = 'execution.progress'
+          and json_extract(wish.payload, '$.action') = 'cancel requested'
+        where begun.type = 'timeline_event.created' and begun.seq > wish.seq""",
     "nothing is born below a cancelled one": """
         with recursive above (id, ancestor) as (
             select id, parent_execution_id from executions where parent_execution_id is not null

@@ -7,12 +7,15 @@ Invariant: at the end of a schedule every model call of its tree is answered at 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 
 from runner.dispatcher import Order
+from runner.execution import Execution
 from runner.llm.protocol import Request
 from tests.support.models import Turn, call, crash, fail, say
 from tests.support.reading import dispatched
@@ -36,6 +39,8 @@ class Node:
     """`answer`, `fail` or `crash`."""
     tool: str | None = None
     """What it does to its children before it ends."""
+    pokes: int = 0
+    """How often it calls a tool that takes a while."""
     children: list[Node] = field(default_factory=list)
     spare: list[Node] = field(default_factory=list)
     """Dispatched when the schedule says so."""
@@ -57,7 +62,7 @@ class Node:
 def plant(dice: random.Random, levels: int) -> Node:
     """A random tree of at most this many levels."""
     agent = "Leaf" if levels == 1 else ("Top" if levels == 3 else "Middle")
-    node = Node(agent, dice.choice(["answer"] * 6 + ["fail", "crash"]))
+    node = Node(agent, dice.choice(["answer"] * 6 + ["fail", "crash"]), pokes=dice.choice([0, 0, 0, 1]))
     if levels > 1:
         node.children = [plant(dice, dice.choice([1, 1, levels - 1])) for _ in range(dice.choice([0, 1, 1, 1, 2, 2, 4]))]
         node.spare = [plant(dice, 1) for _ in range(dice.choice([0, 0, 0, 1]))]
@@ -70,28 +75,46 @@ class World:
 
     def __init__(self) -> None:
         self.bench: Bench | None = None
+        self.too_late: list[str] = []
+        """What began although its execution, or one above it, was being stopped."""
         self._nodes: dict[str, Node] = {}
 
     def plan(self, tree: Node, key: str) -> None:
         """Know a tree under the task its root is started with."""
         self._nodes[key] = tree
 
-    def _node(self, execution: str) -> Node:
-        """The plan of a live execution; its task names it."""
+    def _node(self, execution: str, begins: str) -> Node:
+        """The plan of a live execution, which begins something now; its task names it."""
         assert self.bench is not None
         live = self.bench.dispatcher.tree.get(execution)
         assert live is not None
+        above: Execution | None = live
+        while above is not None:
+            if above.cause is not None:
+                self.too_late.append(f"{begins} of {execution}")
+            above = above.parent
         return self._nodes[live.request.task]
+
+    async def poke(self, arguments: Mapping[str, Any]) -> str:
+        """A tool that takes as long as the schedule says."""
+        node = self._node(arguments["execution"], "a tool call")
+        while node.permits == 0:
+            await node.changed.wait()
+        node.permits -= 1
+        return "poked"
 
     async def play(self, request: Request) -> Turn:
         """Answer as the plan says, once the schedule allows it."""
-        node = self._node(request.execution_id)
+        node = self._node(request.execution_id, "a model call")
         node.execution = request.execution_id
         while node.permits == 0:
             await node.changed.wait()
         node.permits -= 1
         if not request.tools:
             return say(f"{request.execution_id} concludes")
+        if node.pokes:
+            node.pokes -= 1
+            return call("poke", execution=request.execution_id) + self._dispatch(node)
         if node.children:
             return self._dispatch(node)
         if node.tool is not None and (known := dispatched(request)):

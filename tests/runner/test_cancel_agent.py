@@ -155,6 +155,37 @@ async def test_a_result_that_comes_after_the_cancel_is_kept_beside_it(tmp_path: 
         assert len(ends) == 1
 
 
+@requirement("S2-CA-8", "S2-CT-9")
+async def test_no_tool_call_begins_once_the_wish_to_stop_is_stored_and_the_reply_is_paid_for(tmp_path: Path) -> None:
+    began: list[object] = []
+
+    async def poke(arguments: object) -> str:
+        began.append(arguments)
+        return "poked"
+
+    def stopped_meanwhile(_: Request) -> Turn:
+        # As another process does it: the wish is stored while the model answers, and nobody here was told.
+        services.recorder.post(CancelWished(CancelWish(started.id, "somebody", "enough")))
+        return say("I poke") + call("poke") + dispatch("Leaf")
+
+    tools = LocalTools({"poke": poke})
+    async with bench(tmp_path, CONFIG, {"Top": [stopped_meanwhile]}, tools.for_agents("Top")) as service:
+        services = service.dispatcher.services
+        started = await service.dispatcher.start(Order("Top"))
+        with anyio.fail_after(5):
+            ended = await service.dispatcher.wait(started.id)
+
+        assert (ended.status, ended.error, began) == ("cancelled", None, [])
+        assert ended.result is not None
+        assert ended.result.text == "I poke"
+        assert service.statuses() == {"Top": ["cancelled"]}
+        rows = service.sql("select status, error_type, result like '%before it began' as unbegun from tool_calls")
+        assert rows == [{"status": "failed", "error_type": "cancelled", "unbegun": 1}] * 2
+        assert service.sql("select seq from events where type = 'timeline_event.created'") == []
+        assert service.sql("select turns, output_tokens from executions") == [{"turns": 1, "output_tokens": 5}]
+        assert service.sql("select * from error_records") == []
+
+
 @requirement("S2-CA-1", "S2-CA-2", "S2-CA-6")
 async def test_a_cancelled_orchestrator_ends_its_model_call_at_once_and_makes_no_other(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": [hang(), hang()]}) as service:

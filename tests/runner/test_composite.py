@@ -120,7 +120,7 @@ async def test_an_upstream_call_is_cut_by_the_tool_timeout(tmp_path: Path) -> No
         with anyio.fail_after(5):
             assert (await service.run("Solo")).status == "completed"
 
-        assert service.sql("select status, error_type from tool_calls") == [{"status": "failed", "error_type": "timeout"}]
+        assert service.sql("select status, error_type from tool_calls") == [{"status": "unknown", "error_type": "timeout"}]
 
 
 @requirement("S2-CX-11")

@@ -93,7 +93,7 @@ def unended(events: list[dict[str, Any]]) -> set[str]:
     """Timeline events that began and did not end, or ended without saying how."""
     begun = {each["payload"]["id"] for each in events if each["type"] == "timeline_event.created"}
     ended = [each["payload"] for each in events if each["type"] == "timeline_event.completed"]
-    ways = {"completed", "failed", "cancelled"}
+    ways = {"completed", "failed", "unknown", "cancelled"}
     assert len({each["id"] for each in ended}) == len(ended)
     return begun - {each["id"] for each in ended if each.get("status") in ways}
 

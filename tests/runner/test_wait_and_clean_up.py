@@ -135,6 +135,7 @@ async def test_a_child_that_ignores_cancellation_is_given_up_after_the_grace_and
         assert "did not stop in time" in row["error"]
         records = service.sql("select type, severity from error_records where type = 'stubborn'")
         assert {"type": "stubborn", "severity": "high"} in records
+        assert {"status": "unknown"} in service.sql("select status from tool_calls where tool = 'local.stuck'")
         assert service.sql("select id from executions where finished_at is null") == []
         released.set()
 

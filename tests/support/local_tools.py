@@ -18,16 +18,24 @@ Function = Callable[[Mapping[str, Any]], Awaitable[str]]
 class LocalTools:
     """A `ToolExecutor` over functions; `for_agents` hands it to some agents and an empty one to all others."""
 
-    def __init__(self, functions: Mapping[str, Function], effect: str = "at_most_once") -> None:
-        self._functions, self._effect = functions, effect
+    def __init__(
+        self, functions: Mapping[str, Function], effect: str = "at_most_once", effects: Mapping[str, str] | None = None
+    ) -> None:
+        self._functions, self._effect, self._effects = functions, effect, effects or {}
         self.calls: list[ToolCall] = []
         self.closed = 0
 
     async def list_tools(self) -> Sequence[Tool]:
         """One tool for each function."""
-        schema = {"type": "object"}
         return [
-            Tool(name, f"The tool {name}.", schema, label=f"local.{name}", server="local", effect=self._effect)
+            Tool(
+                name,
+                f"The tool {name}.",
+                {"type": "object"},
+                label=f"local.{name}",
+                server="local",
+                effect=self._effects.get(name, self._effect),
+            )
             for name in self._functions
         ]
 

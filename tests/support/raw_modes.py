@@ -176,6 +176,7 @@ CALLS: dict[str, Callable[[Channel, int], None]] = {
     "ends": lambda channel, _: channel.end(),
     "flood": _flood,
     "hangs": lambda channel, _: channel.rest(),
+    "deaf": lambda channel, _: channel.rest(),
     "huge": lambda channel, number: _long_line(channel, number, 100_000_000),
     "large": lambda channel, number: _long_line(channel, number, 8_000_000),
     "long_line_id_last": _long_line_id_last,

@@ -67,6 +67,13 @@ class Child(Server):
                 # Holds our output and hears no wish, so nothing but a kill of the group ends it.
                 deaf = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
                 text(channel, number, str(subprocess.Popen([sys.executable, "-S", "-c", deaf]).pid))
+            case "counts":
+                # Dies in the middle of its first call, after it took effect.
+                with Path(os.environ["COUNT"]).open("a+", encoding="utf-8") as file:
+                    file.write("poked\n")
+                    file.seek(0)
+                    count = len(file.readlines())
+                channel.die() if count == 1 else text(channel, number, f"poked {count} times")
             case _:
                 super()._poke(channel, number)
 
@@ -152,7 +159,9 @@ class Handler(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.page.seen.append({name.lower(): value for name, value in self.headers.items()})
         method, name = message["method"], message.get("params", {}).get("name")
-        if method.startswith("notifications/"):
+        if method == "notifications/cancelled" and self.page.mode == "deaf":
+            Events(self).rest()
+        elif method.startswith("notifications/"):
             self.send(202)
         elif method == "initialize" and self.page.mode == "forgets":
             self.page.session += 1

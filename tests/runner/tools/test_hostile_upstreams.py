@@ -8,7 +8,8 @@ import pytest
 
 from registry.upstreams import UpstreamSpec
 from runner.tools import process, upstream, upstreams
-from tests.support.upstream_specs import call, none_running, opened, raw, servers_running
+from runner.transcript import ToolCall
+from tests.support.upstream_specs import call, none_running, opened, raw, raw_http, servers_running
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +68,29 @@ async def test_a_server_that_stopped_answering_is_replaced_before_the_next_call(
         assert time.monotonic() - began < upstream.PROBE_SECONDS + 3
         assert "stopped answering" in here.notices[-1].message
         assert set(servers_running()) - stuck
+
+
+@pytest.mark.parametrize(("way", "count"), [("stdio", 300), ("http", 40)])
+async def test_cancelling_many_calls_of_a_server_that_does_not_listen_waits_for_nobody(way: str, count: int) -> None:
+    with raw_http() as web:
+        async with opened(raw("deaf") if way == "stdio" else web.spec("deaf"), default_timeout=60) as here:
+            tools, calls = (
+                here.tools(),
+                [ToolCall(str(number), "deaf__poke", {"value": "x" * 4000}) for number in range(count)],
+            )
+            await tools.list_tools()
+            began = 0.0
+            with anyio.fail_after(20):
+                async with anyio.create_task_group() as tasks:
+                    for each in calls:
+                        tasks.start_soon(tools.call, each)
+                    while not all(each.flight.sent for each in calls):
+                        await anyio.lowlevel.checkpoint()
+                    for _ in range(100):  # and past all that comes before the first byte
+                        await anyio.lowlevel.checkpoint()
+                    began = time.monotonic()
+                    tasks.cancel_scope.cancel()
+            assert time.monotonic() - began < 2
 
 
 async def test_a_server_that_never_stops_writing_is_stopped() -> None:
