@@ -68,6 +68,13 @@ async def gone_owners(database: Database, execution: str) -> list[str]:
     return [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
 
 
+async def cancel_from_outside(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:
+    """Ask a subtree to stop, for a process that runs nothing of it: `requested` or `already_finished`."""
+    return await wish_to_cancel(
+        database, recorder, CancelWish(execution, by, reason, await gone_owners(database, execution))
+    )
+
+
 async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish) -> str:
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
     asked = (await recorder.record(facts.CancelWished(wish))).touched

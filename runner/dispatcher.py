@@ -78,7 +78,7 @@ class Dispatcher:
         self.tree = Tree(services.settings.defaults.max_concurrent_roots)
         self._group = group
         self._cancellation = Cancellation(services, self.tree, group)
-        self._steering = Steering(services, self.tree, self._cancellation)
+        self._steering = Steering(services.database, services.recorder, self._cancellation.cancel, self.tree.get)
         self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
         self._adoption = Adoption(self._habitat, Editions(self._habitat, services.restored), self._run)
 

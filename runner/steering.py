@@ -1,32 +1,51 @@
 """Steering: what somebody outside says to an execution while it works, in whichever process that is.
 
 Owns the way of a message or a wish to conclude into an inbox. Rows come first, as for everything: a process that runs the
-execution finds them there; this one puts them into the inbox at once when it runs it itself.
+execution finds them there; this one puts them into the inbox at once when it runs it itself. One that runs nothing, such
+as a command, has no live executions to look for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from db.database import Database
 from db.errors import UnknownExecution
 from db.ids import new_id
 from db.reads import Record
 from db.status import ExecutionStatus
 from db.writes import Place
 from runner import facts
-from runner.cancellation import Cancellation
+from runner.cancellation import cancel_from_outside
+from runner.execution import Execution
 from runner.inbox import Item
 from runner.lookup import is_gone
-from runner.services import Services
-from runner.tree import Tree
+from runner.recorder import Recorder
 
 NOT_BEGUN = "asked to conclude before it had begun"
 PROCESS_GONE = "asked to conclude after its process had gone"
+
+Cancel = Callable[[str, str, str], Awaitable[str]]
+"""Stops an execution, for somebody and a reason."""
+
+
+def steering_from_outside(database: Database, recorder: Recorder) -> Steering:
+    """For a process that runs nothing itself."""
+    return Steering(database, recorder, partial(cancel_from_outside, database, recorder))
 
 
 class Steering:
     """Reaches into executions from outside."""
 
-    def __init__(self, services: Services, tree: Tree, cancellation: Cancellation) -> None:
-        self._services, self._tree, self._cancellation = services, tree, cancellation
+    def __init__(
+        self,
+        database: Database,
+        recorder: Recorder,
+        cancel: Cancel,
+        live: Callable[[str], Execution | None] = lambda _: None,
+    ) -> None:
+        self._database, self._recorder, self._cancel, self._live = database, recorder, cancel, live
 
     async def send(self, execution: str, text: str, by: str) -> bool:
         """Say something to an execution; False when nobody would read it. Raises UnknownExecution."""
@@ -40,10 +59,10 @@ class Steering:
         row = await self._row(execution)
         if row["finished_at"] is not None:
             return "already_finished"
-        gone = is_gone(row, self._services.database.path)
+        gone = is_gone(row, self._database.path)
         if gone or row["status"] == ExecutionStatus.PENDING:
-            return await self._cancellation.cancel(execution, by, PROCESS_GONE if gone else NOT_BEGUN)
-        if await self._services.database.reads.asked_to_wrap_up(execution):
+            return await self._cancel(execution, by, PROCESS_GONE if gone else NOT_BEGUN)
+        if await self._database.reads.asked_to_wrap_up(execution):
             return "requested"  # once is enough: each wish costs a conclusion
         if await self._post(row, Item(new_id(), "wrap_up")):
             return "requested"
@@ -51,14 +70,14 @@ class Steering:
         return "already_finished" if row["finished_at"] is not None else "requested"
 
     async def _row(self, execution: str) -> Record:
-        row = await self._services.database.reads.execution(execution)
+        row = await self._database.reads.execution(execution)
         if row is None:
             raise UnknownExecution(execution)
         return row
 
     async def _post(self, row: Record, item: Item) -> bool:
-        live = self._tree.get(row["id"])
+        live = self._live(row["id"])
         if live is not None:
             return await live.take(item)
         place = Place(row["id"], row["parent_execution_id"], row["root_execution_id"])
-        return (await self._services.recorder.record(facts.Posted(place, item.id, item.kind, item.payload))).held
+        return (await self._recorder.record(facts.Posted(place, item.id, item.kind, item.payload))).held

@@ -1,13 +1,15 @@
-"""`outrider cancel`: ask a tree to stop, from whichever process, and tell what happened to each execution of it."""
+"""`outrider cancel`: ask a tree to stop or to conclude, from whichever process, and tell what became of each execution."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.cli.exits import CommandError
 from server.cli.options import DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
@@ -16,48 +18,108 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds the command waits for the processes that run the tree; what takes longer goes on without it."""
 
+FROM_THE_SHELL = "cancelled from the shell"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to become of a tree."""
+
+    wrap_up: bool
+    reason: str
+
+    @property
+    def asked(self) -> str:
+        """What an open execution of it is asked to do, in words."""
+        return "asked to conclude" if self.wrap_up else "asked to stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a wish."""
+
+    answer: str
+    """`requested`, `done` or `already_finished`."""
+    was_over: frozenset[str]
+    rows: list[Mapping[str, Any]]
+
+    @property
+    def left(self) -> int:
+        """How many executions have not ended."""
+        return sum(row["finished_at"] is None for row in self.rows)
+
 
 def cancel(
     identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the execution.")
-    ] = "cancelled from the shell",
+    wrap_up: Annotated[
+        bool, typer.Option("--wrap-up", help="Let it answer with what it has, instead of stopping it.")
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the execution.")] = FROM_THE_SHELL,
     as_json: JsonOption = False,
     db: DatabaseOption = None,
 ) -> int:
     """Cancel an execution and everything below it; works from any process."""
     import anyio
 
-    from server.cli.messages import note, put, put_json
+    from server.cli.messages import put_json
 
-    answer, before, after = anyio.run(_cancel, chosen_database(db), identifier, reason)
-    left = [row for row in after if row["finished_at"] is None]
-    if answer == "requested" and not left:
-        answer = "done"
+    if wrap_up and reason != FROM_THE_SHELL:
+        hint = 'say it to the agent: `outrider message ID "…"`'
+        raise CommandError("`--reason` is kept with a cancelled execution; `--wrap-up` cancels none", hint)
+    wish = Wish(wrap_up, reason)
+    outcome = anyio.run(_carry_out, chosen_database(db), identifier, wish)
     if as_json:
-        executions = [{"id": row["id"], "agent": row["agent"], "status": row["status"]} for row in after]
-        put_json({"execution_id": after[0]["id"], "status": after[0]["status"], "cancel": answer, "executions": executions})
-        return 0
-    for row in after:
-        put(_line(row, was_over=row["id"] in before))
-    if answer == "already_finished":
-        note("it had ended before; nothing was cancelled")
-    elif left:
-        note(f"{len(left)} still stopping; `outrider show {after[0]['id']}` tells when they have")
+        put_json(_object(outcome, wish))
+    else:
+        _tell(outcome, wish)
     return 0
 
 
-async def _cancel(database: Path, identifier: str, reason: str) -> tuple[str, set[str], list[Mapping[str, Any]]]:
-    from db.endings import CancelWish
-    from runner.cancellation import gone_owners, wish_to_cancel
+def _object(outcome: Outcome, wish: Wish) -> dict[str, Any]:
+    top = outcome.rows[0]
+    names = ("id", "agent", "status", "outcome", "reason")
+    return {
+        "execution_id": top["id"],
+        "status": top["status"],
+        "outcome": top["outcome"],
+        "mode": "wrap_up" if wish.wrap_up else "abort",
+        "cancel": outcome.answer,
+        "executions": [{name: row[name] for name in names} for row in outcome.rows],
+    }
+
+
+def _tell(outcome: Outcome, wish: Wish) -> None:
+    from server.cli.messages import note, put
+
+    show = f"`outrider show {outcome.rows[0]['id']}`"
+    for row in outcome.rows:
+        put(_line(row, wish, was_over=row["id"] in outcome.was_over))
+    if outcome.answer == "already_finished":
+        note(f"it had ended before; {f'{show} has its answer' if wish.wrap_up else 'nothing was cancelled'}")
+    elif outcome.left:
+        note(f"{outcome.left} still {'concluding' if wish.wrap_up else 'stopping'}; {show} tells when they have")
+    elif wish.wrap_up:
+        cancelled = outcome.rows[0]["status"] == "cancelled"
+        note(
+            "it had nothing to conclude with, so it was cancelled" if cancelled else f"it concluded; {show} has its answer"
+        )
+
+
+async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
+    from runner.cancellation import cancel_from_outside
+    from runner.steering import steering_from_outside
     from server.cli.store import writing
 
     async with writing(database) as (opened, recorder):
         execution = await opened.reads.resolve(identifier)
-        before = {row["id"] for row in await opened.reads.tree(execution) if row["finished_at"] is not None}
-        wish = CancelWish(execution, person(), reason, await gone_owners(opened, execution))
-        answer = await wish_to_cancel(opened, recorder, wish)
-        return answer, before, await _settled(opened, execution)
+        before = frozenset(row["id"] for row in await opened.reads.tree(execution) if row["finished_at"] is not None)
+        if wish.wrap_up:
+            answer = await steering_from_outside(opened, recorder).ask_to_wrap_up(execution, person())
+        else:
+            answer = await cancel_from_outside(opened, recorder, execution, person(), wish.reason)
+        rows = await _settled(opened, execution)
+        over = answer == "requested" and all(row["finished_at"] is not None for row in rows)
+        return Outcome("done" if over else answer, before, rows)
 
 
 async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
@@ -73,14 +135,16 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
     return await opened.reads.tree(execution)
 
 
-def _line(row: Mapping[str, Any], *, was_over: bool) -> str:
+def _line(row: Mapping[str, Any], wish: Wish, *, was_over: bool) -> str:
     from server.cli.messages import one_line
     from server.shapes import shape
 
     words = row["status"].replace("_", " ")
+    if row["outcome"] == "partial" and row["status"] == "completed":
+        words += f", partial ({row['reason']})"
     if was_over:
         words += " before"
     elif row["finished_at"] is None:
-        words += ", asked to stop"
+        words += f", {wish.asked}"
     indent = "   " * row["level"]
     return f"{indent}{shape(row['status'], row['outcome'])} {one_line(row['agent'])}  {words}"

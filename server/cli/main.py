@@ -24,6 +24,7 @@ from server.cli.doctor import doctor
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
 from server.cli.install import install
+from server.cli.message import message
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
@@ -50,7 +51,7 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, serve, resume, cancel)),
+    (RUN, (demo, run, serve, resume, message, cancel)),
     (LOOK, (ps, show, sql)),
     (CONFIGURE, (agents, doctor, install, completion)),
 ):
