@@ -18,7 +18,7 @@ from server.cli.messages import one_line, safe
 from server.cli.report import answer_text
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import drawn, rows_of
-from server.cli.wording import count, duration, happening, price, tokens
+from server.cli.wording import count, duration, happening, price, tokens, unknown_outcome
 from server.shapes import shape
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
         payload = json.loads(event["payload"])
         node = model.nodes[event["execution_id"]]
         model.remark(node, f"{happening(event['type'], payload)}: {payload.get('message', '')}")
+    for call in await reads.unknown_outcomes(execution):
+        model.remark(model.nodes[call["execution_id"]], unknown_outcome(call))
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
@@ -164,7 +166,7 @@ def message_object(message: Record) -> dict[str, Any]:
 
 def call_text(call: Record) -> str:
     """A tool call: what was asked, and what came back."""
-    state = "failed" if call["is_error"] else call["status"]
+    state = "outcome unknown" if call["status"] == "unknown" else call["status"]
     head = f"── tool {safe(call['tool'])} ({state}) {call['call_id']}"
     who = f"\nasked by {one_line(call['agent'])}, execution {call['execution_id']}" if "agent" in call else ""
     answer = safe(call["full_result"] or call["result"] or "no answer yet")

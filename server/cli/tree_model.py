@@ -13,7 +13,7 @@ from typing import Any
 from db.clock import moment
 from server.cli.messages import gist, one_line
 from server.cli.tree_node import Node
-from server.cli.wording import happening
+from server.cli.wording import happening, unknown_outcome
 
 Record = Mapping[str, Any]
 
@@ -89,6 +89,8 @@ class TreeModel:
             node.cost_usd += payload["cost_usd"]
             node.pricing.add(payload.get("pricing", "priced"))
             node.said = gist(payload["text"]) or node.said
+        elif payload["kind"] == "tool" and payload["status"] == "unknown":
+            self.remark(node, unknown_outcome(payload))
         elif payload.get("refused"):
             self.remark(node, f"dispatch of {payload['agent']} refused: {payload['reason']}")
 

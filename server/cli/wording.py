@@ -60,12 +60,19 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
     return _timeline(kind, payload)
 
 
+def unknown_outcome(call: Mapping[str, Any]) -> str:
+    """A tool call of which nobody knows whether it took effect, as a row or an event tells it."""
+    return f"{call['tool']}: outcome unknown ({call['error_type']}); `outrider show {call['id']}` has the call"
+
+
 def _timeline(kind: str, payload: Mapping[str, Any]) -> str:
     what = payload.get("kind")
     if what == "tool":
         tool = payload.get("tool", "a tool")
         if kind.endswith("created"):
             return f"calling {tool}"
+        if payload.get("status") == "unknown":
+            return f"{tool}: outcome unknown"
         return f"{tool} failed" if payload.get("is_error") else f"{tool} answered"
     if what == "dispatch":
         return f"dispatch of {payload.get('agent')} " + ("refused" if payload.get("refused") else "done")

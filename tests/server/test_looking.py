@@ -90,7 +90,7 @@ def test_sql_without_a_query_lists_tables_views_and_examples_that_work(shell: Sh
     assert "executions (table)\n    id, parent_execution_id, root_execution_id" in listed
     assert "execution_tree (view)\n" in listed
     examples = [line.split('"')[1] for line in listed.splitlines() if line.startswith('    outrider sql "')]
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         assert shell.type("sql", example).returncode == 0, example
 
