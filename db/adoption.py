@@ -65,11 +65,16 @@ def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) 
 _CHARGE = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
-    .values(cost_usd=executions.c.cost_usd + bindparam("cost"))
+    .values(
+        input_tokens=executions.c.input_tokens + bindparam("fresh"),
+        output_tokens=executions.c.output_tokens + bindparam("made"),
+        cost_usd=executions.c.cost_usd + bindparam("cost"),
+    )
 )
 
 
 def lose_call(attempt: int, call: ModelCall, events: Sequence[Event]) -> Write:
     """A model call whose answer nobody heard: it may have been paid, so it is charged, and asked once more."""
-    parameters = {"execution": call.execution_id, "fence": attempt, "cost": call.cost_usd}
+    used = {"fresh": call.input_tokens, "made": call.output_tokens, "cost": call.cost_usd}
+    parameters = {"execution": call.execution_id, "fence": attempt, **used}
     return Write([Statement(_CHARGE, parameters, guard=True), Added(model_calls, columns_of(call))], events)

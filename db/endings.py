@@ -44,6 +44,8 @@ class Ending:
     stopped_by: str | None = None
     stopped_because: str | None = None
     """Who stopped it and why, where nobody had asked: its parent ended."""
+    frees_money: bool = True
+    """Whether a budget may have been taken out of another one, for it or for something below it."""
 
 
 def _conditions(target: ExecutionStatus) -> list[Any]:
@@ -77,6 +79,7 @@ _END = {
         error_type=bindparam("kind"),
         error=bindparam("said"),
         finished_at=bindparam("at"),
+        budget_reserved_usd=0.0,
         cancelled_by=func.coalesce(executions.c.cancelled_by, bindparam("stopped_by")),
         cancel_reason=func.coalesce(executions.c.cancel_reason, bindparam("stopped_because")),
     )
@@ -92,7 +95,12 @@ def _below(include_top: bool) -> CTE:
     return below.union_all(select(child.c.id).where(child.c.parent_execution_id == below.c.id))
 
 
-_STOPPED: dict[str, Any] = {"status": ExecutionStatus.CANCELLED.value, "waiting_for": None, "finished_at": bindparam("at")}
+_STOPPED: dict[str, Any] = {
+    "status": ExecutionStatus.CANCELLED.value,
+    "waiting_for": None,
+    "finished_at": bindparam("at"),
+    "budget_reserved_usd": 0.0,
+}
 
 _CLOSE_BELOW = (
     update(executions)
@@ -132,6 +140,31 @@ _STOP_IDLE = (
     .values(**_STOPPED, reason="cancelled")
     .returning(*_PLACE)
 )
+
+
+def _reserved() -> Any:
+    """What the budgets of open executions take out of an execution's own: summed up anew, so that no fraction remains."""
+    open_ = executions.alias("open_")
+    budgets = select(func.coalesce(func.sum(open_.c.budget_usd), 0.0)).where(
+        open_.c.root_execution_id == executions.c.root_execution_id,
+        open_.c.budget_from_execution_id == executions.c.id,
+        open_.c.status.in_(_OPEN),
+    )
+    return budgets.correlate(executions).scalar_subquery()
+
+
+_top = executions.alias("top")
+
+_FREE = (
+    update(executions)
+    .where(
+        executions.c.root_execution_id
+        == select(_top.c.root_execution_id).where(_top.c.id == bindparam("execution")).scalar_subquery(),
+        executions.c.budget_reserved_usd > 0,
+    )
+    .values(budget_reserved_usd=_reserved())
+)
+"""Money taken out of a budget for what has ended since is free again, in the whole tree of `:execution`."""
 
 
 def delivery_of(child: Place) -> Added:
@@ -186,6 +219,8 @@ def end(ending: Ending, events: Sequence[Event]) -> Write:
     if ending.had_children:
         below = {"execution": ending.place.id, "at": parameters["at"]}
         steps.append(Statement(_CLOSE_BELOW, below, looks_around=True, then=_stopped))
+    if ending.frees_money:
+        steps.append(Statement(_FREE, {"execution": ending.place.id}, looks_around=True))
     return Write(steps, events)
 
 
@@ -219,5 +254,6 @@ def cancel(wish: CancelWish) -> Write:
         [
             Statement(_ASK_BELOW, ask, guard=not wish.gone_owners, looks_around=True, then=asked),
             Statement(_STOP_IDLE, stop, looks_around=True, then=_stopped),
+            Statement(_FREE, {"execution": wish.execution}, looks_around=True),
         ]
     )

@@ -91,6 +91,8 @@ class ExecutionRow(SQLModel, table=True):
     budget_reserved_usd: float = 0.0
     budget_tokens: int | None = None
     config_hash: str | None = None
+    budget_from_execution_id: str | None = None
+    """The execution whose `budget_reserved_usd` holds this one's budget while it is open."""
 
 
 class EventRow(SQLModel, table=True):

@@ -62,6 +62,7 @@ class NewExecution:
     config_hash: str | None = None
     waiting_for: str | None = None
     reason: str | None = None
+    budget_from_execution_id: str | None = None
 
 
 _BLANK: dict[str, Any] = {
@@ -120,6 +121,13 @@ _START = (
 )
 
 
+_SET_ASIDE = (
+    update(executions)
+    .where(executions.c.id == bindparam("holder"))
+    .values(budget_reserved_usd=executions.c.budget_reserved_usd + bindparam("amount"))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """What is known when an execution starts."""
@@ -139,7 +147,8 @@ def create(
     """A new execution; refused when its parent is not running or is asked to stop, or its caller has used its key before.
 
     Its first message is born with it: whoever starts it, now or after a crash, knows by it what to do. A dispatch settles
-    its call here. With `begun` it is running when it is born: nobody can have asked a row to stop that nobody has seen.
+    its call here, and takes its budget out of the one it comes from. With `begun` it is running when it is born: nobody can
+    have asked a row to stop that nobody has seen.
     """
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
@@ -157,6 +166,9 @@ def create(
         steps.append(first.added())
     if settled is not None:
         steps.extend(settling(settled))
+    if new.budget_from_execution_id is not None:
+        taken = {"holder": new.budget_from_execution_id, "amount": new.budget_usd}
+        steps.append(Statement(_SET_ASIDE, taken))
     return Write(steps, events)
 
 

@@ -14,7 +14,7 @@ from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
-from registry.pricing import Cost, Price, Tokens, cost_of
+from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.schema import json_schema
 from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
@@ -43,6 +43,7 @@ __all__ = [
     "PlaceLimits",
     "Price",
     "Problem",
+    "Rates",
     "RegistryError",
     "ServeSpec",
     "Settings",

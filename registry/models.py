@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from registry.durations import Seconds
 from registry.entry import Count, Entry, Flag, Line
 from registry.names import Directories
-from registry.pricing import Price, PriceEntry, price_of
+from registry.pricing import CacheWrites, Price, PriceEntry, price_of
 from registry.variables import referenced
 
 DEFAULT_KEY_VARIABLE = "ANTHROPIC_API_KEY"
@@ -96,6 +96,10 @@ class ModelSpec:
     fallback: tuple[str, ...] = ()
     price: Price | None = None
     rehearsal: Path | None = None
+
+    def cache_writes(self, *, waits: bool) -> CacheWrites:
+        """Return how long prompts are kept for an agent that waits for others between its calls, or does not."""
+        return ("1h" if waits else "5m") if self.cache == "auto" else self.cache
 
 
 BUILT_IN_MODEL = (

@@ -12,6 +12,8 @@ from pydantic import Field
 from registry.entry import Amount, Count, Entry
 
 Completeness = Literal["priced", "partly", "unpriced"]
+CacheWrites = Literal["5m", "1h", "off"]
+"""How long the prompt of a call is kept for reuse, if it is."""
 
 _TOKENS_PER_PRICE = 1_000_000
 
@@ -56,6 +58,26 @@ class Price:
         if self.above is None or self.above_tokens is None or tokens.prompt <= self.above_tokens:
             return self
         return self.above
+
+    def at_worst(self, prompt: int, writes: CacheWrites) -> "Rates":
+        """Return what a token may cost at most in a call with so long a prompt; what has no price counts nothing."""
+        book = self.of_call(Tokens(input=prompt))
+        written = {"5m": book.cache_write, "1h": book.cache_write_1h, "off": None}[writes]
+        read = max(each or 0.0 for each in (book.input, book.cache_read, written))
+        return Rates(read / _TOKENS_PER_PRICE, (book.output or 0.0) / _TOKENS_PER_PRICE)
+
+    def unknown(self, writes: CacheWrites) -> tuple[str, ...]:
+        """Return the kinds of tokens a call may use that have no price."""
+        cached = {"5m": ("cache_read", "cache_write"), "1h": ("cache_read", "cache_write_1h"), "off": ()}[writes]
+        return tuple(kind for kind in ("input", "output", *cached) if getattr(self, kind) is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """US dollars for one token of a prompt and for one of an answer."""
+
+    prompt: float = 0.0
+    answer: float = 0.0
 
 
 def price_of(entry: PriceEntry | None) -> Price | None:

@@ -1,7 +1,7 @@
 """Allowance: what one execution may still use. Asked before a turn or a spawn, told after; it alone says when to wrap up.
 
-Owns time, turns, dispatches, tokens and money of an execution. Tokens, money and dispatches count for the whole subtree:
-what a child spends, its ancestors have spent too. No strategy compares a number.
+Owns time, turns and dispatches of an execution, and its budget of money and tokens where it has one. Tokens, money and
+dispatches count for the whole subtree: what a child spends, its ancestors have spent too. No strategy compares a number.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Literal
 import anyio
 
 from registry import Limits
+from runner.budget import Budget
+from runner.purse import Amount
 
 WrapUp = Literal["time_budget", "max_iterations", "token_budget", "cost_budget", "asked"]
 
 
 @dataclass(slots=True)
 class Spent:
-    """What was used so far, by an execution or by it and everything below it."""
+    """What an execution used so far, itself or with everything below it."""
 
     turns: int = 0
     tokens: int = 0
@@ -30,15 +32,22 @@ class Spent:
 class Allowance:
     """Admit before, settle after."""
 
-    __slots__ = ("_asked", "limits", "own", "parent", "started_at", "subtree", "timeout")
+    __slots__ = ("_asked", "budget", "dispatched", "limits", "own", "parent", "started_at", "timeout")
 
-    def __init__(self, limits: Limits, parent: Allowance | None, timeout: float) -> None:
+    def __init__(
+        self, limits: Limits, parent: Allowance | None, timeout: float, holder: str = "", *, granted: bool = False
+    ) -> None:
         self.limits = limits
         self.parent = parent
         self.timeout = timeout
         """Seconds from the start of the execution to its hard end."""
         self.own = Spent()
-        self.subtree = Spent()
+        self.dispatched = 0
+        """Agents dispatched in the whole tree, counted at its root."""
+        above = parent.budget if parent is not None else None
+        limited = above is not None or limits.max_cost_usd is not None or limits.max_tokens is not None
+        self.budget: Budget | None = Budget(limits, above, holder, granted=granted) if limited else None
+        """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
         self.started_at: float | None = None
         self._asked: WrapUp | None = None
 
@@ -75,9 +84,9 @@ class Allowance:
 
     # -- admit ---------------------------------------------------------------------------------------------------------
 
-    def ask_to_wrap_up(self) -> None:
-        """Somebody wants a conclusion now."""
-        self._asked = self._asked or "asked"
+    def ask_to_wrap_up(self, reason: WrapUp = "asked") -> None:
+        """Somebody wants a conclusion now, or nothing else can be paid any more."""
+        self._asked = self._asked or reason
 
     @property
     def wrap_up(self) -> WrapUp | None:
@@ -86,27 +95,7 @@ class Allowance:
             return self._asked
         if anyio.current_time() >= self.wrap_up_at:
             return "time_budget"
-        if self.own.turns >= self.limits.max_iterations:
-            return "max_iterations"
-        return self._tree_cap()
-
-    def _tree_cap(self) -> WrapUp | None:
-        holder: Allowance | None = self
-        while holder is not None:
-            if holder.limits.max_tokens is not None and holder.subtree.tokens >= holder.limits.max_tokens:
-                return "token_budget"
-            if holder.limits.max_cost_usd is not None and holder.subtree.cost_usd >= holder.limits.max_cost_usd:
-                return "cost_budget"
-            holder = holder.parent
-        return None
-
-    @property
-    def cost_left(self) -> float:
-        """US dollars it may still spend, its own and its callers' budgets considered; infinite without any."""
-        above = self.parent.cost_left if self.parent is not None else float("inf")
-        if self.limits.max_cost_usd is None:
-            return above
-        return min(above, max(0.0, self.limits.max_cost_usd - self.subtree.cost_usd))
+        return "max_iterations" if self.own.turns >= self.limits.max_iterations else None
 
     @property
     def root(self) -> Allowance:
@@ -116,26 +105,40 @@ class Allowance:
     @property
     def dispatches_left(self) -> int:
         """Spawns the whole tree may still make."""
-        return self.root.limits.max_dispatches - self.root.subtree.dispatches
+        return self.root.limits.max_dispatches - self.root.dispatched
 
     # -- settle --------------------------------------------------------------------------------------------------------
 
     def settle_dispatch(self, count: int = 1) -> None:
         """One more agent is being dispatched; -1 takes it back when it could not be."""
         self.own.dispatches += count
-        holder: Allowance | None = self
-        while holder is not None:
-            holder.subtree.dispatches += count
-            holder = holder.parent
+        self.root.dispatched += count
 
-    def settle_call(self, tokens: int, cost_usd: float, tool_calls: int) -> None:
+    def settle_call(self, used: Amount, tool_calls: int) -> None:
         """A model call came back."""
         self.own.turns += 1
-        self.own.tokens += tokens
-        self.own.cost_usd += cost_usd
         self.own.tool_calls += tool_calls
-        holder: Allowance | None = self
-        while holder is not None:
-            holder.subtree.tokens += tokens
-            holder.subtree.cost_usd += cost_usd
-            holder = holder.parent
+        self.charge(used)
+
+    def charge(self, used: Amount) -> None:
+        """So much was used, as far as anybody knows."""
+        self.own.tokens += used.tokens
+        self.own.cost_usd += used.usd
+        if self.budget is not None:
+            self.budget.pay(used)
+
+    def remember(self, own: Spent, subtree: Spent) -> None:
+        """What an execution that goes on used before, and everything below it."""
+        self.own, self.dispatched = own, subtree.dispatches
+        if self.budget is not None:
+            self.budget.remember(Amount(subtree.tokens, subtree.cost_usd))
+
+    @property
+    def granted_from(self) -> str | None:
+        """The execution whose money its own was taken out of when it was dispatched, if it was."""
+        return self.budget.granted_from if self.budget is not None else None
+
+    def close(self) -> None:
+        """The execution is over: what was set aside for it is free."""
+        if self.budget is not None:
+            self.budget.close()

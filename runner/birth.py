@@ -50,6 +50,7 @@ def row_of(execution: Execution) -> NewExecution:
         model=spec.model if spec is not None else None,
         budget_usd=execution.limits.max_cost_usd,
         budget_tokens=execution.limits.max_tokens,
+        budget_from_execution_id=execution.allowance.granted_from,
         config_hash=execution.services.settings.hash,
         waiting_for="slot" if waits else None,
         reason=request.reason,

@@ -83,6 +83,7 @@ class Closing:
             error_type=judged.error_type,
             error=clean(judged.error) if judged.error is not None else None,
             had_children=execution.had_children,
+            frees_money=execution.allowance.budget is not None,
             stopped_by=judged.stopped.by if judged.stopped is not None else None,
             stopped_because=judged.stopped.reason if judged.stopped is not None else None,
         )
@@ -147,6 +148,8 @@ class Closing:
         metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **execution.usage}
         if execution.work is not None and execution.work.rehearsed:
             metadata["rehearsed"] = True
+        if execution.work is not None and execution.work.warnings:
+            metadata["warnings"] = list(execution.work.warnings)
         if execution.ended:
             metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
         return result.stamped(**metadata)

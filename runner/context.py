@@ -15,6 +15,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from registry import AgentSpec, CatalogueEntry
+from runner.countdown import Low
 from runner.transcript import clean
 
 GENERAL = """\
@@ -122,6 +123,26 @@ def conclude_note(reason: str) -> str:
 def reason_of(question: str) -> str:
     """Why a conclusion was asked for, from the question that asked for it."""
     return next((reason for reason, words in CONCLUDE.items() if question.startswith(words)), "asked")
+
+
+COUNTDOWN = {
+    "last_turn": "This is your last turn with tools; after it you will be asked for your conclusion.",
+    "turns": "Of your {limit:.0f} turns, {left:.0f} are left.",
+    "seconds": "Of your time, about {left:.0f} seconds are left.",
+    "usd": "Of a budget of ${limit:.4f}, ${left:.4f} are left for you and whoever shares it.",
+    "tokens": "Of a budget of {limit:,.0f} tokens, {left:,.0f} are left for you and whoever shares it.",
+}
+IN_TIME = "See to what matters most, and come to a conclusion in time."
+
+
+def countdown_note(low: Sequence[Low]) -> str:
+    """What runs low, in words."""
+    return " ".join([*(COUNTDOWN[each.what].format(left=each.left, limit=each.limit) for each in low), IN_TIME])
+
+
+def counted_down(note: str) -> list[str]:
+    """What a remark of ours said to run low."""
+    return [what for what, words in COUNTDOWN.items() if words.partition("{")[0] in note and note.endswith(IN_TIME)]
 
 
 GO_ON = (

@@ -12,26 +12,34 @@ from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from db.clock import stamp
 from db.ids import new_id
-from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
+from db.turns import MessageDraft, ToolOutcome, ToolStart
 from db.unit import Ticket
-from registry import AgentSpec, Price, Tokens, cost_of
+from registry import AgentSpec
 from runner import facts
-from runner.context import PromptParts, conclude_note, system_prompt
+from runner.bill import bill_of, bill_of_lost
+from runner.budget import Leave
+from runner.context import PromptParts, conclude_note, countdown_note, counted_down, system_prompt
+from runner.countdown import Countdown
 from runner.delivery import delivery_message
 from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.errors import Fenced, Refusal
-from runner.llm.protocol import ModelError, Reply, Request, Usage
+from runner.llm.protocol import ModelError, Reply, Request
 from runner.past import Past
-from runner.recall import LOST, recall
+from runner.purse import NOTHING
+from runner.recall import recall
 from runner.speech import Voice
+from runner.spending import Spending, spending_of
 from runner.tools import finish
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
+
+EXHAUSTED = {"time_budget": "seconds", "max_iterations": "turns", "token_budget": "tokens", "cost_budget": "usd"}
+"""What has run out, by the reason of a conclusion."""
 
 CUT_OFF = ToolResult(
     "error: this call was cut off at the length limit of one message and was not carried out\n"
@@ -63,6 +71,8 @@ class Conversation:
         self._lost = False
         """Whether the model was being asked when another process went that ran this execution."""
         self._voice = Voice(work.recorder.speech, work.place)
+        self._countdown = Countdown(work.allowance)
+        self._spending = spending_of(work, self._spec)
 
     def recall(self, past: Past) -> str | None:
         """Know again what was said, from rows. Returns the last question for a conclusion, if one had been put."""
@@ -70,6 +80,8 @@ class Conversation:
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
         self._lost = recalled.was_asking and self.work.attempt > 1
+        notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
+        self._countdown.told(what for note in notes for what in counted_down(from_json(note)[0]["text"]))
         return recalled.concluding
 
     async def open(self) -> None:
@@ -82,6 +94,8 @@ class Conversation:
             work.now("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
             self._instructions = await work.server_instructions()
+        if self._spending is not None:
+            self._spending.keep(self._request(()))
 
     def _scene(self) -> str:
         """The system prompt, made when it is first needed: by then it is known what there is to say."""
@@ -94,64 +108,93 @@ class Conversation:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    async def ask(self, *, with_tools: bool = True) -> None:
-        """One model call; its reply, usage and tool calls are committed when this returns.
+    async def ask(self) -> bool:
+        """One model call, with tools; its reply, usage and tool calls are committed when this returns.
 
-        With tools it ends, without a reply, where the time for a conclusion begins.
+        It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
         """
+        await self._count_down()
+        self.work.now("asking the model")
+        request = self._request(self._tools)
+        await self._lose(request)
+        if self._spending is None:
+            await self._call(request)
+            return True
+        leave = await self._spending.leave_to_ask(request)
+        return leave is not None and await self._paid_call(self._spending, leave, request)
+
+    async def conclude(self) -> None:
+        """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
+        self.work.now("concluding")
+        request = self._request(())
+        await self._lose(request)
+        if self._spending is None:
+            await self._call(request, concluding=True)
+            return
+        leave = self._spending.leave_to_conclude(request, self.transcript.messages)
+        if leave is None:
+            self.transcript.unpaid = self.work.allowance.wrap_up
+        else:
+            await self._paid_call(self._spending, leave, request, concluding=True)
+
+    async def _paid_call(self, spending: Spending, leave: Leave, request: Request, *, concluding: bool = False) -> bool:
+        """A call with leave. One that fails, is cut off or cancelled is not charged: nobody told us what it cost."""
+        try:
+            await self._call(replace(request, max_tokens=leave.answer), concluding=concluding)
+        finally:
+            spending.settle(leave, request)
+        return True
+
+    async def _call(self, request: Request, *, concluding: bool = False) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
         work, started = self.work, stamp()
-        work.now("asking the model" if with_tools else "concluding")
-        request = Request(
-            agent=self._agent.name,
-            execution_id=work.place.id,
-            spec=self._spec,
-            system=self._scene(),
-            messages=self.transcript.messages,
-            tools=self._tools if with_tools else (),
-            input=work.input,
-            waits=bool(work.catalogue),
-            on_attempt=self._attempting,
-        )
-        if self._lost:
-            await self._lose(started)
         limit = anyio.current_time() + work.limits.model_timeout
-        end = min(limit, work.allowance.wrap_up_at) if with_tools else limit
+        end = limit if concluding else min(limit, work.allowance.wrap_up_at)
         reply: Reply | None = None
         with self._voice:
             with anyio.CancelScope(deadline=end):
                 reply = await self._model.complete(request, self._voice.heard)
             if reply is not None:
-                await self._keep(reply, started, may_call=with_tools)
+                await self._keep(reply, started, may_call=not concluding)
             elif end == limit:
                 seconds = f"{work.limits.model_timeout:g} s"
                 raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
             else:
                 self._voice.break_off("cancelled")
 
-    async def _lose(self, started: str) -> None:
-        """Write down the call that was cut by the end of another process; it is made once more now."""
+    def _request(self, tools: Sequence[Tool]) -> Request:
+        work = self.work
+        return Request(
+            agent=self._agent.name,
+            execution_id=work.place.id,
+            spec=self._spec,
+            system=self._scene(),
+            messages=self.transcript.messages,
+            tools=tools,
+            input=work.input,
+            waits=bool(work.catalogue),
+            on_attempt=self._attempting,
+        )
+
+    async def _lose(self, request: Request) -> None:
+        """Write down the call, if there was one, that was cut by the end of another process; it is made once more now."""
+        if not self._lost:
+            return
         self._lost = False
         work = self.work
-        lost = ModelCall(
-            id=new_id(),
-            execution_id=work.place.id,
-            turn=work.allowance.own.turns + 1,
-            model=self._spec.model,
-            stop_reason=LOST,
-            request_id=None,
-            rehearsed=int(work.rehearsed),
-            input_tokens=0,
-            output_tokens=0,
-            cache_read_tokens=0,
-            cache_write_tokens=0,
-            cost_usd=0.0,
-            pricing=LOST,
-            started_at=started,
-            finished_at=started,
-        )
-        if not (await work.recorder.record(facts.CallLost(work.place, work.attempt, lost), shielded=True)).held:
+        prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
+        bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
+        if not (await work.recorder.record(facts.CallLost(work.place, work.attempt, bill.call), shielded=True)).held:
             raise Fenced(work.place.id)
+        work.allowance.charge(bill.used)
+
+    async def _count_down(self) -> None:
+        """Tell the model what runs low, once each; not in the middle of a reply that the provider wants back."""
+        if self.transcript.messages[-1].role == "user" and (low := self._countdown.news()):
+            for each in low:
+                told = {"what": each.what, "left": round(each.left, 6), "limit": each.limit}
+                self.work.recorder.post(facts.Noticed(self.work.place, "budget.low", told))
+            await self.remark(countdown_note(low))
 
     def _attempting(self, model: str, number: int) -> None:
         """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
@@ -162,41 +205,21 @@ class Conversation:
             self.work.recorder.post(facts.Noticed(self.work.place, "model.attempt", attempt))
 
     async def _keep(self, reply: Reply, started: str, *, may_call: bool) -> None:
-        work, usage = self.work, reply.usage
-        tokens = _tokens(usage)
-        cost = cost_of(tokens, self._price_of(reply))
+        work, bill = self.work, bill_of(self.work, self._spec, reply, self._voice.id, started)
         refused = reply.stop_reason == "refusal"
         carries_out = may_call and reply.stop_reason not in ("refusal", "model_context_window_exceeded")
         content = distinct(reply.content, self.transcript.call_ids)
         if not carries_out:  # a call that nobody answers must not be sent back
             content = [block for block in content if block["type"] != "tool_use"]
         message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
-        call = ModelCall(
-            id=self._voice.id,
-            execution_id=work.place.id,
-            turn=work.allowance.own.turns + 1,
-            model=reply.model,
-            stop_reason=reply.stop_reason,
-            request_id=reply.request_id,
-            rehearsed=int(reply.rehearsed),
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            cache_write_1h_tokens=usage.cache_write_1h_tokens,
-            cost_usd=cost.usd,
-            pricing="rehearsed" if reply.rehearsed else cost.completeness,
-            started_at=started,
-            finished_at=stamp(),
-        )
         draft = self._draft(message)
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
-        fact = facts.Replied(work.place, work.name, work.attempt, call, draft, message.text, starts)
+        fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
         self._check_results()
         work.rehearsed = work.rehearsed or reply.rehearsed
-        work.allowance.settle_call(tokens.total, cost.usd, len(calls))
+        work.allowance.settle_call(bill.used, len(calls))
         if refused:
             hint = "put the task differently, or give it to an agent with another model"
             raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
@@ -204,6 +227,8 @@ class Conversation:
         if not in_time:
             raise Refusal("stopping", "asked to stop while its model answered", "look at who asked: `outrider show`")
         self.transcript.unanswered = calls
+        if self._spending is not None:
+            self._spending.count(bill.used.tokens, len(self.transcript.messages))
 
     async def _store(self, reply: facts.Replied, calls: Sequence[ToolCall]) -> bool:
         """Commit an answer. One that was paid for is never dropped: False when it came too late for anything to follow."""
@@ -219,13 +244,6 @@ class Conversation:
         """What becomes of a call nobody may begin any more. A report is an answer, not an act: it is heard even now."""
         assert self.work.toolbox is not None
         return await self.work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
-
-    def _price_of(self, reply: Reply) -> Price | None:
-        """What the model that answered costs: a fallback has its own price, a rehearsal none."""
-        if reply.rehearsed:
-            return None
-        known = (self._spec, *self.work.settings.models.values())
-        return next((spec for spec in known if spec.model == reply.model), self._spec).price
 
     def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
         tool = self._tool(call)
@@ -349,6 +367,8 @@ class Conversation:
 
     async def ask_to_conclude(self, reason: str) -> None:
         """Put the last question."""
+        if reason in EXHAUSTED:
+            self.work.recorder.post(facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]}))
         await self._say(Message.of_text("user", conclude_note(reason), "conclude"))
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
@@ -369,12 +389,6 @@ class Conversation:
         )
         self._positions += 1
         return draft
-
-
-def _tokens(usage: Usage) -> Tokens:
-    """The tokens, each counted once."""
-    brief = usage.cache_write_tokens - usage.cache_write_1h_tokens
-    return Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, brief, usage.cache_write_1h_tokens)
 
 
 def _doing(calls: Sequence[ToolCall]) -> str:

@@ -18,6 +18,7 @@ RefusalKind = Literal[
     "cycle",
     "max_depth_exceeded",
     "limit",
+    "budget",
     "wrapping_up",
     "stopping",
     "key_reused",

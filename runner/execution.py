@@ -27,6 +27,7 @@ from db.turns import ToolOutcome
 from db.writes import Place, Start
 from registry import AgentSpec, ToolFilter
 from runner import facts
+from runner.admission import keep_an_answer
 from runner.allowance import Allowance
 from runner.birth import first_of, row_of
 from runner.cause import Cause, End, verdict
@@ -84,9 +85,8 @@ class Execution:
         self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
         self.origin: Origin = parent.origin if parent is not None else request.origin
         self.position = 1 if heritage is None else int(heritage.row["position"])
-        self.allowance: Allowance = Allowance(
-            self.limits, parent.allowance if parent is not None else None, self._timeout()
-        )
+        above = parent.allowance if parent is not None else None
+        self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""
@@ -150,17 +150,20 @@ class Execution:
     async def enter(self, settled: ToolOutcome | None = None) -> bool:
         """Store it; False when it is refused. One that need not wait for a slot begins with its row: a commit less.
 
-        Shielded, because its task must follow its row. Whatever the reason, one that is not stored keeps no slot.
+        Shielded, because its task must follow its row. Whatever the reason, one that is not stored keeps no slot and no
+        money. Raises Refusal when no answer of it can be paid.
         """
         begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
         parent = self.parent.place if self.parent is not None else None
         fact = facts.Spawned(row_of(self), first_of(self), parent, settled, self._beginning() if begins else None)
         held = False
         try:
+            keep_an_answer(self)
             held = (await self.services.recorder.record(fact, shielded=True)).held
         finally:
             if not held:
                 self.slot.release()
+                self.allowance.close()
         if held and begins:
             self.status = ExecutionStatus.RUNNING
         return held
@@ -319,6 +322,7 @@ class Execution:
         if self.done.is_set:
             return
         self.tree.remove(self)
+        self.allowance.close()
         if self.parent is not None:
             self.parent.alive.pop(self.id, None)
             self.parent.ended[self.id] = self.describe()

@@ -116,8 +116,10 @@ class ExecutionFamily:
         request = dispatched(settings, admit(self._caller(), order.name, settings.agents), order.task)
         limits = request.limits
         if order.budget_usd is not None:
-            limits = limits.capped(min(order.budget_usd, self._self.allowance.cost_left))
-        return replace(request, limits=limits, timeout=order.timeout, call=order.call, key=order.key)
+            budget = self._self.allowance.budget
+            limits = limits.capped(min(order.budget_usd, budget.left("usd") if budget is not None else order.budget_usd))
+        granted = order.budget_usd is not None
+        return replace(request, limits=limits, granted=granted, timeout=order.timeout, call=order.call, key=order.key)
 
     def _known(self, identifier: str) -> Child:
         alive = self._self.alive.get(identifier)

@@ -1,7 +1,8 @@
 """The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
 
-The order of the questions is fixed: known → in the catalogue → not in the path → depth → what is left. A refusal never
-crashes the caller and leaves no row.
+The order of the questions is fixed: known → in the catalogue → not in the path → depth → what is left; whether an
+answer can be paid comes last, when the agent's own limits are known (`runner/admission.py`). A refusal never crashes
+the caller and leaves no row.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from registry import CatalogueEntry, Limits, fold, nearest
+from runner.budget import Shortage
 from runner.errors import Refusal
 
 
@@ -96,3 +98,22 @@ def _something_left(caller: Caller) -> None:
             "wait for one of them to end, or cancel one, then dispatch again",
             {"limit": "max_concurrent_agents", "running": running},
         )
+
+
+def too_little_left(agent: str, short: Shortage, *, top_level: bool) -> Refusal:
+    """The refusal of an agent whose answer cannot be paid."""
+    needed, left = _shown(short.unit, short.needed), _shown(short.unit, short.left)
+    limit = "max_cost_usd" if short.unit == "usd" else "max_tokens"
+    given = f"`limits.{limit}`" + (" or `budget_usd`" if short.unit == "usd" else "")
+    return Refusal(
+        "budget",
+        f"the budget does not pay for an answer of `{agent}`: it takes up to {needed}, and {left} are left",
+        f"raise {given}"
+        if top_level
+        else "do it yourself, ask for less at once, or wait until your agents give back what they do not use",
+        {"limit": limit, "reason": short.reason, "needed": short.needed, "left": short.left},
+    )
+
+
+def _shown(unit: str, number: float) -> str:
+    return f"${number:.4f}" if unit == "usd" else f"{number:,.0f} tokens"

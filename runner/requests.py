@@ -114,6 +114,7 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnR
     return replace(
         made,
         limits=limits,
+        granted=row["budget_from_execution_id"] is not None,
         timeout=row["timeout_seconds"],
         key=row["idempotency_key"],
         origin=Origin(row["principal"], row["session_id"]),

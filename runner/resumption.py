@@ -52,7 +52,7 @@ class Resumption:
         if heritage is None:
             return
         await heritage.legacy.read(execution.services.database.reads)
-        execution.allowance.own, execution.allowance.subtree = heritage.legacy.spent(heritage.row)
+        execution.allowance.remember(*heritage.legacy.spent(heritage.row))
         execution.born_at -= heritage.legacy.lived(heritage.row)
         left = heritage.legacy.remaining(heritage.row)
         if left is not None:

@@ -230,6 +230,8 @@ class Transcript:
         """Why the newest reply ended, in the provider's word."""
         self.continuations = 0
         """How many replies in a row went on with the text of the one before."""
+        self.unpaid: str | None = None
+        """Which budget does not pay for another question, once none does."""
         self._begun = ""
         """The text so far of an answer that comes in several replies."""
 
@@ -274,13 +276,13 @@ class Transcript:
 
     @property
     def shortfall(self) -> str | None:
-        """Why the newest reply is not whole, if it is not."""
-        return SHORTFALLS.get(self.stop_reason)
+        """Why the newest reply is not whole, or not the last one that was wanted, if so."""
+        return self.unpaid or SHORTFALLS.get(self.stop_reason)
 
     @property
     def exhausted(self) -> bool:
-        """Whether the conversation has become too long for its model: nothing more can be asked."""
-        return self.stop_reason == "model_context_window_exceeded"
+        """Whether nothing more can be asked: the conversation has become too long for its model, or for its budget."""
+        return self.unpaid is not None or self.stop_reason == "model_context_window_exceeded"
 
     @property
     def concluding(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from db.writes import Place
@@ -28,6 +28,8 @@ class SpawnRequest:
     agent: AgentSpec | ChainSpec
     task: str
     limits: Limits
+    granted: bool = False
+    """Whether its limit on money is taken out of its caller's in advance."""
     role: str = "sub_agent"
     """`root`, `stage`, `synthesis` or `sub_agent`."""
     catalogue: Sequence[CatalogueEntry] = ()
@@ -90,6 +92,8 @@ class Work:
     rehearsed: bool = False
     final: Result | None = None
     """What `finish` reported."""
+    warnings: list[str] = field(default_factory=list)
+    """What whoever reads the result should know about how it came about."""
 
     def now(self, activity: str) -> None:
         """Say what the execution does at the moment, in words."""

@@ -25,9 +25,9 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 def request_body(request: Request, spec: ModelSpec) -> bytes:
     """The JSON of a request for the model of `spec`, joined from parts that were encoded before."""
-    lifetime = ("1h" if request.waits else "5m") if spec.cache == "auto" else spec.cache
-    cached = _LIFETIMES[lifetime]
-    fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % spec.max_tokens, b'"stream":true' + cached]
+    cached = _LIFETIMES[spec.cache_writes(waits=request.waits)]
+    longest = spec.max_tokens if request.max_tokens is None else min(spec.max_tokens, request.max_tokens)
+    fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % longest, b'"stream":true' + cached]
     if spec.thinking:
         fields.append(_THINKING)
     if request.system:

@@ -39,6 +39,8 @@ class Chain:
         self._notebook = Notebook(work)
         self._said: list[Item] = []
         """Messages to the chain: they are meant for whoever works for it, now and in later stages."""
+        self._unpaid: str | None = None
+        """Which budget did not pay for somebody of the stage, if one did not."""
         self._asked = False
         """Whether somebody wants a conclusion: then no further stage begins."""
 
@@ -96,8 +98,16 @@ class Chain:
 
     async def _seat(self, stage: StageSpec, step: str, request: SpawnRequest) -> None:
         """Give a seat to somebody, unless it is taken."""
-        if (stage.name, step) not in self._seated:
-            self._seated[stage.name, step] = (await self._work.spawn(request)).id
+        if (stage.name, step) in self._seated:
+            return
+        try:
+            child = await self._work.spawn(request)
+        except Refusal as refusal:
+            if refusal.kind != "budget":
+                raise
+            self._unpaid = refusal.context["reason"]
+            child = await self._work.spawn(replace(request, status="skipped", reason=str(refusal)))
+        self._seated[stage.name, step] = child.id
 
     async def _repeat_what_was_said(self) -> None:
         """Nobody hears a message twice: who has it keeps it."""
@@ -147,7 +157,7 @@ class Chain:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
         problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
-        self._ended = failed(problem, found)
+        self._ended = failed(problem, found) if self._unpaid is None else partial(found, self._unpaid)
         await self._skip_after(stage, f"stage `{stage.name}` failed")
 
     async def _skip_after(self, stage: StageSpec, reason: str) -> None:

@@ -5,6 +5,7 @@ knowing it: dispatching is one more tool, and results come through the inbox.
 from __future__ import annotations
 
 from runner import facts
+from runner.budget import REASONS
 from runner.context import GO_ON, SAY_SOMETHING, reason_of
 from runner.conversation import Conversation
 from runner.past import Past
@@ -43,6 +44,9 @@ class Loop:
         """Know again what was said, and whether somebody asked for a conclusion."""
         question = self._talk.recall(past)
         self._reason = reason_of(question) if question is not None else None
+        for unpaid in REASONS.values():
+            if self._reason == unpaid:
+                self._work.allowance.ask_to_wrap_up(unpaid)
         if any(row["kind"] == "wrap_up" and row["consumed_at"] is not None for row in past.own.deliveries):
             self._work.allowance.ask_to_wrap_up()
 
@@ -67,7 +71,7 @@ class Loop:
         work, talk = self._work, self._talk
         match action:
             case AskModel():
-                await talk.ask()
+                await self._ask()
             case RunTools():
                 with work.allowance.before_wrap_up():
                     await talk.run_tools()
@@ -79,7 +83,7 @@ class Loop:
                 await self._wait()
             case AskAgain() | Continue():
                 await talk.remark(SAY_SOMETHING if isinstance(action, AskAgain) else GO_ON)
-                await talk.ask()
+                await self._ask()
             case SettleChildren(cancel):
                 work.now("settling its agents")
                 if cancel and work.final is None:
@@ -88,7 +92,12 @@ class Loop:
             case Conclude(reason):
                 self._reason = reason
                 await talk.ask_to_conclude(reason)
-                await talk.ask(with_tools=False)
+                await talk.conclude()
+
+    async def _ask(self) -> None:
+        """Ask, or wait: agents that were given money of their own give back what they do not use when they end."""
+        if not await self._talk.ask() and self._work.allowance.wrap_up is None:
+            await self._wait()
 
     @property
     def _stands(self) -> bool:

@@ -34,6 +34,6 @@ class Synthesis:
         if self._work.inbox.waiting:
             await self._talk.drain()
         if to_ask:
-            await self._talk.ask(with_tools=False)
+            await self._talk.conclude()
         reason = self._talk.transcript.shortfall or (None if self.found else "empty_answers")
         return completed(self.found) if reason is None else partial(self.found, reason)

@@ -176,7 +176,7 @@ def describe(child: Child) -> dict[str, Any]:
         "result": _shown(result, child.id) if result is not None else None,
         "error": child.error,
         "usage": dict(child.usage),
-        "warnings": [],
+        "warnings": list(result.metadata.get("warnings", ())) if result is not None else [],
     }
     if not child.ended:
         progress = {"activity": child.activity, "elapsed_seconds": round(child.elapsed, 1)}

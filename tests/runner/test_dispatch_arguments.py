@@ -8,19 +8,19 @@ import anyio
 import pytest
 
 from runner.dispatcher import Order
-from runner.llm.protocol import Request, Usage
+from runner.llm.protocol import Request
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results, text_of
 from tests.support.service import bench
+from tests.support.spending import used
 
 CONFIG = """
-models: {m: {model: some-model, price: {input: 1, output: 1}}}
+models: {m: {model: some-model, max_tokens: 2000, price: {input: 1, output: 100, cache_write: 1, cache_write_1h: 1}}}
 agents:
   Lead: {sub_agents: [Left, Right]}
   Left: {description: looks left}
   Right: {description: looks right}
 """
-DOLLAR = Usage(input_tokens=1_000_000)
 
 
 async def test_the_same_key_gives_the_same_child_whether_at_once_or_later(tmp_path: Path) -> None:
@@ -81,25 +81,25 @@ async def test_further_facts_reach_the_child_after_its_task(tmp_path: Path) -> N
         assert service.model.of("Left")[0].messages[0].text == "look\n\nit began at noon"
 
 
-@pytest.mark.parametrize(("asked", "given"), [(2.5, 2.5), (50.0, 7.0)])
-async def test_a_budget_binds_the_child_and_is_never_more_than_its_caller_has_left(
-    tmp_path: Path, asked: float, given: float
-) -> None:
+@pytest.mark.parametrize("asked", [0.5, 50.0])
+async def test_a_budget_binds_the_child_and_is_never_more_than_its_caller_has_left(tmp_path: Path, asked: float) -> None:
     def spend(request: Request) -> Turn:
-        return call("nothing").using(DOLLAR) if request.tools else say("concluded")
+        return (call("nothing") if request.tools else say("concluded")).using(used(request, 2000))
 
-    scripts = {
-        "Lead": [dispatch("Left", budget_usd=asked).using(Usage(input_tokens=3_000_000)), say("waiting"), say("done")],
-        "Left": spend,
-    }
-    config = CONFIG.replace("[Left, Right]}", "[Left, Right], limits: {max_cost_usd: 10}}")
-    async with bench(tmp_path, config, scripts) as service:
+    def lead(request: Request) -> Turn:
+        spoken = say("waiting") if len(request.messages) > 1 else dispatch("Left", budget_usd=asked)
+        return spoken.using(used(request, 1000))
+
+    config = CONFIG.replace("[Left, Right]}", "[Left, Right], limits: {max_cost_usd: 1}}")
+    async with bench(tmp_path, config, {"Lead": lead, "Left": spend}) as service:
         await service.run("Lead")
 
-        row = service.sql("select budget_usd, outcome, reason, turns, cost_usd from executions where agent = 'Left'")[0]
-        assert row["budget_usd"] == given
-        assert (row["outcome"], row["reason"]) == ("partial", "cost_budget")
-        assert given <= row["cost_usd"] <= given + 1  # one call more at most
+        parent, child = service.sql("select budget_usd, outcome, reason, cost_usd from executions order by depth")
+        assert child["budget_usd"] == asked or 0.5 < child["budget_usd"] < parent["budget_usd"] - parent["cost_usd"]
+        assert (child["outcome"], child["reason"]) == ("partial", "cost_budget")
+        assert child["budget_usd"] / 2 < child["cost_usd"] <= child["budget_usd"]
+        left = ("completed", None) if asked < 1 else ("partial", "cost_budget")  # it gave away all but its conclusion
+        assert (parent["outcome"], parent["reason"]) == left
 
 
 @pytest.mark.parametrize("endless", [{"timeout_seconds": math.inf}, {"timeout_seconds": 1e12}, {"budget_usd": math.nan}])

@@ -9,12 +9,13 @@ import pytest
 from db.clock import moment
 from registry import limits
 from runner.dispatcher import Order
-from runner.llm.protocol import Request, Usage
+from runner.llm.protocol import Request
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results
 from tests.support.requirement import requirement
 from tests.support.service import bench
+from tests.support.spending import used
 
 CONFIG = """
 agents:
@@ -250,22 +251,27 @@ async def test_no_more_agents_are_dispatched_than_the_run_may(tmp_path: Path) ->
 
 
 @requirement("S2-GR-12")
-@pytest.mark.parametrize(("limit", "reason"), [("max_tokens: 100", "token_budget"), ("max_cost_usd: 0.001", "cost_budget")])
-async def test_a_run_over_its_budget_concludes_after_at_most_one_call(tmp_path: Path, limit: str, reason: str) -> None:
-    config = "models: {big: {model: big-1, price: {input: 10, output: 10}}}\n" + lead(f"limits: {{{limit}}}, model: big")
-    spent = Usage(input_tokens=90, output_tokens=20)
-    scripts = {
-        "Lead": [dispatch("Left"), say("waiting"), dispatch("Right"), say("concluded")],
-        "Left": [say("left").using(spent)],
-    }
+@pytest.mark.parametrize(("limit", "reason"), [("max_tokens: 9000", "token_budget"), ("max_cost_usd: 0.1", "cost_budget")])
+async def test_a_run_whose_budget_is_used_up_by_its_child_concludes(tmp_path: Path, limit: str, reason: str) -> None:
+    price = "price: {input: 10, output: 10, cache_write: 10, cache_write_1h: 10, cache_read: 1}"
+    config = f"models: {{big: {{model: big-1, max_tokens: 2000, {price}}}}}\n" + lead(f"limits: {{{limit}}}, model: big")
     config = config.replace("looks left", "looks left, model: big")
-    async with bench(tmp_path, config, scripts) as service:
+
+    def answer(request: Request) -> Turn:
+        if not request.tools:
+            return say("concluded").using(used(request))
+        return (say("left") if request.agent == "Left" else dispatch("Left")).using(used(request, 1500))
+
+    async with bench(tmp_path, config, {"*": answer}) as service:
         ended = await service.run("Lead")
 
         assert ended.result is not None
-        assert (ended.result.outcome, ended.result.reason) == ("partial", reason)
-        assert "Right" not in service.statuses()
+        assert (ended.result.outcome, ended.result.reason, ended.result.text) == ("partial", reason, "concluded")
         assert not service.model.of("Lead")[-1].tools
+        assert len(service.model.of("Left")) >= 1
+        [total] = service.sql("select subtree_tokens, subtree_cost_usd from execution_tree where depth = 0")
+        assert total["subtree_tokens"] <= 9000
+        assert total["subtree_cost_usd"] <= 0.1
 
 
 @requirement("S2-GR-13")

@@ -9,14 +9,14 @@ import pytest
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.handle import Child
-from runner.llm.protocol import Usage
+from runner.llm.protocol import Request
 from tests.runner.neighbour import CONFIG, neighbours
-from tests.support.models import call, gate, say
+from tests.support.models import Turn, call, gate, say
 from tests.support.reading import dispatch
 from tests.support.service import bench
+from tests.support.spending import used
 
-PRICED = "models: {m: {model: some-model, price: {input: 1, output: 1}}}\n"
-DOLLAR = Usage(input_tokens=1_000_000)
+PRICED = "models: {m: {model: some-model, max_tokens: 2000, price: {input: 1, output: 100, cache_write: 1}}}\n"
 
 
 async def test_everything_below_an_order_has_its_principal_and_its_session(tmp_path: Path) -> None:
@@ -39,13 +39,18 @@ async def test_an_order_may_lower_a_budget_and_never_raise_it(
 ) -> None:
     limits = f", limits: {{max_cost_usd: {configured}}}" if configured else ""
     config = PRICED + CONFIG.replace("looks left", f"looks left{limits}")
-    turns = [call("nothing").using(DOLLAR), say("so far"), say("never asked")]
-    async with bench(tmp_path, config, {"Left": turns}) as service:
+
+    def spend(request: Request) -> Turn:
+        return (call("nothing") if request.tools else say("so far")).using(used(request, 2000))
+
+    async with bench(tmp_path, config, {"Left": spend}) as service:
         ended = await service.run("Left", budget_usd=asked)
 
         assert ended.result is not None
         assert (ended.result.outcome, ended.result.reason, ended.result.text) == ("partial", "cost_budget", "so far")
-        assert service.sql("select budget_usd from executions") == [{"budget_usd": budget}]
+        [row] = service.sql("select budget_usd, cost_usd from executions")
+        assert row["budget_usd"] == budget
+        assert budget / 2 < row["cost_usd"] <= budget
 
 
 async def test_the_same_key_gives_the_same_execution_at_once_later_and_after_a_restart(tmp_path: Path) -> None:

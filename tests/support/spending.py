@@ -1,0 +1,24 @@
+"""What a provider would count: usage that follows from the request, so that estimates and reservations meet real figures.
+
+Owns: the size of a request in bytes and a usage made from it. Must not know: how the runner estimates.
+"""
+
+from __future__ import annotations
+
+import math
+
+from runner.llm.protocol import Request, Usage
+
+
+def size(request: Request) -> int:
+    """The bytes of a prompt."""
+    parts = (*(message.encoded for message in request.messages), *(tool.encoded for tool in request.tools))
+    return len(request.system.encode()) + sum(len(part) for part in parts)
+
+
+def used(request: Request, output: int = 50, *, bytes_per_token: float = 4.0) -> Usage:
+    """What answering costs: the prompt is written to the cache, which is dearest; an answer ends at its limit."""
+    prompt = math.ceil(size(request) / bytes_per_token)
+    longest = request.max_tokens if request.max_tokens is not None else request.spec.max_tokens
+    written = {"cache_write_tokens": prompt, "cache_write_1h_tokens": prompt if request.waits else 0}
+    return Usage(output_tokens=min(output, longest), **written)
