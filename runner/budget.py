@@ -103,6 +103,14 @@ class Budget:
         return self._grant.purses[0].holder if self._grant is not None else None
 
     @property
+    def shown(self) -> dict[str, float]:
+        """Its own limits, and what was spent of them by it and everything below."""
+        shown: dict[str, float] = {}
+        for purse in self.purses[: self._own]:
+            shown |= {purse.unit: purse.limit, f"spent_{purse.unit}": round(purse.spent, 6)}
+        return shown
+
+    @property
     def kept(self) -> Amount:
         """What is set aside for its conclusion."""
         return self._conclusion.amount

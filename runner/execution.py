@@ -366,15 +366,17 @@ class Execution:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """What it used itself, without its children."""
+        """What it used itself, without its children, and its budget if it has one."""
         spent = self.allowance.own
-        return {
+        used = {
             "turns": spent.turns,
             "tokens": spent.tokens,
             "cost_usd": round(spent.cost_usd, 6),
             "dispatches": spent.dispatches,
             "tool_calls": spent.tool_calls,
         }
+        budget = self.allowance.budget.shown if self.allowance.budget is not None else None
+        return {**used, "budget": budget} if budget else used
 
     def describe(self) -> Child:
         """This execution as its caller sees it."""

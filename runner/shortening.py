@@ -23,7 +23,7 @@ def shorten(messages: list[Message], size: int) -> None:
     for at in places:
         old = messages[at]
         content = [_shortened(block, limit) for block in old.content]
-        messages[at] = Message(old.role, content, old.kind, old.delivered, old.model)
+        messages[at] = Message("user", content, old.kind, old.delivered)
 
 
 def _limit(lengths: list[int], size: int) -> int:

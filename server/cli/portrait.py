@@ -106,7 +106,7 @@ class Portrait:
     def _exceptions(self) -> list[tuple[str, str]]:
         """Facts that only some executions have."""
         row = self.row
-        facts = [("parent", row["parent_execution_id"] or ""), ("model", row["model"] or "")]
+        facts = [("parent", row["parent_execution_id"] or ""), ("model", row["model"] or ""), ("budget", _budget(row))]
         if row["cancel_requested_at"]:
             facts.append(("cancelled", f"by {one_line(row['cancelled_by'] or '')}: {one_line(row['cancel_reason'] or '')}"))
         facts.append(("error", safe(row["error"] or "")))
@@ -176,6 +176,14 @@ def call_text(call: Record) -> str:
 def call_object(call: Record) -> dict[str, Any]:
     """A tool call for programs."""
     return {**call, "arguments": _parsed(call["arguments"]), "is_error": bool(call["is_error"])}
+
+
+def _budget(row: Record) -> str:
+    """What it and everything below it may use, and what of it was given to agents of its own."""
+    limits = [f"${row['budget_usd']:.4f}"] if row["budget_usd"] is not None else []
+    limits += [tokens(row["budget_tokens"])] if row["budget_tokens"] is not None else []
+    given = f" (${row['budget_reserved_usd']:.4f} of it given to its agents)" if row["budget_reserved_usd"] else ""
+    return ", ".join(limits) + given
 
 
 def _parsed(stored: str | None) -> Any:

@@ -72,6 +72,8 @@ class TreeModel:
             node.action = "writing"
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
+        elif kind == "budget.unpriced":
+            self.remark(node, payload["message"])
         node.account()
         return node
 

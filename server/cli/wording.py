@@ -55,6 +55,8 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
         return str(payload.get("action") or (f"waiting for {waits}" if waits else "working"))
     if kind.startswith("upstream."):
         return f"upstream {payload.get('server', '')} {kind.removeprefix('upstream.')}"
+    if kind.startswith("budget."):
+        return f"budget {kind.removeprefix('budget.')}" + (f": {payload['what']}" if "what" in payload else "")
     if kind.startswith("delivery."):
         return "reading results" if kind.endswith("consumed") else "something arrived"
     return _timeline(kind, payload)

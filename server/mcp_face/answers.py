@@ -154,6 +154,8 @@ class Node(Line):
     subtree_tokens: int
     subtree_cost_usd: float
     subtree_executions: int
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
     error: str | None
     children: list[Node]
 

@@ -177,4 +177,4 @@ def _nested(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _sums(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens", "subtree_cost_usd", "subtree_executions")
-    return {name: row[name] for name in names}
+    return {name: row[name] for name in (*names, "budget_usd", "budget_tokens")}

@@ -48,7 +48,8 @@ def described(answer: Answer) -> str:
     if answer["reason"]:
         head += f", because of {answer['reason']}"
     usage = answer["usage"]
-    parts = [head, f"turns: {usage['turns']}, tool calls: {usage['tool_calls']}, cost: ${usage['cost_usd']:.4f}"]
+    figures = f"turns: {usage['turns']}, tool calls: {usage['tool_calls']}, cost: ${usage['cost_usd']:.4f}"
+    parts = [head, figures, *_budget(usage.get("budget", {})), *(f"note: {each}" for each in answer["warnings"])]
     if answer["error"]:
         parts.append(f"error: {answer['error']}")
     if answer["result"] is not None:
@@ -58,6 +59,12 @@ def described(answer: Answer) -> str:
         parts.append(_progress(progress))
         parts.append(f"It has not ended: ask again in about {answer['retry_after_seconds']} seconds.")
     return "\n".join(parts)
+
+
+def _budget(budget: Answer) -> list[str]:
+    limits = [f"${budget['spent_usd']:.4f} of ${budget['usd']:.4f}"] if "usd" in budget else []
+    limits += [f"{budget['spent_tokens']:.0f} of {budget['tokens']:.0f} tokens"] if "tokens" in budget else []
+    return [f"budget, with its agents: {', '.join(limits)}"] if limits else []
 
 
 def _progress(progress: Answer) -> str:
@@ -114,6 +121,8 @@ def tree(answer: Answer) -> str:
         shown = (
             f"{shape(node['status'], node['outcome'])} {node['agent']} {node['status']}{seconds} ${node['cost_usd']:.4f}"
         )
+        if node["budget_usd"] is not None:
+            shown += f" (budget ${node['budget_usd']:.4f})"
         lines.append(
             f"{'  ' * level}{shown} {node['execution_id']}" + (f" error: {node['error']}" if node["error"] else "")
         )

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from runner import countdown
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.llm.protocol import Request
@@ -369,32 +370,82 @@ agents:
   Turns: {max_iterations: 10}
   Money: {limits: {max_cost_usd: 0.15, max_iterations: 100}}
   Tokens: {limits: {max_tokens: 20000, max_iterations: 100}}
-  Time: {limits: {timeout: 2s, wrap_up_reserve: 1600ms}}
 """
     )
-
-    async def slow(_: Any) -> str:
-        await anyio.sleep_forever()
-        return "never"
 
     def work(request: Request) -> Turn:
         if not request.tools:
             return say("concluded").using(used(request))
-        return call("slow" if request.agent == "Time" else "nothing").using(used(request, 300))
+        return call("nothing").using(used(request, 300))
 
-    tools = LocalTools({"slow": slow}).for_agents("Time")
-    async with bench(tmp_path, config, {"*": work}, tools) as service:
+    async with bench(tmp_path, config, {"*": work}) as service:
         for agent in ("Turns", "Money", "Tokens"):
             await service.run(agent)
 
         told = {agent: notes(service.model.of(agent)[-1]) for agent in ("Turns", "Money", "Tokens")}
         assert [len(each) for each in told.values()] == [2, 1, 1]
-        assert "2 of 10 turns" in told["Turns"][0]
+        assert "Of your 10 turns, 2 are left." in told["Turns"][0]
         assert "last turn with tools" in told["Turns"][1]
-        assert "of a budget of $0.1500" in told["Money"][0]
-        assert "of 20,000 tokens" in told["Tokens"][0]
+        assert "Of a budget of $0.1500, " in told["Money"][0]
+        assert "Of a budget of 20,000 tokens, " in told["Tokens"][0]
         low = service.sql(
             "select json_extract(payload, '$.what') as what from events where type = 'budget.low' order by seq"
         )
         assert [row["what"] for row in low] == ["turns", "last_turn", "usd", "tokens"]
         assert all("turns" not in shown(request) for request in service.model.of("Money"))
+
+
+async def test_the_model_is_told_that_its_time_runs_low_before_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(countdown, "LAST_SHARE", 1.0)  # low from the beginning, however busy the machine is
+    config = MODELS + "agents: {Left: {limits: {timeout: 100s}}}"
+    async with bench(tmp_path, config, {"Left": steps(call("nothing"), say("done"))}) as service:
+        await service.run("Left")
+
+        first, second = service.model.requests
+        assert notes(first) == notes(second)
+        [told] = notes(first)
+        assert "seconds are left" in told
+        assert [message.kind for message in first.messages] == ["task", "note"]  # last: what is cached stays as it is
+
+
+# -- after a crash -----------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_spent_and_given_before_a_crash_counts_after_it_and_the_lost_call_is_charged(tmp_path: Path) -> None:
+    config = worth(0.3).replace("looks left", "looks left, max_iterations: 2")
+    scripts: dict[str, Any] = {
+        "Lead": steps(dispatch("Left", budget_usd=0.1), say("waiting")),
+        "Left": [lambda request: call("nothing").using(used(request, 1000)), hang()],
+    }
+    async with bench(tmp_path, config, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 2)
+            lost = await service.model.started("Left", 2)
+            before = cost(service)
+
+    scripts = {"Lead": steps(say("done")), "Left": steps(say("left"))}
+    async with bench(tmp_path, config, scripts) as service:
+        await service.dispatcher.adopt()
+        with anyio.fail_after(10):
+            again = await service.model.started("Left")
+            assert reserved(service) == {"Lead": 0.1, "Left": 0}
+            live = service.dispatcher.tree.get(started.id)
+            assert live is not None
+            assert live.allowance.budget is not None
+            await service.ended(started.id)
+
+        [purse] = live.allowance.budget.purses
+        assert purse.spent == pytest.approx(cost(service))
+        assert round(purse.reserved, 9) == 0
+        assert set(reserved(service).values()) == {0}
+        [row] = service.sql(
+            "select cost_usd, input_tokens + output_tokens as tokens from model_calls where pricing = 'lost'"
+        )
+        assert lost.max_tokens is not None
+        assert row["cost_usd"] > lost.max_tokens * 10e-6  # as much as was set aside for it
+        assert before + row["cost_usd"] < cost(service) <= 0.3
+        assert again.max_tokens is not None
+        assert len(notes(again)) == len(notes(lost)) == 1  # it is not told twice
