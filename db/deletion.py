@@ -10,7 +10,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, delete, exists, literal, select
 
 from db.status import OPEN
-from db.tables import deliveries, error_records, events, executions, messages, model_calls, tool_calls
+from db.tables import approvals, deliveries, error_records, events, executions, messages, model_calls, tool_calls
 from db.unit import Statement, Write
 
 _OPEN = sorted(status.value for status in OPEN)
@@ -25,7 +25,7 @@ _ENDED = select(literal(1)).where(
 _DELETIONS = [
     *(
         delete(table).where(table.c.execution_id.in_(_IN_TREE))
-        for table in (messages, model_calls, tool_calls, deliveries, error_records)
+        for table in (messages, model_calls, tool_calls, deliveries, approvals, error_records)
     ),
     delete(events).where(events.c.root_execution_id == bindparam("root")),
     delete(executions).where(executions.c.root_execution_id == bindparam("root")),

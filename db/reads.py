@@ -16,6 +16,7 @@ from sqlalchemy import CTE, Executable, and_, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from db.approvals import open_questions
 from db.clock import moment
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
@@ -23,9 +24,11 @@ from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
-from db.tables import config_snapshots, deliveries, executions, messages, model_calls, of_key, tool_calls, upstream_tools
+from db.tables import approvals, config_snapshots, deliveries, executions, messages, model_calls, of_key, tool_calls
 from db.tables import events as events_table
+from db.tables import upstream_tools
 from db.trouble import unavailable
+from db.turns import OPEN_CALLS
 
 Record = Mapping[str, Any]
 
@@ -227,7 +230,7 @@ class Reads:
         query = select(tool_calls, *place).join(executions, executions.c.id == tool_calls.c.execution_id)
         ended = executions.c.finished_at.is_not(None)
         return await self._all(
-            query.where(tool_calls.c.status == "started", ended, executions.c.id.in_(select(_below(top).c.id)))
+            query.where(tool_calls.c.status.in_(OPEN_CALLS), ended, executions.c.id.in_(select(_below(top).c.id)))
         )
 
     async def unknown_outcomes(self, top: str) -> list[Record]:
@@ -280,6 +283,25 @@ class Reads:
         )
         found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
         return found[0] if found else None
+
+    # -- approvals -----------------------------------------------------------------------------------------------------
+
+    async def questions(self, top: str | None = None, beginning: str = "") -> list[Record]:
+        """What people are asked at the moment: everywhere or from one execution down, by the beginning of the id."""
+        conditions = [approvals.c.id >= beginning, approvals.c.id < beginning + LAST]
+        if top is not None:
+            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+            conditions += [approvals.c.root_execution_id == root, approvals.c.execution_id.in_(select(_below(top).c.id))]
+        return await self._all(open_questions(*conditions))
+
+    async def approvals_of_call(self, call: str) -> list[Record]:
+        """What was asked about a tool call, newest first."""
+        query = select(approvals).where(approvals.c.tool_call_id == call)
+        return await self._all(query.order_by(approvals.c.id.desc()))
+
+    async def approvals(self, ids: Sequence[str]) -> list[Record]:
+        """These questions, decided or not."""
+        return await self._all(select(approvals).where(approvals.c.id.in_(ids)))
 
     # -- what other processes left for this one ------------------------------------------------------------------------
 

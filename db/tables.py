@@ -190,6 +190,32 @@ class DeliveryRow(SQLModel, table=True):
     consumed_by: str | None = None
 
 
+class ApprovalRow(SQLModel, table=True):
+    """A call that waits for a person's word, and the word: for these arguments, once, until it expires."""
+
+    __tablename__ = "approvals"
+    __table_args__ = (
+        Index("approvals_open", "tool_call_id", unique=True, sqlite_where=text("decision IS NULL")),
+        Index("approvals_root", "root_execution_id"),
+    )
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    root_execution_id: str
+    tool_call_id: str
+    principal: str | None = None
+    kind: str
+    tool: str
+    arguments_hash: str
+    requested_at: str
+    expires_at: str
+    decision: str | None = None
+    decided_by: str | None = None
+    reason: str | None = Field(default=None, sa_type=Text)
+    decided_at: str | None = None
+    used_at: str | None = None
+
+
 class ErrorRecordRow(SQLModel, table=True):
     """An error worth a look; the same error again is counted, not repeated."""
 
@@ -241,7 +267,7 @@ def _table(name: str) -> Table:
 executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
-upstream_tools = _table("upstream_tools")
+upstream_tools, approvals = _table("upstream_tools"), _table("approvals")
 
 
 def of_key() -> ColumnElement[bool]:

@@ -83,7 +83,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolStart:
-    """A tool call that is about to run."""
+    """A tool call that is about to run, or waits to be allowed."""
 
     id: str
     execution_id: str
@@ -95,10 +95,14 @@ class ToolStart:
     arguments: str
     effect: str
     started_at: str
+    status: str = "started"
+    """`waiting` for one that a person must allow: it becomes `started` when it may run."""
 
+
+OPEN_CALLS = ("started", "waiting")
+"""The statuses of a tool call that has no result yet."""
 
 _UNSETTLED = {
-    "status": "started",
     "is_error": None,
     "error_type": None,
     "result": None,
@@ -178,7 +182,7 @@ _SETTLE = (
     update(tool_calls)
     .where(
         tool_calls.c.id == bindparam("call"),
-        tool_calls.c.status == "started",
+        tool_calls.c.status.in_(OPEN_CALLS),
         exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence")),
     )
     .values(

@@ -42,6 +42,7 @@ class Limits:
     cancel_grace: float = 30.0
     model_timeout: float = 300.0
     tool_timeout: float = 60.0
+    approval_timeout: float = 3600.0
 
     def reserve_of(self, allowed: float) -> float:
         """Return the seconds kept back for wrapping up: the reserve, but at most its share of the time allowed."""
@@ -76,6 +77,7 @@ class LimitOverrides(Entry):
     cancel_grace: SecondsOrZero | None = Field(default=None, description="time a cancelled agent has to end by itself")
     model_timeout: Seconds | None = Field(default=None, description="time for one model call")
     tool_timeout: Seconds | None = Field(default=None, description="time for one upstream tool call")
+    approval_timeout: Seconds | None = Field(default=None, description="time a person has to allow a call that must be")
 
     def values(self) -> dict[str, object]:
         """Return the values this layer decides, by name."""

@@ -10,17 +10,18 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from registry.durations import Seconds
-from registry.entry import Count, Entry, Line, Text
+from registry.entry import Count, Entry, Flag, Line, Text
 from registry.models import web_address
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
 Effect = Literal["read_only", "idempotent", "at_most_once", "ask"]
+Gate = Literal["ask", "none"]
 Isolation = Literal["shared", "per_execution"]
 
 DEFAULT_START_TIMEOUT = 10.0
@@ -75,6 +76,10 @@ class UpstreamEntry(Entry):
     instructions: Text = Field(default="", description="how to use its tools, for the agents that have them")
     tools: ToolFilterEntry | None = Field(default=None, description="which of its tools exist for agents")
     effects: dict[str, Effect] = Field(default={}, description="whether a tool may run again; names or `*` patterns")
+    gates: dict[str, Gate] = Field(default={}, description="whether a person must allow a call; names or `*` patterns")
+    trust_annotations: Flag = Field(
+        default=False, description="believe what the server says of its tools where `effects` and `gates` say nothing"
+    )
     timeout: Seconds | None = Field(default=None, description="time for one call; absent: the agent's `tool_timeout`")
     start_timeout: Seconds = Field(default=DEFAULT_START_TIMEOUT, description="time to start and answer the first request")
     max_result_bytes: Count = Field(default=DEFAULT_MAX_RESULT_BYTES, description="longest result that is passed on whole")
@@ -122,17 +127,31 @@ class UpstreamSpec:
     instructions: str = ""
     tools: ToolFilter = ToolFilter()
     effects: Mapping[str, Effect] = field(default_factory=_nothing, hash=False)
+    gates: Mapping[str, Gate] = field(default_factory=_nothing, hash=False)
+    trust_annotations: bool = False
     timeout: float | None = None
     start_timeout: float = DEFAULT_START_TIMEOUT
     max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES
     isolation: Isolation = "shared"
 
     def effect_of(self, tool: str) -> Effect | None:
-        """Return the configured effect of a tool: by its exact name, else by the first pattern that fits."""
-        exact = self.effects.get(tool)
-        if exact is not None:
-            return exact
-        return next((effect for pattern, effect in self.effects.items() if fnmatchcase(tool, pattern)), None)
+        """Return the configured effect of a tool."""
+        return _setting_of(tool, self.effects)
+
+    def gate_of(self, tool: str) -> Gate | None:
+        """Return the configured gate of a tool."""
+        return _setting_of(tool, self.gates)
+
+
+V = TypeVar("V")
+
+
+def _setting_of(tool: str, settings: Mapping[str, V]) -> V | None:
+    """What is set for a tool: by its exact name, else by the first pattern that fits."""
+    exact = settings.get(tool)
+    if exact is not None:
+        return exact
+    return next((value for pattern, value in settings.items() if fnmatchcase(tool, pattern)), None)
 
 
 def upstream_spec(name: str, entry: UpstreamEntry, folder: Path) -> UpstreamSpec:
@@ -148,6 +167,8 @@ def upstream_spec(name: str, entry: UpstreamEntry, folder: Path) -> UpstreamSpec
         instructions=entry.instructions,
         tools=tool_filter(entry.tools),
         effects=MappingProxyType(dict(entry.effects)),
+        gates=MappingProxyType(dict(entry.gates)),
+        trust_annotations=entry.trust_annotations,
         timeout=entry.timeout,
         start_timeout=entry.start_timeout,
         max_result_bytes=entry.max_result_bytes,

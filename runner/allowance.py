@@ -6,7 +6,10 @@ dispatches count for the whole subtree: what a child spends, its ancestors have 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Literal
 
 import anyio
@@ -29,10 +32,34 @@ class Spent:
     tool_calls: int = 0
 
 
+Armed = dict[anyio.CancelScope, Callable[[], float]]
+"""Scopes that end with some part of an execution's time, and when that is: it moves while a person is waited for."""
+
+
+class Bounded:
+    """A cancel scope among armed ones."""
+
+    __slots__ = ("_armed", "_end", "_scope")
+
+    def __init__(self, armed: Armed, end: Callable[[], float]) -> None:
+        self._armed, self._end, self._scope = armed, end, anyio.CancelScope(deadline=end())
+
+    def __enter__(self) -> anyio.CancelScope:
+        self._armed[self._scope] = self._end
+        return self._scope.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        del self._armed[self._scope]
+        return self._scope.__exit__(kind, error, trace)
+
+
 class Allowance:
     """Admit before, settle after."""
 
-    __slots__ = ("_asked", "budget", "dispatched", "limits", "own", "parent", "started_at", "timeout")
+    __slots__ = (
+        "_armed", "_asked", "_stood", "_stopped_at", "_stops", "budget", "dispatched", "limits", "own", "parent",
+        "started_at", "timeout",
+    )  # fmt: skip
 
     def __init__(
         self, limits: Limits, parent: Allowance | None, timeout: float, holder: str = "", *, granted: bool = False
@@ -50,6 +77,12 @@ class Allowance:
         """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
         self.started_at: float | None = None
         self._asked: WrapUp | None = None
+        self._stops = 0
+        """How many wait for a person, in this execution and below it: while any does, the clock stands still."""
+        self._stopped_at = 0.0
+        self._stood = 0.0
+        """Seconds the clock stood still so far."""
+        self._armed: Armed = {}
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -57,7 +90,12 @@ class Allowance:
         """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up."""
         self.started_at = anyio.current_time()
         if self.parent is not None:
-            self.timeout = min(self.timeout, max(0.0, self.parent.wrap_up_at - self.started_at))
+            self.timeout = min(self.timeout, self.parent.seconds_before_wrap_up)
+
+    @property
+    def stands(self) -> bool:
+        """Whether its clock stands still, because a person is waited for."""
+        return self._stops > 0
 
     def go_on(self, seconds_left: float) -> None:
         """The clock runs again, with this much left on it."""
@@ -65,8 +103,8 @@ class Allowance:
 
     @property
     def deadline(self) -> float:
-        """The hard end, on the event loop's clock; infinite before the start."""
-        return float("inf") if self.started_at is None else self.started_at + self.timeout
+        """The hard end, on the event loop's clock; infinite before the start and while its own clock stands still."""
+        return float("inf") if self.started_at is None or self.stands else self.started_at + self.timeout + self._stood
 
     @property
     def wrap_up_at(self) -> float:
@@ -76,11 +114,59 @@ class Allowance:
     @property
     def seconds_left(self) -> float:
         """Until the hard end."""
-        return max(0.0, self.deadline - anyio.current_time()) if self.started_at is not None else self.timeout
+        if self.started_at is None:
+            return self.timeout
+        now = self._stopped_at if self.stands else anyio.current_time()
+        return max(0.0, self.started_at + self.timeout + self._stood - now)
 
-    def before_wrap_up(self) -> anyio.CancelScope:
+    @property
+    def seconds_before_wrap_up(self) -> float:
+        """Until the time for a conclusion begins."""
+        return max(0.0, self.seconds_left - self.limits.reserve_of(self.timeout))
+
+    def bind(self, scope: anyio.CancelScope) -> None:
+        """Let a scope end at the deadline, wherever that moves."""
+        self._armed[scope] = lambda: self.deadline
+        scope.deadline = self.deadline
+
+    def until(self, end: Callable[[], float]) -> Bounded:
+        """A scope that ends at a time that may move with the deadline."""
+        return Bounded(self._armed, end)
+
+    def before_wrap_up(self) -> Bounded:
         """A scope for ordinary work: it ends where the time for a conclusion begins, and cannot eat the reserve."""
-        return anyio.CancelScope(deadline=self.wrap_up_at)
+        return self.until(lambda: self.wrap_up_at)
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Stop the clock meanwhile, and those of all callers; the clocks of others run on."""
+        holders, above = [self], self.parent
+        while above is not None:
+            holders.append(above)
+            above = above.parent
+        for holder in holders:
+            holder._stop()
+        try:
+            yield
+        finally:
+            for holder in holders:
+                holder._go_on()
+
+    def _stop(self) -> None:
+        self._stops += 1
+        if self._stops == 1:
+            self._stopped_at = anyio.current_time()
+            self._rearm()
+
+    def _go_on(self) -> None:
+        self._stops -= 1
+        if not self._stops:
+            self._stood += anyio.current_time() - self._stopped_at
+            self._rearm()
+
+    def _rearm(self) -> None:
+        for scope, end in self._armed.items():
+            scope.deadline = end()
 
     # -- admit ---------------------------------------------------------------------------------------------------------
 

@@ -149,14 +149,13 @@ class Conversation:
         await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
         work, started = self.work, stamp()
         limit = anyio.current_time() + work.limits.model_timeout
-        end = limit if concluding else min(limit, work.allowance.wrap_up_at)
         reply: Reply | None = None
         with self._voice:
-            with anyio.CancelScope(deadline=end):
+            with work.allowance.until(lambda: limit if concluding else min(limit, work.allowance.wrap_up_at)):
                 reply = await self._model.complete(request, self._voice.heard)
             if reply is not None:
                 await self._keep(reply, started, may_call=not concluding)
-            elif end == limit:
+            elif concluding or anyio.current_time() < work.allowance.wrap_up_at:
                 seconds = f"{work.limits.model_timeout:g} s"
                 raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
             else:
@@ -258,6 +257,7 @@ class Conversation:
             arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
             effect=self._effect_of(call),
             started_at=stamp(),
+            status="waiting" if _must_be_allowed(call, tool) else "started",
         )
 
     # -- tools ---------------------------------------------------------------------------------------------------------
@@ -297,7 +297,9 @@ class Conversation:
         begun = time.monotonic()
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()
-            result = CUT_OFF if call.cut else INTERRUPTED if call.lost else await self.work.toolbox.tools.call(call)
+            refused = await self._refused(call)
+            begun = time.monotonic()
+            result = refused or await self.work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
             if not self.work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
                 self.work.recorder.post(self._settled(call, self._cut_short(call), begun))
@@ -319,7 +321,15 @@ class Conversation:
         tool = self._tool(call)
         return tool.effect if tool is not None else "read_only"  # what is not there does nothing
 
+    async def _refused(self, call: ToolCall) -> ToolResult | None:
+        """What the model is told of a call that is not carried out; None for one that is, as most are."""
+        if call.cut or call.lost:
+            return CUT_OFF if call.cut else INTERRUPTED
+        tool = self._tool(call)
+        return await self.work.permission.allow(call, tool) if tool is not None and _must_be_allowed(call, tool) else None
+
     def _tool(self, call: ToolCall) -> Tool | None:
+        """The tool a call means, if there is one."""
         return self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
 
     def _check_results(self) -> None:
@@ -389,6 +399,11 @@ class Conversation:
         )
         self._positions += 1
         return draft
+
+
+def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
+    """Whether a call that could be carried out waits for a person first."""
+    return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
 
 
 def _doing(calls: Sequence[ToolCall]) -> str:

@@ -228,6 +228,7 @@ class Dispatcher:
 
     async def _look_around(self, database: Database) -> None:
         self.services.bus.look()
+        await self.services.approvals.look()
         for wish in await database.reads.cancel_wishes(database.owner):
             self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
         for delivery in await database.reads.waiting_deliveries(database.owner):

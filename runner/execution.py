@@ -211,7 +211,7 @@ class Execution:
             if not await self._start():
                 return None
             self.work, self.strategy = self.habitat.begin(self)
-            self.scope.deadline = self.allowance.deadline
+            self.allowance.bind(self.scope)
             if self._resumption is not None and (end := await self._resumption.recall()) is not None:
                 return end
             return await self._work_until_accepted()

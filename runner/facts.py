@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from db.adoption import Inheritance
+from db.approvals import Decision, Held, NewApproval
 from db.endings import CancelWish, Ending
 from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
@@ -171,6 +172,53 @@ class Noticed:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A call waits for a person."""
+
+    place: Place
+    agent: str
+    attempt: int
+    new: NewApproval
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """A person said whether a call may run."""
+
+    place: Place
+    tool: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalUsed:
+    """A call that was allowed begins; the deadlines of its execution and its callers have moved."""
+
+    held: Held
+    arguments_hash: str
+    deadlines: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalClosed:
+    """Nobody answered: the question expired or was withdrawn."""
+
+    place: Place
+    tool: str
+    held: Held
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitedInVain:
+    """A call was denied: what waited for it goes on."""
+
+    held: Held
+    deadlines: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsPinned:
     """The tools of an upstream server were seen for the first time."""
 
@@ -218,6 +266,11 @@ Fact = (
     | Refused
     | Failed
     | Noticed
+    | ApprovalRequested
+    | ApprovalDecided
+    | ApprovalUsed
+    | ApprovalClosed
+    | WaitedInVain
     | ToolsPinned
     | ToolDrifted
     | Deleted

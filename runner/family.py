@@ -17,6 +17,7 @@ from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
 from runner import facts
+from runner.allowance import Allowance
 from runner.cancellation import Cancellation
 from runner.errors import Refusal
 from runner.execution import Execution
@@ -24,6 +25,7 @@ from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
+from runner.permission import Asker, Permission
 from runner.requests import dispatched
 from runner.result import Result
 from runner.strategies import STRATEGIES
@@ -181,7 +183,7 @@ class ExecutionFamily:
                 await self._cancellation.cancel(child.id, by=me.name, reason="its caller concludes")
             else:
                 await child.ask_to_wrap_up()
-        with anyio.CancelScope(deadline=(me.allowance.wrap_up_at + me.allowance.deadline) / 2):
+        with me.allowance.until(lambda: (me.allowance.wrap_up_at + me.allowance.deadline) / 2):
             await me.inbox.until_all_ended()
         for child in tuple(me.alive.values()):
             await self._cancellation.cancel(child.id, by=me.name, reason="its caller has to conclude")
@@ -226,11 +228,37 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         pass_on=family.pass_on,
         server_instructions=server_instructions,
         goes_on_elsewhere=execution.goes_on_elsewhere,
+        permission=_permission(execution),
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
         work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+def _permission(execution: Execution) -> Permission:
+    services = execution.services
+
+    def now(activity: str) -> None:
+        if execution.work is not None:
+            execution.work.now(activity)
+
+    lineage: list[tuple[str, Allowance]] = []
+    each: Execution | None = execution
+    while each is not None:
+        lineage.append((each.id, each.allowance))
+        each = each.parent
+    asker = Asker(
+        place=execution.place,
+        agent=execution.name,
+        attempt=execution.attempt,
+        principal=execution.origin.principal,
+        seconds=execution.limits.approval_timeout,
+        lineage=lineage,
+        inbox=execution.inbox,
+        now=now,
+    )
+    return Permission(services.approvals, services.recorder, services.database.reads, asker)
 
 
 def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:

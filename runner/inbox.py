@@ -142,6 +142,11 @@ class Inbox:
         while self._open:
             await self._changed.wait()
 
+    async def until_asked_to_wrap_up(self) -> None:
+        """Wait until somebody wants a conclusion."""
+        while not any(item.kind == "wrap_up" for item in self._items.values()):
+            await self._changed.wait()
+
     async def until_one_of(self, children: Iterable[str]) -> None:
         """Wait until one of these, if any is open, has ended."""
         asked = self._open.intersection(children)

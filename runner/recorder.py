@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import adoption, endings, pins, turns, writes
+from db import adoption, approvals, endings, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import new_id, result_delivery
@@ -119,6 +119,17 @@ class Recorder:
                 return writes.error_record(place.id, kind, severity, message, {"agent": agent, **context})
             case facts.Noticed(place, kind, payload):
                 return writes.note([event(place, kind, payload)])
+            case facts.ApprovalRequested(place, _, attempt, new):
+                return approvals.request(new, attempt, [event(place, "approval.requested", _question(fact))])
+            case facts.ApprovalDecided(place, tool, decision):
+                return approvals.decide(decision, [event(place, "approval.decided", _decision(tool, decision))])
+            case facts.ApprovalUsed(held, arguments_hash, deadlines):
+                return approvals.use(held, arguments_hash, deadlines)
+            case facts.ApprovalClosed(place, tool, held, closed):
+                told = event(place, f"approval.{closed}", {"id": held.approval, "call": held.call, "tool": tool})
+                return approvals.close(held, closed, [told])
+            case facts.WaitedInVain(held, deadlines):
+                return approvals.go_on(held, deadlines)
             case facts.ToolsPinned(server, fingerprints):
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
@@ -204,6 +215,24 @@ def _end(fact: facts.Ended) -> list[dict[str, Any]]:
         payload = {"kind": "result", "id": identifier, "execution_id": ending.place.id, "agent": fact.agent}
         happened.append(event(fact.parent, "delivery.created", payload))
     return happened
+
+
+def _question(fact: facts.ApprovalRequested) -> dict[str, Any]:
+    new = fact.new
+    return {
+        "id": new.id,
+        "call": new.tool_call_id,
+        "kind": new.kind,
+        "agent": fact.agent,
+        "tool": new.tool,
+        "arguments": _cut(fact.arguments),
+        "expires_at": new.expires_at,
+    }
+
+
+def _decision(tool: str, said: approvals.Decision) -> dict[str, Any]:
+    decision = approvals.APPROVED if said.approved else approvals.DENIED
+    return {"id": said.approval, "tool": tool, "decision": decision, "by": said.by, "reason": said.reason}
 
 
 def _refused(fact: facts.Refused) -> Write:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from db.database import Database
 from registry import AgentSpec, ChainSpec, ModelSpec, Settings
+from runner.approvals import Approvals
 from runner.bus import Bus
 from runner.llm.protocol import Model
 from runner.recorder import Recorder
@@ -37,6 +38,7 @@ class Services:
     bus: Bus
     models: ChoosesModels
     upstreams: Upstreams
+    approvals: Approvals
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider: one executor for each execution."""
     functions: Mapping[str, AgentFunction] = field(default_factory=dict)

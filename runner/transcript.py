@@ -176,6 +176,8 @@ class Tool:
     """Name of the upstream server, or `orchestrator` for Outrider's own tools."""
     effect: str = "at_most_once"
     """What a crash may do with a call that had started: read_only, idempotent, at_most_once or ask."""
+    gate: str = "none"
+    """Who allows a call: nobody need (`none`), or a person must (`ask`)."""
     encoded: bytes = field(default=b"", compare=False, repr=False)
 
     def __post_init__(self) -> None:

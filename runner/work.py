@@ -14,6 +14,7 @@ from runner.inbox import Inbox, Item
 from runner.llm.protocol import Model
 from runner.origin import NOWHERE, Origin
 from runner.past import Past
+from runner.permission import Permission
 from runner.recorder import Recorder
 from runner.result import Result
 from runner.services import AgentFunction
@@ -88,6 +89,8 @@ class Work:
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     goes_on_elsewhere: Callable[[], bool]
     """Whether it is being stopped without an end, so that another process goes on with it."""
+    permission: Permission
+    """Asks a person where a call needs one."""
     activity: str = "starting"
     rehearsed: bool = False
     final: Result | None = None

@@ -17,6 +17,7 @@ from db.database import Database, open_database
 from db.writes import Place
 from registry import AgentSpec, Settings, held_secrets, restore
 from runner import facts
+from runner.approvals import Approvals
 from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
 from runner.drift import DriftWatch
@@ -80,6 +81,7 @@ class _Assembly:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
         self.notices = _Notices(recorder)
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
+        self._approvals = Approvals(recorder, database.reads)
         self.own_models: list[Models] = []
         today = blueprint.settings
         self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
@@ -110,6 +112,7 @@ class _Assembly:
             bus=self._bus,
             models=ThrottledModels(models, most) if most is not None else models,
             upstreams=upstreams,
+            approvals=self._approvals,
             extra_tools=blueprint.extra_tools,
             functions=blueprint.functions,
             restored=self._restored,

@@ -39,12 +39,22 @@ _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 @dataclass(frozen=True, slots=True)
+class Hints:
+    """What a server says of a tool's nature. Its own word: it counts only where the operator trusts the server."""
+
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Offer:
     """A tool as its server describes it, under the server's own name."""
 
     tool: str
     description: str
     input_schema: Mapping[str, Any]
+    hints: Hints = Hints()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +104,19 @@ def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: d
     elif (trouble := _trouble(tool.input_schema)) is not None:
         remarks[tool.name] = ("tool_left_out", f"`{label}` was left out: its schema {trouble}")
     else:
-        offers[tool.name] = Offer(tool.name, _description(tool), _schema(tool.input_schema))
+        offers[tool.name] = Offer(tool.name, _description(tool), _schema(tool.input_schema), _hints(tool))
 
 
 def _description(tool: t.Tool) -> str:
     text = clean(tool.description or tool.title or "")
     return text if len(text) <= DESCRIPTION_CAP else text[:DESCRIPTION_CAP] + " [cut]"
+
+
+def _hints(tool: t.Tool) -> Hints:
+    said = tool.annotations
+    if said is None:
+        return Hints()
+    return Hints(said.read_only_hint is True, said.idempotent_hint is True, said.destructive_hint is True)
 
 
 def _schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from registry.upstreams import DEFAULT_START_TIMEOUT
 from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.ears import Ears, Listed, UpstreamNotice
-from runner.tools.listing import Listing, Offer
+from runner.tools.listing import Hints, Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream import Patience, Upstream
@@ -249,14 +249,15 @@ class UpstreamTools:
 
     def _tool(self, spec: UpstreamSpec, offer: Offer) -> Tool:
         target = Target(spec.name, offer.tool)
+        hints = offer.hints if spec.trust_annotations else Hints()  # the server's own word; the operator's wins
         return Tool(
             name=self._names.sent(target),
             description=self._mask.text(offer.description),
             input_schema=offer.input_schema,
             label=target.label,
             server=spec.name,
-            # Annotations are the server's own word; only the operator's counts.
-            effect=spec.effect_of(offer.tool) or UNTRUSTED,
+            effect=spec.effect_of(offer.tool) or _effect(hints),
+            gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
         )
 
     def _note(self, listings: Mapping[str, Listing], missing: Mapping[str, str]) -> None:
@@ -278,6 +279,10 @@ class UpstreamTools:
                 return failure("unavailable", message, "go on without it, or try again later")
         near = ", ".join(f"`{known}`" for known in nearest(shown, self._names.names))
         return failure("unknown_tool", f"there is no tool `{shown}`", f"the nearest are {near}" if near else "use none")
+
+
+def _effect(hints: Hints) -> str:
+    return "read_only" if hints.read_only else "idempotent" if hints.idempotent else "at_most_once"
 
 
 async def _close(upstreams: Sequence[Upstream]) -> None:

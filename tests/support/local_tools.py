@@ -19,9 +19,13 @@ class LocalTools:
     """A `ToolExecutor` over functions; `for_agents` hands it to some agents and an empty one to all others."""
 
     def __init__(
-        self, functions: Mapping[str, Function], effect: str = "at_most_once", effects: Mapping[str, str] | None = None
+        self,
+        functions: Mapping[str, Function],
+        effect: str = "at_most_once",
+        effects: Mapping[str, str] | None = None,
+        gate: str = "none",
     ) -> None:
-        self._functions, self._effect, self._effects = functions, effect, effects or {}
+        self._functions, self._effect, self._effects, self._gate = functions, effect, effects or {}, gate
         self.calls: list[ToolCall] = []
         self.closed = 0
 
@@ -35,6 +39,7 @@ class LocalTools:
                 label=f"local.{name}",
                 server="local",
                 effect=self._effects.get(name, self._effect),
+                gate=self._gate,
             )
             for name in self._functions
         ]

@@ -1,0 +1,121 @@
+"""Approvals: the questions to people that wait in this process, and the one way an answer reaches them.
+
+Owns who waits here. Rows are the truth: an answer is a guarded write, from whichever process, and whoever waits is told of
+it afterwards; an answer nobody was told of is found in the rows. Must not know: how a person is asked, or what is at stake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from db.approvals import Decision, digest
+from db.latch import Latch
+from db.reads import Reads, Record
+from db.writes import Place
+from runner import facts
+from runner.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked, as it is shown: whoever decides, decides about this."""
+
+    id: str
+    execution_id: str
+    root_execution_id: str
+    parent_execution_id: str | None
+    principal: str | None
+    kind: str
+    agent: str
+    server: str
+    tool: str
+    arguments: Any
+    requested_at: str
+    expires_at: str
+
+    @classmethod
+    def of_row(cls, row: Record) -> Question:
+        """The question a row asks."""
+        names = [name for name in cls.__slots__ if name != "arguments"]
+        return cls(**{name: row[name] for name in names}, arguments=from_json(row["arguments"]))
+
+    @property
+    def shown(self) -> str:
+        """What an approval of this is bound to."""
+        return digest(self.server, self.tool, self.arguments)
+
+    @property
+    def command(self) -> str:
+        """What somebody at this machine types to allow it."""
+        return f"outrider approve {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a person says to a question."""
+
+    approved: bool
+    by: str
+    reason: str = ""
+    principal: str | None = None
+    """Whose word it is; None for somebody at this machine."""
+
+
+class Approvals:
+    """The questions of one service."""
+
+    def __init__(self, recorder: Recorder, reads: Reads) -> None:
+        self._recorder, self._reads = recorder, reads
+        self._waiting: dict[str, Latch] = {}
+        self._news = Latch()
+
+    # -- asked by executions -------------------------------------------------------------------------------------------
+
+    def expect(self, approval: str) -> Latch:
+        """Be told when a question is decided. Before it is asked: then no answer can be missed."""
+        return self._waiting.setdefault(approval, Latch())
+
+    def forget(self, approval: str) -> None:
+        """Nobody waits for it any more."""
+        self._waiting.pop(approval, None)
+
+    def announce(self) -> None:
+        """A question was put, or somebody else wrote something that may be one."""
+        self._news.set()
+        self._news = Latch()
+
+    # -- answered by people --------------------------------------------------------------------------------------------
+
+    async def open(self, top: str | None = None, beginning: str = "") -> Sequence[Question]:
+        """The open questions, everywhere or from one execution down, oldest first."""
+        return [Question.of_row(row) for row in await self._reads.questions(top, beginning)]
+
+    @property
+    def news(self) -> Latch:
+        """Set when there may be another question. Take it before looking, wait for it after."""
+        return self._news
+
+    async def decide(self, question: Question, word: Word) -> bool:
+        """Answer a question; False when it is answered, expired or void already, or not for this person to answer."""
+        return await self.decide_shown(question, question.shown, word)
+
+    async def decide_shown(self, question: Question, shown: str, word: Word) -> bool:
+        """As `decide`, where the person saw the question earlier: what was seen must be what is asked."""
+        place = Place(question.execution_id, question.parent_execution_id, question.root_execution_id)
+        decision = Decision(question.id, shown, word.approved, word.by, word.reason, word.principal)
+        held = (await self._recorder.record(facts.ApprovalDecided(place, question.tool, decision), shielded=True)).held
+        if held and question.id in self._waiting:
+            self._waiting[question.id].set()
+        return held
+
+    async def look(self) -> None:
+        """Another process wrote: tell those whose question it may have answered."""
+        self.announce()
+        if self._waiting:
+            for row in await self._reads.approvals(list(self._waiting)):
+                if row["decision"] is not None and row["id"] in self._waiting:
+                    self._waiting[row["id"]].set()

@@ -1,0 +1,186 @@
+"""Permission: how one execution asks a person whether a call may run, and waits for the answer.
+
+Owns the wait: its clock and those of its callers stand still, and it ends with an answer, at its expiry, with a wish to
+conclude or with the execution. Re-entrant: a question put before a crash is found again, and an answer given meanwhile
+counts. Invariant: a call that is allowed is committed as started, by the write that uses the approval up, before it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import anyio
+from pydantic_core import to_json
+
+from db.approvals import APPROVED, DENIED, EXPIRED, WITHDRAWN, Held, NewApproval, digest
+from db.clock import moment, stamp
+from db.ids import new_id
+from db.latch import Latch
+from db.reads import Reads, Record
+from db.tables import columns_of
+from db.writes import Place
+from runner import facts
+from runner.allowance import Allowance
+from runner.approvals import Approvals
+from runner.errors import Fenced
+from runner.inbox import Inbox
+from runner.recorder import Recorder
+from runner.tools.own import refuse
+from runner.tools.protocol import ToolResult
+from runner.transcript import Tool, ToolCall
+
+Kind = Literal["gate", "repeat"]
+"""Whether a call may run, or may run again after a crash cut it: nobody knows whether it had taken effect."""
+
+_WHY: Mapping[str, str] = {
+    DENIED: "a person did not allow it",
+    EXPIRED: "nobody allowed it in time",
+    WITHDRAWN: "nobody had allowed it when it was time to conclude",
+}
+_ERROR_TYPES: Mapping[str, str] = {DENIED: "denied", EXPIRED: "approval_expired", WITHDRAWN: "approval_expired"}
+_HINTS: Mapping[str, str] = {
+    DENIED: "do not try it again; go on without it, or say what cannot be done",
+    EXPIRED: "go on without it, and say what is left to be done",
+    WITHDRAWN: "answer with what you have, and say what is left to be done",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The execution that asks."""
+
+    place: Place
+    agent: str
+    attempt: int
+    principal: str | None
+    seconds: float
+    """How long a question stays open."""
+    lineage: Sequence[tuple[str, Allowance]]
+    """Itself and its callers, upwards: the clocks that stand still."""
+    inbox: Inbox
+    now: Callable[[str], None]
+    """Says what it does at the moment."""
+
+    @property
+    def allowance(self) -> Allowance:
+        """Its own."""
+        return self.lineage[0][1]
+
+
+class Permission:
+    """Asks for one execution."""
+
+    def __init__(self, approvals: Approvals, recorder: Recorder, reads: Reads, asker: Asker) -> None:
+        self._approvals, self._recorder, self._reads, self._asker = approvals, recorder, reads, asker
+
+    async def allow(self, call: ToolCall, tool: Tool, kind: Kind = "gate") -> ToolResult | None:
+        """None once the call may run and is committed as started; otherwise what its model is told instead."""
+        asker, wanted = self._asker, digest(tool.server, tool.label, call.arguments)
+        before = await self._asked_before(call, tool, wanted)
+        approval = before["id"] if before is not None else new_id()
+        answered = self._approvals.expect(approval)  # before it is asked, so that no answer is missed
+        held = Held(approval, call.row, asker.place.id, asker.attempt)
+        try:
+            if before is None:
+                before = await self._ask(self._question(held, tool, wanted, kind), call)
+            else:
+                self._recorder.post(facts.Waiting(asker.place, "approval"))
+            asker.now(f"waiting for approval of {tool.label}")
+            row = await self._answer(held, tool, before, answered)
+        finally:
+            self._approvals.forget(approval)
+        deadlines = self._deadlines()
+        if row["decision"] == APPROVED:
+            used = facts.ApprovalUsed(held, wanted, deadlines)
+            if (await self._recorder.record(used)).held:
+                asker.now(f"calling {tool.label}")
+                return None
+        self._recorder.post(facts.WaitedInVain(held, deadlines))
+        return _refusal(tool, row)
+
+    # -- the question --------------------------------------------------------------------------------------------------
+
+    async def _asked_before(self, call: ToolCall, tool: Tool, wanted: str) -> Record | None:
+        """The question put about this call before a restart, if its answer, or the wait for one, still counts."""
+        rows = await self._reads.approvals_of_call(call.row)
+        if not rows or rows[0]["used_at"] is not None:
+            return None
+        last = rows[0]
+        fresh = last["arguments_hash"] == wanted and last["expires_at"] > stamp()
+        if fresh or last["decision"] not in (None, APPROVED):
+            return last
+        if last["decision"] is None:
+            held = Held(last["id"], call.row, self._asker.place.id, self._asker.attempt)
+            await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, EXPIRED))
+        return None
+
+    def _question(self, held: Held, tool: Tool, wanted: str, kind: Kind) -> NewApproval:
+        asker, now = self._asker, datetime.now(UTC)
+        return NewApproval(
+            id=held.approval,
+            execution_id=asker.place.id,
+            root_execution_id=asker.place.root_execution_id,
+            tool_call_id=held.call,
+            principal=asker.principal,
+            kind=kind,
+            tool=tool.label,
+            arguments_hash=wanted,
+            requested_at=stamp(now),
+            expires_at=stamp(now + timedelta(seconds=asker.seconds)),
+        )
+
+    async def _ask(self, new: NewApproval, call: ToolCall) -> Record:
+        asker = self._asker
+        fact = facts.ApprovalRequested(asker.place, asker.agent, asker.attempt, new, to_json(call.arguments).decode())
+        if not (await self._recorder.record(fact)).held:
+            raise Fenced(asker.place.id)
+        self._approvals.announce()
+        return {**columns_of(new), "decision": None}
+
+    # -- the answer ----------------------------------------------------------------------------------------------------
+
+    async def _answer(self, held: Held, tool: Tool, row: Record, answered: Latch) -> Record:
+        """The question once it is decided, by a person or by its end."""
+        if row["decision"] is not None:
+            return row
+        seconds = (moment(row["expires_at"]) - datetime.now(UTC)).total_seconds()
+        with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as patience:
+            await _first_of(answered.wait, self._asker.inbox.until_asked_to_wrap_up)
+        if not answered.is_set:
+            end = EXPIRED if patience.cancelled_caught else WITHDRAWN
+            await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, end))
+        [row] = await self._reads.approvals([held.approval])  # an answer that came first stands
+        return row
+
+    def _deadlines(self) -> dict[str, str]:
+        """When the time of the execution and of its callers ends now; what still stands still has no end."""
+        now = datetime.now(UTC)
+        return {
+            execution: stamp(now + timedelta(seconds=allowance.seconds_left))
+            for execution, allowance in self._asker.lineage
+            if not allowance.stands
+        }
+
+
+async def _first_of(*waits: Callable[[], Awaitable[None]]) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def wait(each: Callable[[], Awaitable[None]]) -> None:
+            await each()
+            group.cancel_scope.cancel()
+
+        for each in waits:
+            group.start_soon(wait, each, name="wait for a person")
+
+
+def _refusal(tool: Tool, row: Record) -> ToolResult:
+    decision = row["decision"] if row["decision"] in _WHY else EXPIRED
+    why = _WHY[decision] + (f": {row['reason']}" if row.get("reason") else "")
+    if row["kind"] == "repeat":
+        message = f"`{tool.label}` was cut off by a restart, so its outcome is unknown; it was not run again: {why}"
+    else:
+        message = f"`{tool.label}` was not run: {why}"
+    return refuse(_ERROR_TYPES[decision], message, _HINTS[decision])
