@@ -6,6 +6,7 @@ it afterwards; an answer nobody was told of is found in the rows. Must not know:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,12 @@ class Question:
     def shown(self) -> str:
         """What an approval of this is bound to."""
         return digest(self.server, self.tool, self.arguments)
+
+    @property
+    def exact(self) -> str:
+        """The arguments as they are shown: whatever does not print, or could mislead the eye, is escaped."""
+        text = json.dumps(self.arguments, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(self.arguments)
 
     @property
     def command(self) -> str:

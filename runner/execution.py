@@ -392,4 +392,5 @@ class Execution:
             elapsed=self.elapsed,
             remaining=self.allowance.seconds_left if self.status is ExecutionStatus.RUNNING else None,
             usage=self.usage,
+            waiting_for="approval" if self.allowance.stands else None,
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from registry import CatalogueEntry
+from runner.approvals import Question
 from runner.result import Result
 from runner.transcript import ToolCall
 
@@ -36,6 +37,10 @@ class Child:
     usage: Mapping[str, Any] = field(default_factory=dict)
     expected: float | None = None
     """Seconds it usually takes, where that was asked."""
+    waiting_for: str | None = None
+    """`approval` while a person has to allow a call, of it or of one below it."""
+    questions: Sequence[Question] = ()
+    """What that person is asked; only those who may answer are told."""
 
     @property
     def ended(self) -> bool:

@@ -44,4 +44,5 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
             "cost_usd": row["cost_usd"],
             "tool_calls": row["tool_call_count"],
         },
+        waiting_for=row["waiting_for"],
     )

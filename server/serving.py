@@ -18,7 +18,6 @@ import anyio.to_thread
 from mcp.server.lowlevel import Server
 
 from db.errors import StoreError
-from server.mcp_face.questions import Questions
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
@@ -48,11 +47,10 @@ class Serving:
     """Reads the configuration; it is called beside the first answers, in a thread."""
     service: Service = field(default_factory=Service)
     updates: Updates = field(default_factory=Updates)
-    questions: Questions = field(default_factory=Questions)
 
     async def run(self, transport: Transport) -> None:
         """Serve until the transport ends or a signal comes; then close in order."""
-        server = mcp_server(self.service, self.updates, self.questions)
+        server = mcp_server(self.service, self.updates)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._open, name="open the service")

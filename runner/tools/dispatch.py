@@ -189,7 +189,30 @@ def describe(child: Child) -> dict[str, Any]:
         shown["progress"] = progress
         shown["retry_after_seconds"] = _ask_again_in(child)
         shown["hint"] = "it has not ended yet; go on with something else, or wait for it"
+        if child.waiting_for == "approval":
+            shown |= _waits_for_person(child)
     return shown
+
+
+def _waits_for_person(child: Child) -> dict[str, Any]:
+    """That a person has to allow something, and, for those who may tell one, what and how."""
+    if not child.questions:
+        hint = "a person has to allow a call before it goes on; you cannot; go on with something else, or wait for it"
+        return {"waiting_for": "approval", "hint": hint}
+    asked = [
+        {
+            "approval_id": each.id,
+            "execution_id": each.execution_id,
+            "agent": each.agent,
+            "tool": each.tool,
+            "arguments": each.arguments,
+            "expires_at": each.expires_at,
+        }
+        for each in child.questions
+    ]
+    commands = ", ".join(f"`{each.command}`" for each in child.questions)
+    hint = f"a person has to allow a call before it goes on: show the user its arguments, and that {commands} allows it"
+    return {"waiting_for": "approval", "approvals": asked, "hint": hint}
 
 
 def _ask_again_in(child: Child) -> int:

@@ -71,6 +71,17 @@ class Progress(BaseModel):
     queue_position: int | None = None
 
 
+class Asked(BaseModel):
+    """A call that a person has to allow."""
+
+    approval_id: str
+    execution_id: str
+    agent: str
+    tool: str
+    arguments: Any
+    expires_at: str
+
+
 class Described(BaseModel):
     """One execution: its result, or how it comes along."""
 
@@ -85,6 +96,8 @@ class Described(BaseModel):
     warnings: list[str]
     progress: Progress | None = None
     retry_after_seconds: int | None = None
+    waiting_for: str | None = None
+    approvals: list[Asked] = []
     hint: str | None = None
     also_ended: list[str] = []
 

@@ -22,9 +22,13 @@ from runner.handle import Child, DispatchOrder
 from runner.lookup import child_of_row, is_gone
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
+from server.mcp_face.questions import word_in
+from server.mcp_face.rounds import PersonWanted
 
 if TYPE_CHECKING:
+    from runner.approvals import Question
     from runner.dispatcher import Dispatcher
+    from server.mcp_face.rounds import Person
 
 REPORT_SECONDS = 2.0
 """Between two reports of progress while a call waits."""
@@ -45,6 +49,8 @@ class Asking:
     """Of which the trace context is taken, and nothing else."""
     report: Report | None = None
     """None where nobody can be told."""
+    person: Person | None = None
+    """None where nobody can be asked."""
 
 
 class Client:
@@ -94,13 +100,15 @@ class Client:
         """One of its executions; None for anything else."""
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
-            return await self._with_expectation(live.describe())
+            return await self._with_expectation(await self._with_questions(live.describe()))
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
 
     async def _elsewhere(self, row: Mapping[str, Any]) -> Child:
         """An execution that does not live here: what another process does with it is seen in its rows."""
         child = self.of_row(row)
+        if child.status == "running":
+            child = await self._with_questions(replace(child, waiting_for="approval"))
         if child.activity or child.status != "running":
             return child
         tools = await self.dispatcher.services.database.reads.calling(child.id)
@@ -109,6 +117,13 @@ class Client:
     def of_row(self, row: Mapping[str, Any]) -> Child:
         """An execution as its row tells it."""
         return child_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
+
+    async def _with_questions(self, child: Child) -> Child:
+        """What people are asked about it and everything below it; that it waits for an answer only if there is one."""
+        if child.waiting_for != "approval":
+            return child
+        questions = await self.questions(child.id)
+        return replace(child, questions=questions, waiting_for="approval" if questions else None)
 
     async def _with_expectation(self, child: Child) -> Child:
         if child.ended:
@@ -131,11 +146,30 @@ class Client:
         """Nothing waits for it."""
         return ()
 
+    # -- questions to its person ---------------------------------------------------------------------------------------
+
+    async def questions(self, top: str) -> Sequence[Question]:
+        """What is asked about one of its executions and everything below it."""
+        asked = await self.dispatcher.services.approvals.open(top)
+        return [each for each in asked if self.who.sees(each.principal)]
+
+    async def answer(self, question: Question, shown: str, answer: Any) -> None:
+        """Take what its person said to a question; what decides nothing, or comes too late, changes nothing."""
+        word = word_in(answer, self.name, self.who.principal)
+        if word is not None:
+            await self.dispatcher.services.approvals.decide_shown(question, shown, word)
+
     # -- wait and stop -------------------------------------------------------------------------------------------------
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
-        """Return when one of these has ended, in whichever process; meanwhile tell how it goes."""
+        """Return when one of these has ended, in whichever process; meanwhile tell how it goes.
+
+        Its person is asked what has to be asked: at once, or by PersonWanted, with which the call ends.
+        """
+        wanted: list[Question] = []
         async with anyio.create_task_group() as group:
+            if (person := self._asking.person) is not None:
+                group.start_soon(self._ask, children, person, wanted, group.cancel_scope, name="ask a client's person")
             if self._asking.report is not None:
                 group.start_soon(self._tell, children, self._asking.report, name="tell a client how it goes")
             elsewhere = []
@@ -149,6 +183,24 @@ class Client:
                 group.start_soon(
                     _then, lambda: self._until_row_ends(elsewhere), group.cancel_scope.cancel, name="wait for rows"
                 )
+
+        if wanted:
+            raise PersonWanted(children, wanted)
+
+    async def _ask(self, children: Sequence[str], person: Person, wanted: list[Question], call: anyio.CancelScope) -> None:
+        """Put every question once; where the call must end for that, gather them and end it."""
+        while True:
+            news = self.dispatcher.services.approvals.news
+            open_ = {each.id: each for child in children for each in await self.questions(child)}
+            new = [each for each in open_.values() if each.id not in person.asked]
+            person.asked.update(each.id for each in new)
+            if new and person.answers_later:
+                wanted.extend(new)
+                call.cancel("its answer is a question")
+            for each in new:
+                await self.answer(each, each.shown, await person.ask(each))
+            if not new:
+                await news.wait()
 
     async def _until_row_ends(self, children: Sequence[str]) -> None:
         reads = self.dispatcher.services.database.reads

@@ -1,53 +1,61 @@
-"""Questions: what executions ask of people, while they wait for the answer. Tasks show them as `input_required`.
+"""Questions to people as MCP puts them: an elicitation for each call that must be allowed, and the reading of its answer.
 
-Owns what is open and who waits for it, in this process. Must not know: who asks, or how an answer gets here.
+Owns the words, the form, and what counts as an answer. Must not know: how a question travels. Invariant: only an explicit
+yes is one; what was dismissed or cannot be read decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio
+import mcp_types as t
+
+if TYPE_CHECKING:
+    from runner.approvals import Question, Word
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "confirm": {"type": "boolean", "title": "Allow this call", "description": "It runs once, with these arguments."},
+        "reason": {"type": "string", "title": "Reason", "description": "Kept with the decision; the agent reads it."},
+    },
+    "required": ["confirm"],
+}
 
 
-@dataclass(slots=True)
-class _Question:
-    request: Mapping[str, Any]
-    answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Any = None
+def can_be_asked(capabilities: t.ClientCapabilities | None) -> bool:
+    """Whether a client puts forms before its person; one that names no kind of form means this one."""
+    declared = capabilities.elicitation if capabilities is not None else None
+    return declared is not None and (declared.form is not None or declared.url is None)
 
 
-class Questions:
-    """The open questions, by execution and name."""
+def words_of(question: Question) -> str:
+    """What a person reads: who wants to call what, with which arguments, to the last character."""
+    if question.kind == "repeat":
+        lines = f"A restart cut off `{question.tool}`, called by {question.agent}: nobody knows whether it took effect."
+        lines += "\nRun it again with these arguments?"
+    else:
+        lines = f"{question.agent} wants to call `{question.tool}` with these arguments:"
+    return f"{lines}\n\n{question.exact}\n\nexecution {question.execution_id}, until {question.expires_at}"
 
-    def __init__(self) -> None:
-        self._open: dict[str, dict[str, _Question]] = {}
 
-    async def ask(self, execution: str, name: str, request: Mapping[str, Any]) -> Any:
-        """Wait for the answer to a question, which is an MCP request such as `elicitation/create`."""
-        question = self._open.setdefault(execution, {})[name] = _Question(request)
-        try:
-            await question.answered.wait()
-        finally:
-            self._forget(execution, name)
-        return question.answer
+def elicitation(question: Question) -> t.ElicitRequest:
+    """The question as a request to a client."""
+    return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words_of(question), requested_schema=FORM))
 
-    def pending(self, execution: str) -> Mapping[str, Mapping[str, Any]]:
-        """What an execution asks at the moment, by name."""
-        return {name: question.request for name, question in self._open.get(execution, {}).items()}
 
-    def answer(self, execution: str, answers: Mapping[str, Any]) -> None:
-        """Answers by name; those nobody asked for change nothing."""
-        for name in answers.keys() & self._open.get(execution, {}).keys():
-            question = self._open[execution][name]
-            question.answer = answers[name]
-            question.answered.set()
-            self._forget(execution, name)
+def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
+    """What a person said, as it came over the wire; None where that was nothing."""
+    from runner.approvals import Word
 
-    def _forget(self, execution: str, name: str) -> None:
-        questions = self._open.get(execution, {})
-        questions.pop(name, None)
-        if not questions:
-            self._open.pop(execution, None)
+    said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer
+    if not isinstance(said, Mapping) or said.get("action") not in ("accept", "decline"):
+        return None
+    content = said.get("content") or {}
+    confirmed = content.get("confirm") if isinstance(content, Mapping) else None
+    if said["action"] == "accept" and not isinstance(confirmed, bool):
+        return None
+    reason = content.get("reason") if isinstance(content, Mapping) else None
+    approved = said["action"] == "accept" and confirmed is True
+    return Word(approved, by, reason if isinstance(reason, str) else "", principal)

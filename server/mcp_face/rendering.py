@@ -58,6 +58,12 @@ def described(answer: Answer) -> str:
     elif (progress := answer.get("progress")) is not None:
         parts.append(_progress(progress))
         parts.append(f"It has not ended: ask again in about {answer['retry_after_seconds']} seconds.")
+        if answer.get("waiting_for") == "approval":
+            parts += [
+                f"waits for approval: {each['agent']} calls {each['tool']} with {as_json(each['arguments'])}"
+                for each in answer["approvals"]
+            ]
+            parts.append(answer["hint"])
     return "\n".join(parts)
 
 

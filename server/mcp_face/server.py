@@ -20,8 +20,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from server.identity import identity_of
 from server.mcp_face.instructions import INSTRUCTIONS
-from server.mcp_face.questions import Questions
 from server.mcp_face.refusals import in_words
+from server.mcp_face.rounds import PersonWanted, Round, person_behind, sealed_rounds
 from server.mcp_face.service import Service
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
@@ -39,7 +39,7 @@ UNCHANGED_MS = 60_000
 STDIO = "stdio"
 
 
-def mcp_server(service: Service, updates: Updates, questions: Questions) -> Server[Any]:
+def mcp_server(service: Service, updates: Updates) -> Server[Any]:
     """A server whose handlers wait for the service where they need it."""
     handlers = _Handlers(service, updates)
     server: Server[Any] = Server(
@@ -61,8 +61,8 @@ def mcp_server(service: Service, updates: Updates, questions: Questions) -> Serv
         on_completion=handlers.complete,
     )
     server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)  # a task is an answer, too
-    server.middleware.append(in_words)
-    serve_tasks(server, handlers.client, questions)
+    server.middleware += [in_words, sealed_rounds()]
+    serve_tasks(server, handlers.client)
     return server
 
 
@@ -73,15 +73,16 @@ class _Handlers:
         self._service, self._updates = service, updates
         self._listen = ListenHandler(updates)
 
-    async def client(self, ctx: Context) -> Client:
-        """Whoever sent a request."""
+    async def client(self, ctx: Context, before: Round | None = None) -> Client:
+        """Whoever sent a request; `before` is what a call that asked remembers."""
         dispatcher = await self._service.dispatcher()
         from server.mcp_face.client import Asking, Client
 
         async def report(seconds: float, words: str) -> None:
             await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
 
-        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), ctx.meta or {}, report))
+        person = person_behind(ctx, before) if before is not None else None
+        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), ctx.meta or {}, report, person))
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -91,14 +92,22 @@ class _Handlers:
 
         return t.ListToolsResult(tools=listed(client))
 
-    async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> t.CallToolResult | dict[str, Any]:
-        client = await self.client(ctx)
+    async def call_tool(
+        self, ctx: Context, params: t.CallToolRequestParams
+    ) -> t.CallToolResult | t.InputRequiredResult | dict[str, Any]:
+        before = Round.of(params.request_state)
+        client = await self.client(ctx, before)
         from runner.transcript import ToolCall
-        from server.mcp_face.tools import called, dispatched
+        from server.mcp_face.tools import called, called_again, dispatched
 
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
-        if not becomes_task(ctx, params.name):
-            return await called(client, call)
+        try:
+            if params.request_state is not None:
+                return await called_again(client, call, before, params.input_responses or {})
+            if not becomes_task(ctx, params.name):
+                return await called(client, call)
+        except PersonWanted as wanted:
+            return before.after(wanted)
         result = await dispatched(client, call)
         return await started(client, result.structured_content["execution_id"]) if not result.is_error else result
 

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from server.mcp_face.questions import Questions
+from server.mcp_face.questions import can_be_asked, elicitation
 
 if TYPE_CHECKING:
     from runner.handle import Child
@@ -46,9 +46,9 @@ class TaskUpdateParams(TaskParams):
     input_responses: dict[str, Any] = Field(default_factory=dict)
 
 
-def serve_tasks(server: Server[Any], find_client: FindClient, questions: Questions) -> None:
+def serve_tasks(server: Server[Any], find_client: FindClient) -> None:
     """Let a server answer `tasks/*`, and say that it does."""
-    requests = _TaskRequests(find_client, questions)
+    requests = _TaskRequests(find_client)
     server.extensions[TASKS] = {}
     server.add_request_handler("tasks/get", TaskParams, requests.get)
     server.add_request_handler("tasks/update", TaskUpdateParams, requests.update)
@@ -72,21 +72,25 @@ async def started(client: Client, execution: str) -> dict[str, Any]:
 class _TaskRequests:
     """What clients may ask about tasks."""
 
-    def __init__(self, find_client: FindClient, questions: Questions) -> None:
-        self._find_client, self._questions = find_client, questions
+    def __init__(self, find_client: FindClient) -> None:
+        self._find_client = find_client
 
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """How a task stands, with its result or its questions when it has any."""
-        task = await _task(await self._client(ctx, params), params.task_id)
-        asked = self._questions.pending(params.task_id)
-        if asked and task["status"] == "working":
-            return {**task, "status": "input_required", "inputRequests": asked}
-        return task
+        client = await self._client(ctx, params)
+        task = await _task(client, params.task_id)
+        if task["status"] != "working" or not can_be_asked(ctx.session.client_capabilities):
+            return task
+        asked = {each.id: _wire(elicitation(each)) for each in await client.questions(params.task_id)}
+        return {**task, "status": "input_required", "inputRequests": asked} if asked else task
 
     async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
         """Answer what it asked; answers nobody asked for change nothing."""
-        await _task(await self._client(ctx, params), params.task_id)
-        self._questions.answer(params.task_id, params.input_responses)
+        client = await self._client(ctx, params)
+        await _task(client, params.task_id)
+        for question in await client.questions(params.task_id):
+            if question.id in params.input_responses:
+                await client.answer(question, question.shown, params.input_responses[question.id])
         return {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
@@ -125,6 +129,10 @@ async def _task(client: Client, execution: str) -> dict[str, Any]:
     elif shown["status"] == "completed":
         shown["result"] = _result(child)
     return shown
+
+
+def _wire(request: t.ElicitRequest) -> dict[str, Any]:
+    return request.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _status(child: Child, error_type: str | None) -> str:

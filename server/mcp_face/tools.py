@@ -26,6 +26,7 @@ from runner.transcript import ToolCall
 from server.mcp_face import answers, rendering
 from server.mcp_face.client import Client
 from server.mcp_face.looking import LIST_EXECUTIONS, QUERY, TREE, looking_tools
+from server.mcp_face.rounds import PersonWanted, Round
 from server.mcp_face.starting import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, starting_tools
 
 log = logging.getLogger("outrider.mcp")
@@ -126,6 +127,8 @@ async def called(client: Client, call: ToolCall) -> t.CallToolResult:
     """Carry out a call; every way it can go wrong is an answer."""
     try:
         result = await OwnTools(tools_of(client)).call(call)
+    except PersonWanted:
+        raise
     except (StoreError, RunnerError) as error:
         log.warning("a call of `%s` failed: %s", call.name, error)
         result = refuse("unavailable", str(error), error.hint or "try again in a moment")
@@ -133,6 +136,18 @@ async def called(client: Client, call: ToolCall) -> t.CallToolResult:
         log.exception("a call of `%s` failed", call.name)
         result = refuse("internal", f"`{call.name}` failed inside Outrider", "try again; its log has the details")
     return wire(call.name, result)
+
+
+async def called_again(client: Client, call: ToolCall, before: Round, answers: Mapping[str, Any]) -> t.CallToolResult:
+    """Go on with a call that ended with questions, whose answers are here. Nothing is started a second time."""
+    for execution in before.waited:
+        for question in await client.questions(execution):
+            if question.id in before.shown and question.id in answers:
+                await client.answer(question, before.shown[question.id], answers[question.id])
+    if call.name == RUN_AGENT:
+        wait = {name: value for name, value in call.arguments.items() if name == "wait_seconds"}
+        call = ToolCall(call.id, GET_RESULT, {"execution_id": before.waited[0], **wait})
+    return await called(client, call)
 
 
 async def dispatched(client: Client, call: ToolCall) -> t.CallToolResult:

@@ -9,7 +9,6 @@ from typing import Any
 
 import mcp_types as t
 from mcp.server.lowlevel import Server
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 import tests.conformance.content  # noqa: F401  # enters its fixtures
 from tests.conformance import reading
@@ -50,9 +49,6 @@ class Installation:
         add("prompts/list", t.PaginatedRequestParams, self._list_prompts)
         add("prompts/get", t.GetPromptRequestParams, self._get_prompt)
         add("logging/setLevel", t.SetLevelRequestParams, _set_level)
-        self._server.middleware.append(
-            RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self._server.name)
-        )
 
     async def product(self, ctx: Context, params: t.CallToolRequestParams) -> Answer:
         """The product's own answer to a call."""

@@ -19,9 +19,11 @@ from server.http.transport import over_http
 from server.serving import Serving
 from tests.conformance.changing import enter_changes
 from tests.conformance.installation import Installation
-from tests.conformance.work import Work, agents
+from tests.conformance.work import AGENTS, ASKING, FUNCTIONS, GATED, enter_work
+from tests.support.models import ScriptedModel
+from tests.support.service import OneModel
 
-CONFIG = "agents: {Lead: {description: Leads.}}\n"
+CONFIG = "agents: {confirm_delete: {description: Asks once.}, multi_input: {description: Asks twice.}}\n"
 
 
 def main(folder: Path) -> None:
@@ -30,17 +32,17 @@ def main(folder: Path) -> None:
     file.write_text(CONFIG, encoding="utf-8")
 
     def blueprint() -> Blueprint:
-        settings = load(file, {}, agents(work.functions))
-        return Blueprint(settings, folder / "outrider.db", functions=work.functions)
+        settings = load(file, {}, AGENTS)
+        model = OneModel(ScriptedModel(ASKING))
+        return Blueprint(settings, folder / "outrider.db", models=model, extra_tools=GATED, functions=FUNCTIONS)
 
     serving = Serving(blueprint)
-    work = Work(serving.questions)
     carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving.left)
 
     async def with_fixtures(server: Server[Any]) -> None:
         installation = Installation(server)
         installation.install()
-        work.enter(installation.product)
+        enter_work(installation.product)
         enter_changes(serving.updates)
         await carry(server)
 

@@ -70,7 +70,7 @@ async def in_process(folder: Path, era: str) -> AsyncIterator[tuple[InProcess, F
     async with face(folder, CONFIG, {"Left": [say("left")]}) as opened, anyio.create_task_group() as group:
         inward, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, outward = anyio.create_memory_object_stream[SessionMessage](1_000)
-        server = mcp_server(opened.service, opened.updates, opened.questions)
+        server = mcp_server(opened.service, opened.updates)
         group.start_soon(server.run, incoming, outgoing, server.create_initialization_options(), name="server")
         carrier = InProcess(inward, outward)
         if era == LEGACY:

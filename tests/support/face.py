@@ -17,7 +17,6 @@ import jsonschema
 import mcp.types as t
 from mcp.client import Client
 
-from server.mcp_face.questions import Questions
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
@@ -65,7 +64,6 @@ class Face:
     bench: Bench
     service: Service
     updates: Updates
-    questions: Questions
 
     @property
     def model(self) -> ScriptedModel:
@@ -75,7 +73,7 @@ class Face:
     @asynccontextmanager
     async def client(self, mode: str = "auto", **more: Any) -> AsyncIterator[Caller]:
         """A client in one of the eras: `auto` (modern) or `legacy`."""
-        server = mcp_server(self.service, self.updates, self.questions)
+        server = mcp_server(self.service, self.updates)
         with anyio.fail_after(20):
             async with Client(server, mode=mode, **more) as client:
                 listed = (await client.list_tools()).tools
@@ -86,7 +84,7 @@ class Face:
 async def face(folder: Path, config: str, scripts: Mapping[str, Any]) -> AsyncIterator[Face]:
     """A face before a service with scripted models, on a fresh database."""
     async with bench(folder, config, scripts) as opened, anyio.create_task_group() as group:
-        made = Face(opened, Service(), Updates(), Questions())
+        made = Face(opened, Service(), Updates())
         made.service.open(opened.dispatcher)
         group.start_soon(made.updates.run, opened.dispatcher, name="updates")
         yield made
