@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from server.cli.agents import agents
+from server.cli.approve import approve
 from server.cli.cancel import cancel
 from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
@@ -51,7 +52,7 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, serve, resume, message, cancel)),
+    (RUN, (demo, run, serve, resume, message, approve, cancel)),
     (LOOK, (ps, show, sql)),
     (CONFIGURE, (agents, doctor, install, completion)),
 ):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from server.cli.messages import one_line, safe
 from server.cli.report import answer_text
 from server.cli.tree_model import TreeModel
-from server.cli.tree_rows import drawn, rows_of
+from server.cli.tree_rows import asked_of, drawn, rows_of
 from server.cli.wording import count, duration, happening, price, tokens, unknown_outcome
 from server.shapes import shape
 
@@ -67,6 +67,7 @@ class Portrait:
             "result": _parsed(self.row["result"]),
             "owner_gone": self.owner_gone,
             "warnings": list(self.remarks),
+            "approvals": sorted(each for node in self.model.asking.values() for each in node.asked),
             "tree": self.tree_object(),
         }
 
@@ -112,6 +113,7 @@ class Portrait:
         facts.append(("error", safe(row["error"] or "")))
         result = _parsed(row["result"])
         advice = [safe(problem["recommendation"] or "") for problem in result["errors"]] if result else []
+        facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
         return [*facts, *(("advice", each) for each in advice), *(("note", remark) for remark in self.remarks)]
 
     def _answer(self) -> str:
@@ -135,6 +137,8 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
         model.remark(node, f"{happening(event['type'], payload)}: {payload.get('message', '')}")
     for call in await reads.unknown_outcomes(execution):
         model.remark(model.nodes[call["execution_id"]], unknown_outcome(call))
+    for question in await reads.questions(execution):
+        model.ask(model.nodes[question["execution_id"]], question["id"], question["tool"])
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])

@@ -26,6 +26,8 @@ class TreeModel:
         self.nodes: dict[str, Node] = {}
         self.seq = 0
         """The newest stored event that is in here."""
+        self.asking: dict[str, Node] = {}
+        """Executions that wait for a person."""
         self._remarked: set[tuple[str, str]] = set()
 
     @classmethod
@@ -62,20 +64,28 @@ class TreeModel:
             if kind != "execution.status":
                 return None
             node = self._born(event["execution_id"], event["parent_execution_id"], payload["agent"], event["at"])
+        self._take(node, event, payload)
+        node.account()
+        return node
+
+    def _take(self, node: Node, event: Record, payload: Record) -> None:
+        kind = event["type"]
         if kind == "execution.status":
             _change_status(node, payload, moment(event["at"]).timestamp())
+            if node.is_over:
+                self.asking.pop(node.id, None)
         elif kind == "timeline_event.completed":
             self._complete(node, payload)
         elif kind == "execution.progress":
             _progress(node, payload)
         elif kind == "stream.chunk":
             node.action = "writing"
+        elif kind.startswith("approval."):
+            self.ask(node, payload["id"], payload["tool"] if kind == "approval.requested" else None)
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
         elif kind == "budget.unpriced":
             self.remark(node, payload["message"])
-        node.account()
-        return node
 
     def remark(self, node: Node, text: str) -> None:
         """Put a line under an execution, once; a hint that follows on further lines is left out."""
@@ -84,6 +94,16 @@ class TreeModel:
             self._remarked.add((node.id, line))
             node.notes.append(line)
             node.account()
+
+    def ask(self, node: Node, approval: str, tool: str | None) -> None:
+        """A call of this tool waits for a person, or, without one, waits no longer."""
+        if tool is not None:
+            node.asked[approval] = one_line(tool)
+            self.asking[node.id] = node
+        else:
+            node.asked.pop(approval, None)
+            if not node.asked:
+                self.asking.pop(node.id, None)
 
     def _complete(self, node: Node, payload: Record) -> None:
         if payload["kind"] == "model" and "tokens" in payload:  # an unfinished text has none

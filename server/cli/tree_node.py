@@ -99,6 +99,8 @@ class Node:
     pricing: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     cancel_requested: bool = False
+    asked: dict[str, str] = field(default_factory=dict)
+    """The calls a person has to allow: their tools, by approval."""
     children: list[Node] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     height: int = 0

@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from server.cli.tree_node import Node, Sums
-from server.cli.wording import ENDED, count, duration, price, tokens
+from server.cli.wording import ENDED, count, duration, price, tokens, waits
 from server.shapes import shape
 
 STYLES = {
@@ -147,7 +147,7 @@ def words_of(node: Node) -> str:
     """What an execution does, or how it ended, in words."""
     match node.status:
         case "running":
-            return "cancelling" if node.cancel_requested else node.action
+            return "cancelling" if node.cancel_requested else asked_of(node) or node.action
         case "pending":
             return node.action or "waiting for a slot"
         case "completed":
@@ -160,6 +160,11 @@ def words_of(node: Node) -> str:
             return f"{node.status}: {node.reason}" if node.reason else node.status
         case _:
             return node.status
+
+
+def asked_of(node: Node) -> str:
+    """What a person has to allow, and how; nothing when nobody is waited for."""
+    return "; ".join(waits(tool, approval) for approval, tool in node.asked.items())
 
 
 def totals(root: Node, now: float) -> Row:

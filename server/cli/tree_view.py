@@ -18,7 +18,7 @@ import anyio
 from server.cli.messages import coloured, note, one_line
 from server.cli.tree_model import TreeModel
 from server.cli.tree_node import Node
-from server.cli.tree_rows import drawn, rows_of, words_of
+from server.cli.tree_rows import asked_of, drawn, rows_of, words_of
 from server.cli.wording import duration, price, tokens
 from server.shapes import shape
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 FRAME_SECONDS = 1 / 8
 FINAL_ROWS = 100
 """Rows of the last picture, which stays in the scroll-back."""
+
+MOST_ASKED = 3
+"""Lines below the tree for calls that wait for a person; `outrider approve` lists them all."""
 
 LINE_WORDS = 120
 """Characters of an answer or an error that a plain line repeats."""
@@ -104,6 +107,8 @@ class LinePainter:
             self._remarked[node.id] = len(node.notes)
         if event["type"] == "execution.status":
             self._once(node, shape(node.status, node.outcome), self._words(node))
+        elif event["type"] == "approval.requested" and node.asked:
+            self._once(node, "?", asked_of(node))
         elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
             self._once(node, shape(node.status), "cancel requested")
 
@@ -152,7 +157,7 @@ class WindowPainter:
         self._live.start()
         while True:
             if model.root is not None:
-                self._live.update(self._picture(model.root, self._console.height - 2), refresh=True)
+                self._live.update(self._picture(model, self._console.height - 2), refresh=True)
             await anyio.sleep(FRAME_SECONDS)
 
     def finish(self, model: TreeModel) -> None:
@@ -161,20 +166,23 @@ class WindowPainter:
         if model.root is not None and self._live.is_started:
             fold = model.root.lines(fold=False) > FINAL_ROWS
             self._live.vertical_overflow = "visible"
-            self._live.update(self._picture(model.root, FINAL_ROWS, fold=fold), refresh=True)
+            self._live.update(self._picture(model, FINAL_ROWS, fold=fold), refresh=True)
         self._live.stop()
 
     def say(self, text: str) -> None:
         """A line below the tree, from the next frame on."""
         self._remark = text
 
-    def _picture(self, root: Node, most: int, *, fold: bool = True) -> Group:
+    def _picture(self, model: TreeModel, most: int, *, fold: bool = True) -> Group:
         from rich.console import Group
         from rich.text import Text
 
-        rows = rows_of(root, time.time(), fold=fold, most=max(3, most - bool(self._remark)))
+        assert model.root is not None
+        asked = [f"{node.agent} {asked_of(node)}" for node in model.asking.values()]  # whole: it is to be typed
+        below = [*asked[:MOST_ASKED], *([self._remark] if self._remark else [])]
+        rows = rows_of(model.root, time.time(), fold=fold, most=max(3, most - len(below)))
         lines = drawn(rows, self._console.width - 1)
-        return Group(*lines, *([Text(self._remark, "cyan", no_wrap=True)] if self._remark else []))
+        return Group(*lines, *(Text(line, "cyan", no_wrap=True) for line in below))
 
 
 def tree_view() -> TreeView:

@@ -46,6 +46,11 @@ def price(usd: float, pricing: Collection[str]) -> str:
     return f"≥{shown}" if set(pricing) & {"unpriced", "partly"} else f"~{shown}"
 
 
+def waits(tool: str, approval: str) -> str:
+    """That a call waits for a person, and what the person types to allow it."""
+    return f"waiting for approval of {tool}: outrider approve {approval}"
+
+
 def happening(kind: str, payload: Mapping[str, Any]) -> str:
     """An event in words."""
     if kind == "execution.status":
@@ -53,6 +58,8 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
     if kind == "execution.progress":
         waits = payload.get("waiting_for")
         return str(payload.get("action") or (f"waiting for {waits}" if waits else "working"))
+    if kind.startswith("approval."):
+        return f"approval of {payload.get('tool', 'a call')} {payload.get('decision') or kind.removeprefix('approval.')}"
     if kind.startswith("upstream."):
         return f"upstream {payload.get('server', '')} {kind.removeprefix('upstream.')}"
     if kind.startswith("budget."):

@@ -1,0 +1,51 @@
+"""A service whose agents may delete something, if a person allows it.
+
+Owns: the tool behind the gate, and waiting until somebody is asked. Must not know: what a test is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from runner.approvals import Question, Word
+from tests.support.local_tools import LocalTools
+from tests.support.models import call
+from tests.support.service import Bench
+
+CONFIG = """
+defaults: {limits: {timeout: 60s}}
+agents:
+  Lead: {description: leads, sub_agents: [Worker, Idler]}
+  Worker: {description: works}
+  Idler: {description: waits}
+"""
+YES, NO = Word(approved=True, by="Ada"), Word(approved=False, by="Ada", reason="not on a Friday")
+DELETE = call("delete", what="everything")
+
+
+async def _delete(arguments: Mapping[str, Any]) -> str:
+    return f"deleted {arguments['what']}"
+
+
+def deleting() -> LocalTools:
+    """The tool, with a record of its calls."""
+    return LocalTools({"delete": _delete}, gate="ask")
+
+
+async def asked(opened: Bench, number: int = 1) -> list[Question]:
+    """What people are asked, once it is so much."""
+    approvals = opened.dispatcher.services.approvals
+    with anyio.fail_after(10):
+        while True:
+            news, found = approvals.news, await approvals.open()
+            if len(found) >= number:
+                return list(found)
+            await news.wait()
+
+
+async def decide(opened: Bench, question: Question, word: Word = YES) -> bool:
+    """Answer a question."""
+    return await opened.dispatcher.services.approvals.decide(question, word)
