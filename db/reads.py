@@ -24,9 +24,18 @@ from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.status import OPEN
-from db.tables import approvals, config_snapshots, deliveries, executions, messages, model_calls, of_key, tool_calls
+from db.tables import (
+    approvals,
+    config_snapshots,
+    deliveries,
+    executions,
+    messages,
+    model_calls,
+    of_key,
+    tool_calls,
+    upstream_tools,
+)
 from db.tables import events as events_table
-from db.tables import upstream_tools
 from db.trouble import unavailable
 from db.turns import OPEN_CALLS
 
@@ -274,12 +283,12 @@ class Reads:
         )
         return await self._all(query.order_by(events_table.c.seq))
 
-    async def last_event(self, root: str) -> Record | None:
-        """The newest event of a tree, with the agent it is about."""
+    async def last_event(self, root: str, besides: str = "") -> Record | None:
+        """The newest event of a tree, one type left aside, with the agent it is about."""
         query = (
             select(events_table, executions.c.agent)
             .join(executions, executions.c.id == events_table.c.execution_id)
-            .where(events_table.c.root_execution_id == root)
+            .where(events_table.c.root_execution_id == root, events_table.c.type != besides)
         )
         found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
         return found[0] if found else None
@@ -298,6 +307,16 @@ class Reads:
         """What was asked about a tool call, newest first."""
         query = select(approvals).where(approvals.c.tool_call_id == call)
         return await self._all(query.order_by(approvals.c.id.desc()))
+
+    async def waiting_since(self, root: str) -> Mapping[str, str]:
+        """Since when executions of a tree have waited for a person, decided meanwhile or not."""
+        query = (
+            select(approvals.c.execution_id, func.min(approvals.c.requested_at).label("since"))
+            .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
+            .where(approvals.c.root_execution_id == root, tool_calls.c.status == "waiting")
+            .where(approvals.c.decision.is_(None) | approvals.c.decided_by.is_not(None), approvals.c.used_at.is_(None))
+        )
+        return {row["execution_id"]: row["since"] for row in await self._all(query.group_by(approvals.c.execution_id))}
 
     async def approvals(self, ids: Sequence[str]) -> list[Record]:
         """These questions, decided or not."""

@@ -323,10 +323,12 @@ class Conversation:
 
     async def _refused(self, call: ToolCall) -> ToolResult | None:
         """What the model is told of a call that is not carried out; None for one that is, as most are."""
-        if call.cut or call.lost:
-            return CUT_OFF if call.cut else INTERRUPTED
         tool = self._tool(call)
-        return await self.work.permission.allow(call, tool) if tool is not None and _must_be_allowed(call, tool) else None
+        if call.cut or call.lost or (call.held == "repeat" and tool is None):
+            return CUT_OFF if call.cut else INTERRUPTED
+        if tool is None or not (call.held or _must_be_allowed(call, tool)):
+            return None
+        return await self.work.permission.allow(call, tool, "repeat" if call.held == "repeat" else "gate")
 
     def _tool(self, call: ToolCall) -> Tool | None:
         """The tool a call means, if there is one."""

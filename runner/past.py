@@ -110,12 +110,15 @@ class Legacy:
         self._below: dict[str | None, list[Record]] | None = None
         self.seen: datetime | None = None
         """The last sign of life."""
+        self._waiting: Mapping[str, str] = {}
+        """Since when executions have waited for a person: from there on their clocks, and their callers', stood still."""
 
     async def read(self, reads: Reads) -> None:
         """Read the rows, unless that was done."""
         if self._below is not None:
             return
-        last = await reads.last_event(self._root)
+        last = await reads.last_event(self._root, besides="approval.decided")  # which anybody may write
+        self._waiting = await reads.waiting_since(self._root)
         self.seen = moment(last["at"]) if last is not None else None
         self._below = {}
         for row in await reads.tree_rows(self._root):
@@ -135,8 +138,9 @@ class Legacy:
         """Seconds it had left; the time in which nobody ran it does not count. None for one that had not begun."""
         if row["deadline_at"] is None:
             return None
-        end, seen = moment(row["deadline_at"]), self.seen
-        return max(0.0, (end - (seen or moment(row["started_at"]))).total_seconds())
+        stood = [moment(self._waiting[each["id"]]) for each in self._all(row) if each["id"] in self._waiting]
+        seen = min([self.seen or moment(row["started_at"]), *stood])
+        return max(0.0, (moment(row["deadline_at"]) - seen).total_seconds())
 
     def open_children(self, row: Record) -> list[Record]:
         """Its children that had not ended: those at work before those that wait."""

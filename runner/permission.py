@@ -79,7 +79,10 @@ class Permission:
     async def allow(self, call: ToolCall, tool: Tool, kind: Kind = "gate") -> ToolResult | None:
         """None once the call may run and is committed as started; otherwise what its model is told instead."""
         asker, wanted = self._asker, digest(tool.server, tool.label, call.arguments)
-        before = await self._asked_before(call, tool, wanted)
+        earlier = await self._reads.approvals_of_call(call.row)
+        if any(row["used_at"] is not None or row["kind"] == "repeat" for row in earlier):
+            kind = "repeat"  # it has begun before, however often was asked since
+        before = await self._asked_before(earlier, wanted)
         approval = before["id"] if before is not None else new_id()
         answered = self._approvals.expect(approval)  # before it is asked, so that no answer is missed
         held = Held(approval, call.row, asker.place.id, asker.attempt)
@@ -103,18 +106,17 @@ class Permission:
 
     # -- the question --------------------------------------------------------------------------------------------------
 
-    async def _asked_before(self, call: ToolCall, tool: Tool, wanted: str) -> Record | None:
-        """The question put about this call before a restart, if its answer, or the wait for one, still counts."""
-        rows = await self._reads.approvals_of_call(call.row)
-        if not rows or rows[0]["used_at"] is not None:
+    async def _asked_before(self, earlier: Sequence[Record], wanted: str) -> Record | None:
+        """The question put about a call before a restart, if its answer, or the wait for one, still counts."""
+        if not earlier or earlier[0]["used_at"] is not None:
             return None
-        last = rows[0]
+        last = earlier[0]
         fresh = last["arguments_hash"] == wanted and last["expires_at"] > stamp()
         if fresh or last["decision"] not in (None, APPROVED):
             return last
         if last["decision"] is None:
-            held = Held(last["id"], call.row, self._asker.place.id, self._asker.attempt)
-            await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, EXPIRED))
+            held = Held(last["id"], last["tool_call_id"], self._asker.place.id, self._asker.attempt)
+            await self._recorder.record(facts.ApprovalClosed(self._asker.place, last["tool"], held, EXPIRED))
         return None
 
     def _question(self, held: Held, tool: Tool, wanted: str, kind: Kind) -> NewApproval:
@@ -180,7 +182,6 @@ def _refusal(tool: Tool, row: Record) -> ToolResult:
     decision = row["decision"] if row["decision"] in _WHY else EXPIRED
     why = _WHY[decision] + (f": {row['reason']}" if row.get("reason") else "")
     if row["kind"] == "repeat":
-        message = f"`{tool.label}` was cut off by a restart, so its outcome is unknown; it was not run again: {why}"
-    else:
-        message = f"`{tool.label}` was not run: {why}"
-    return refuse(_ERROR_TYPES[decision], message, _HINTS[decision])
+        message = f"a restart cut `{tool.label}` off, so nobody knows whether it took effect; it was not run again: {why}"
+        return refuse("interrupted", message, "find out what it did before anybody does it again")
+    return refuse(_ERROR_TYPES[decision], f"`{tool.label}` was not run: {why}", _HINTS[decision])

@@ -113,8 +113,7 @@ class _Reading:
                 answers[each.id] = Answer(each, row["result"] or "", bool(row["is_error"]), row["server"] in self._citable)
                 self._finish(row)
             else:
-                begun = row["status"] == "started" and row["server"] != SERVER and not may_repeat(row["effect"])
-                open_.append(replace(each, row=row["id"], lost=begun))
+                open_.append(_left_open(each, row))
         self._transcript.unanswered, self._transcript.answers = open_, answers
         if asked and not open_:
             self._transcript.append(tool_results(answers.values()))
@@ -122,3 +121,10 @@ class _Reading:
     def _finish(self, row: Record) -> None:
         if row["tool"] == FINISH and row["server"] == SERVER and not row["is_error"]:
             self._recalled.final = self._transcript.final = reported(from_json(row["arguments"]))
+
+
+def _left_open(call: ToolCall, row: Record) -> ToolCall:
+    """A call that had no result, and what is to become of it."""
+    begun = row["status"] == "started" and row["server"] != SERVER and not may_repeat(row["effect"])
+    held = "gate" if row["status"] == "waiting" else "repeat" if begun and row["effect"] == "ask" else ""
+    return replace(call, row=row["id"], lost=begun and not held, held=held)

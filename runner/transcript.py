@@ -154,6 +154,8 @@ class ToolCall:
     lost: bool = False
     """Whether it had begun when its process went, and must not begin again: nobody knows what it did."""
     flight: Flight = field(default_factory=Flight, compare=False, repr=False)
+    held: str = ""
+    """What a person is to say since its process went: `gate`, whether it may run; `repeat`, whether it may run again."""
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import asynccontextmanager, closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from db.clock import moment
+from db.clock import moment, stamp
+from db.engine import sqlite_library
+from runner.approvals import Question, Word
 from runner.dispatcher import Order
-from runner.transcript import ToolCall
+from runner.llm.protocol import Request
 from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
-from tests.support.models import Step, call, hang, malformed_call, say
+from tests.support.models import Step, Turn, call, hang, malformed_call, say
 from tests.support.reading import answer, dispatch, results, text_of
 from tests.support.service import Bench, bench
 
@@ -190,16 +193,17 @@ async def test_the_other_calls_of_a_turn_run_meanwhile_and_each_gets_its_own_wor
 
 
 async def test_a_caller_sees_that_a_person_is_waited_for_and_cannot_be_that_person(tmp_path: Path) -> None:
-    def wait(request: Any) -> Any:
+    opened_gate = anyio.Event()
+
+    async def look(request: Request) -> Turn:
+        await opened_gate.wait()
         return call("get_result", execution_id=answer(request)["execution_id"], wait_seconds=0)
 
-    lead: list[Step] = [dispatch("Worker"), lambda request: wait(request), say("I wait"), say("done")]
+    lead: list[Step] = [dispatch("Worker"), look, say("I wait"), say("done")]
     async with gated(tmp_path, [DELETE, say("gone")], Lead=lead) as (opened, _):
-        gate = anyio.Event()
-        opened.model.scripts["Lead"] = [lead[0], replace_gate(gate, wait), *lead[2:]]
         started = await opened.dispatcher.start(Order("Lead", "clean up"))
         [question] = await asked(opened)
-        gate.set()
+        opened_gate.set()
         request = await opened.model.started("Lead", 3)
         await decide(opened, question)
         await opened.dispatcher.wait(started.id)
@@ -211,40 +215,104 @@ async def test_a_caller_sees_that_a_person_is_waited_for_and_cannot_be_that_pers
     assert not any("approve" in tool.name for tool in request.tools)
 
 
-def replace_gate(opened: anyio.Event, answering: Any) -> Step:
-    """Answer only once the event is set."""
-
-    async def later(request: Any) -> Any:
-        await opened.wait()
-        return answering(request)
-
-    return later
+# -- after a restart ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_question_put_before_a_restart_is_found_again_and_an_answer_given_meanwhile_counts(tmp_path: Path) -> None:
-    async with gated(tmp_path, [DELETE, hang()]) as (opened, tools):
-        await opened.dispatcher.start(Order("Worker", "clean up"))
+async def stopped_while_it_asks(folder: Path, config: str = CONFIG) -> tuple[str, Question]:
+    """An execution below a caller whose process goes while it waits for a person."""
+    lead: list[Step] = [dispatch("Worker"), say("I wait")]
+    async with gated(folder, [DELETE], config, Lead=lead) as (opened, _):
+        started = await opened.dispatcher.start(Order("Lead", "clean up"))
         [question] = await asked(opened)
-        [execution] = opened.dispatcher.tree
-        assert execution.work is not None
-        assert execution.work.toolbox is not None
-        [held] = opened.sql("select id, call_id from tool_calls")
-        again = ToolCall(held["call_id"], "delete", {"what": "everything"}, row=held["id"])
-        other = replace(again, arguments={"what": "something else"})
-        tool = execution.work.toolbox.tools.tool("delete")
-        assert tool is not None
-        allow = execution.work.permission.allow
-        async with anyio.create_task_group() as group:  # as the next process would, while nobody else waits
-            with anyio.CancelScope() as first:
-                group.start_soon(allow, again, tool)
-                [same] = await asked(opened)
-                await decide(opened, question)
-                first.cancel()
-        await opened.model.started("Worker", 2)
-        used = [await allow(again, tool, "repeat") if False else None]
+    return started.id, question
 
-    assert same == question
-    assert other.arguments != again.arguments
-    assert used == [None]
+
+async def test_a_question_outlives_the_process_that_put_it(tmp_path: Path) -> None:
+    root, question = await stopped_while_it_asks(tmp_path)
+    async with gated(tmp_path, [say("it is gone")], Lead=[say("done")]) as (opened, tools):
+        [left] = await asked(opened)
+        await opened.dispatcher.adopt()
+        while not any(each.allowance.stands for each in opened.dispatcher.tree):
+            await anyio.lowlevel.checkpoint()
+        [again] = await asked(opened)
+        ran_before = list(tools.calls)
+        await decide(opened, again)
+        done = await opened.dispatcher.wait(root)
+
+    assert left == question == again
+    assert ran_before == []
+    assert done.status == "completed"
+    assert [each.arguments for each in tools.calls] == [{"what": "everything"}]
     assert len(opened.sql("select id from approvals")) == 1
+
+
+@pytest.mark.parametrize("word", [YES, NO])
+async def test_an_answer_counts_that_was_given_while_no_process_ran_the_execution(tmp_path: Path, word: Word) -> None:
+    config = CONFIG.replace("timeout: 60s", "timeout: 5s, wrap_up_reserve: 0s")
+    root, question = await stopped_while_it_asks(tmp_path, config)
+    async with gated(tmp_path, [say("understood")], config, Lead=[say("done")]) as (opened, tools):
+        assert await decide(opened, question, word)
+        later(opened, "events", "at", 10)  # the answer took longer than the execution has time altogether
+        await opened.dispatcher.adopt()
+        done = await opened.dispatcher.wait(root)
+
+    assert done.status == "completed"
+    assert opened.statuses() == {"Lead": ["completed"], "Worker": ["completed"]}
+    assert len(tools.calls) == int(word.approved)
+    assert len(opened.sql("select id from approvals")) == 1
+
+
+def later(opened: Bench, table: str, column: str, seconds: float) -> None:
+    """Let the newest row of a table be younger."""
+    with closing(sqlite_library().connect(opened.database)) as connection, connection:
+        [[newest]] = connection.execute(f"select max({column}) from {table}")
+        moved = stamp(moment(newest) + timedelta(seconds=seconds))
+        connection.execute(f"update {table} set {column} = ? where {column} = ?", (moved, newest))
+
+
+async def test_a_question_that_expired_while_nobody_ran_its_execution_is_put_anew(tmp_path: Path) -> None:
+    root, question = await stopped_while_it_asks(tmp_path)
+    async with gated(tmp_path, [say("it is gone")], Lead=[say("done")]) as (opened, tools):
+        later(opened, "approvals", "expires_at", -4000)
+        await opened.dispatcher.adopt()
+        [again] = await asked(opened)
+        late = await decide(opened, question)
+        await decide(opened, again)
+        await opened.dispatcher.wait(root)
+
+    assert again.id != question.id
+    assert not late
     assert len(tools.calls) == 1
+    decisions = opened.sql("select decision from approvals order by id")
+    assert [row["decision"] for row in decisions] == ["expired", "approved"]
+
+
+@pytest.mark.parametrize("word", [YES, NO])
+async def test_a_person_decides_whether_a_call_that_a_crash_cut_runs_again(tmp_path: Path, word: Word) -> None:
+    running = anyio.Event()
+
+    async def delete(_: Mapping[str, Any]) -> str:
+        running.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    tools = LocalTools({"delete": delete}, effect="ask")
+    async with bench(tmp_path, CONFIG, {"Worker": [DELETE]}, tools.for_agents("Worker")) as opened:
+        started = await opened.dispatcher.start(Order("Worker", "clean up"))
+        with anyio.fail_after(10):
+            await running.wait()
+
+    async with gated(tmp_path, [say("understood")]) as (opened, again):
+        await opened.dispatcher.adopt()
+        [question] = await asked(opened)
+        held = opened.sql("select status from tool_calls")
+        await decide(opened, question, word)
+        done = await opened.dispatcher.wait(started.id)
+
+    assert question.kind == "repeat"
+    assert held == [{"status": "waiting"}]
+    assert done.status == "completed"
+    assert len(again.calls) == int(word.approved)
+    [call_row] = opened.sql("select status, result from tool_calls")
+    assert call_row["status"] == ("completed" if word.approved else "unknown")
+    assert word.approved or "nobody knows whether it took effect" in call_row["result"]
