@@ -221,8 +221,7 @@ def open_questions(*conditions: ColumnElement[bool]) -> Select[Any]:
         select(approvals, executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
         .join(executions, executions.c.id == approvals.c.execution_id)
         .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
-        .where(
-            *_running(approvals.c.decision.is_(None), approvals.c.expires_at > stamp(), tool_calls.c.status == "waiting")
-        )
+        .where(*_running(approvals.c.decision.is_(None), approvals.c.expires_at > stamp()))
+        .where(tool_calls.c.status == "waiting", *conditions)
     )
     return query.order_by(approvals.c.id)

@@ -7,14 +7,17 @@ would drop the locks of the first.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from db import endings, writes
+from db.approvals import NewApproval, digest
 from db.clock import stamp
 from db.database import Database, open_database
 from db.endings import Ending, status_event
@@ -126,6 +129,23 @@ def outcome(tool: ToolStart, **more: Any) -> ToolOutcome:
     """How a tool call ended."""
     values: dict[str, Any] = {"attempt": 1, "status": "completed", "text": "found"}
     return ToolOutcome(tool.id, tool.execution_id, **(values | more))
+
+
+def question(tool: ToolStart, **more: Any) -> NewApproval:
+    """A question about a tool call."""
+    values: dict[str, Any] = {
+        "id": new_id(),
+        "execution_id": tool.execution_id,
+        "root_execution_id": tool.execution_id,
+        "tool_call_id": tool.id,
+        "principal": None,
+        "kind": "gate",
+        "tool": tool.tool,
+        "arguments_hash": digest(tool.server, tool.tool, json.loads(tool.arguments)),
+        "requested_at": stamp(),
+        "expires_at": stamp(datetime.now(UTC) + timedelta(hours=1)),
+    }
+    return NewApproval(**(values | more))
 
 
 @dataclass

@@ -2,12 +2,13 @@
 
 from sqlmodel import SQLModel
 
+from db.approvals import request
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
 from db.status import ExecutionStatus
 from db.turns import reply, settle
 from db.writes import Place, error_record
-from tests.db.store import Store, ending, message, model_call, outcome, tool_start
+from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
 KEPT = ["config_snapshots", "upstream_tools"]
@@ -22,6 +23,7 @@ async def grow(store: Store) -> Place:
         said = message(place, 1, "reply")
         tool = tool_start(place, said)
         await store.apply(reply(1, model_call(place), said, [tool], []))
+        await store.apply(request(question(tool), 1, []))
         await store.apply(settle(outcome(tool), []))
         await store.apply(error_record(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"}))
     for place in (grandchild, child, root):

@@ -104,27 +104,6 @@ async def test_what_failed_at_its_work_is_completed_with_an_error_and_only_our_o
     assert "a bug" not in str(right)
 
 
-async def test_a_question_is_shown_until_it_is_answered(tmp_path: Path) -> None:
-    never = anyio.Event()
-    async with face(tmp_path, CONFIG, {"Left": [gate(never, say("x"))]}) as opened, task_client(opened) as (client, tasks):
-        task = await started(client, tasks, "dispatch_agent", name="Left", task="look")
-        answers: list[Any] = []
-        asked: dict[str, Any] = {}
-
-        async def wonder() -> None:
-            answers.append(await opened.questions.ask(task, "sure", {"method": "elicitation/create", "params": {}}))
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(wonder)
-            asked = await until(client, task, lambda status: status == "input_required")
-            await ask(client, "update", task, input_responses={"unknown": 1, "sure": {"action": "accept"}})
-        after = await ask(client, "get", task)
-
-    assert asked["inputRequests"] == {"sure": {"method": "elicitation/create", "params": {}}}
-    assert answers == [{"action": "accept"}]
-    assert after["status"] == "working"
-
-
 async def test_tasks_need_the_extension_and_a_task_that_exists(tmp_path: Path) -> None:
     async with face(tmp_path, CONFIG, {}) as opened:
         codes = []

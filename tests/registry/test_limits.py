@@ -28,6 +28,7 @@ def test_the_built_in_limits_are_the_documented_ones(load_yaml: Load) -> None:
         "cancel_grace": 30,
         "model_timeout": 300,
         "tool_timeout": 60,
+        "approval_timeout": 3600,
     }
     assert settings.limits_for(settings.agent("Synthesizer")) == Limits()
     assert settings.defaults.max_concurrent_roots == 50

@@ -18,6 +18,8 @@ mcp_servers:
     env: {TOKEN: literal-secret, NAME: "${NAME}"}
     tools: {allow: [query*], deny: [query_all]}
     effects: {query: read_only, "query*": ask}
+    gates: {query_raw: ask, "query*": none}
+    trust_annotations: true
     timeout: 30s
 agents:
   LogAnalyzer: {description: Reads logs, mcp_servers: [loki], tools: {deny: [loki.query_raw]}}
@@ -51,6 +53,8 @@ def test_everything_in_the_file_is_in_the_settings(loaded: Settings, tmp_path: P
 
     assert (loki.cwd, loki.timeout, loki.start_timeout, loki.isolation) == (tmp_path / "tools", 30, 10, "shared")
     assert (loki.effect_of("query"), loki.effect_of("query_b"), loki.effect_of("x")) == ("read_only", "ask", None)
+    assert (loki.gate_of("query_raw"), loki.gate_of("query_b"), loki.gate_of("x")) == ("ask", "none", None)
+    assert loki.trust_annotations
     assert [loki.tools.permits(tool) for tool in ("query", "query_all", "other")] == [True, False, False]
     assert (haiku.rehearsal, haiku.max_tokens, haiku.api_key_env) == (tmp_path / "talk.yaml", 8192, "HAIKU_KEY")
     assert loaded.model("sonnet").fallback == ("haiku",)
@@ -68,7 +72,7 @@ def test_a_name_nobody_has_is_answered_with_the_nearest_and_where_it_is_defined(
         loaded.agent("log_analyser")
 
     assert str(caught.value) == "no agent named `log_analyser`"
-    assert caught.value.hint == "did you mean `LogAnalyzer`? Defined in config.yaml:14"
+    assert caught.value.hint == "did you mean `LogAnalyzer`? Defined in config.yaml:16"
     with pytest.raises(UnknownName) as caught:
         loaded.chain("zzz")
     assert caught.value.hint == "Known: `sre-investigation`"
@@ -79,7 +83,7 @@ def test_what_can_be_run_is_an_agent_or_a_chain(loaded: Settings) -> None:
     assert loaded.agent_or_chain("investigator") is loaded.agent("Investigator")
     with pytest.raises(UnknownName, match="no agent or chain named") as caught:
         loaded.agent_or_chain("sre-investigatoin")
-    assert "Defined in config.yaml:21" in caught.value.hint
+    assert "Defined in config.yaml:23" in caught.value.hint
 
 
 def test_an_alert_names_its_chain(loaded: Settings) -> None:
@@ -90,8 +94,8 @@ def test_an_alert_names_its_chain(loaded: Settings) -> None:
 
 
 def test_every_path_knows_its_line(loaded: Settings) -> None:
-    assert loaded.defined_at("agents", "Investigator") == "config.yaml:15"
-    assert loaded.defined_at("agents", "Investigator", "sub_agents", 1) == "config.yaml:18"
+    assert loaded.defined_at("agents", "Investigator") == "config.yaml:17"
+    assert loaded.defined_at("agents", "Investigator", "sub_agents", 1) == "config.yaml:20"
     assert loaded.defined_at("agents", "Synthesizer") == ""
 
 

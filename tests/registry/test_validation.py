@@ -240,6 +240,7 @@ def test_a_setting_without_effect_is_refused(problems_of: Problems, text: str, p
         ("mcp_servers: {s: {url: ftp://x}}", "mcp_servers.s.url", "`http://` or `https://`"),
         ("mcp_servers: {s: {command: [x], env: {PORT: 80}}}", "mcp_servers.s.env.PORT", "a text is expected"),
         ("mcp_servers: {s: {command: [x], effects: {q: never}}}", "mcp_servers.s.effects.q", "not allowed here"),
+        ("mcp_servers: {s: {command: [x], gates: {q: always}}}", "mcp_servers.s.gates.q", "not allowed here"),
         ("models: {m: {model: x, price: {input: -1}}}", "models.m.price.input", "at least 0"),
         ("models: {m: {model: x, provider: other}}", "models.m.provider", "`other` is not allowed here"),
         ("models: {m: {model: x, api_key: sk-abc}}", "models.m.api_key", "never by its value"),

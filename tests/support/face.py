@@ -6,7 +6,7 @@ Must not know: what a test is about.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ import jsonschema
 import mcp.types as t
 from mcp.client import Client
 
+from registry import AgentSpec
+from runner.tools.protocol import ToolExecutor
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
@@ -81,9 +83,14 @@ class Face:
 
 
 @asynccontextmanager
-async def face(folder: Path, config: str, scripts: Mapping[str, Any]) -> AsyncIterator[Face]:
+async def face(
+    folder: Path,
+    config: str,
+    scripts: Mapping[str, Any],
+    extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = (),
+) -> AsyncIterator[Face]:
     """A face before a service with scripted models, on a fresh database."""
-    async with bench(folder, config, scripts) as opened, anyio.create_task_group() as group:
+    async with bench(folder, config, scripts, extra_tools) as opened, anyio.create_task_group() as group:
         made = Face(opened, Service(), Updates())
         made.service.open(opened.dispatcher)
         group.start_soon(made.updates.run, opened.dispatcher, name="updates")

@@ -121,10 +121,17 @@ PLAIN: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+HINTS = {
+    "die": t.ToolAnnotations(destructive_hint=True),
+    "refuse": t.ToolAnnotations(destructive_hint=True),
+    "breed": t.ToolAnnotations(idempotent_hint=True, destructive_hint=False),
+}
+
+
 def tool(name: str) -> t.Tool:
-    """A tool that claims, of itself, to be harmless."""
+    """A tool that claims, of itself, to be harmless; some own up."""
     schema = {"type": "object", "properties": {"value": {}}}
-    hints = t.ToolAnnotations(read_only_hint=True)
+    hints = HINTS.get(name, t.ToolAnnotations(read_only_hint=True))
     return t.Tool(name=name, description=f"The tool {name}.", input_schema=schema, annotations=hints)
 
 

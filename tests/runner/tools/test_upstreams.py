@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from typing import Any
 
 import anyio
 import psutil
@@ -132,12 +133,31 @@ async def test_a_filtered_tool_is_neither_listed_nor_called() -> None:
             assert "`plain__echo`" in result.text
 
 
-async def test_only_the_configuration_says_what_may_run_again() -> None:
-    async with opened(sdk("plain", effects={"echo": "read_only", "b*": "idempotent"})) as here:
-        effects = {tool.label: tool.effect for tool in await here.tools().list_tools()}
-        assert effects["plain.echo"] == "read_only"
-        assert effects["plain.big"] == "idempotent"
-        assert effects["plain.pid"] == "at_most_once"
+async def test_only_the_configuration_says_what_may_run_again_and_what_must_be_allowed() -> None:
+    settings: dict[str, Any] = {"effects": {"echo": "read_only", "b*": "idempotent"}, "gates": {"pid": "ask"}}
+    async with opened(sdk("plain", **settings)) as here:
+        tools = {tool.label: tool for tool in await here.tools().list_tools()}
+        assert tools["plain.echo"].effect == "read_only"
+        assert tools["plain.big"].effect == "idempotent"
+        assert tools["plain.pid"].effect == "at_most_once"
+        assert tools["plain.pid"].gate == "ask"
+        assert tools["plain.die"].gate == "none"
+
+
+async def test_a_server_is_believed_where_the_configuration_trusts_it_and_says_nothing_else() -> None:
+    settings: dict[str, Any] = {
+        "trust_annotations": True,
+        "effects": {"pid": "ask"},
+        "gates": {"refuse": "none", "e*": "ask"},
+    }
+    async with opened(sdk("plain", **settings)) as here:
+        tools = {tool.label: (tool.effect, tool.gate) for tool in await here.tools().list_tools()}
+        assert tools["plain.big"] == ("read_only", "none")
+        assert tools["plain.breed"] == ("idempotent", "none")
+        assert tools["plain.die"] == ("at_most_once", "ask")
+        assert tools["plain.pid"] == ("ask", "none")
+        assert tools["plain.refuse"] == ("at_most_once", "none")
+        assert tools["plain.echo"] == ("read_only", "ask")
 
 
 async def test_an_unknown_tool_and_malformed_arguments_are_errors_with_a_way_on() -> None:

@@ -1,0 +1,208 @@
+"""Approvals that are forged, replayed, tampered with, expired or somebody else's: none lets a call run.
+
+`OUTRIDER_FORGERIES` says how many are tried; a failure names the seed that repeats them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from db import approvals
+from db.approvals import Decision, Held, NewApproval, digest
+from db.clock import moment, stamp
+from db.endings import CancelWish, cancel
+from db.ids import new_id
+from db.status import ExecutionStatus
+from db.turns import ToolStart, reply, settle
+from db.unit import Write
+from db.writes import Place
+from tests.db.store import Store, ending, message, model_call, open_store, outcome, question, tool_start
+
+FORGERIES = int(os.environ.get("OUTRIDER_FORGERIES", "200"))
+SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or random.SystemRandom().randrange(2**32)
+PEOPLE = (None, "ann", "bob", "")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call that waits for a person."""
+
+    store: Store
+    dice: random.Random
+    place: Place
+    tool: ToolStart
+    asked: NewApproval
+
+    @property
+    def held(self) -> Held:
+        return Held(self.asked.id, self.tool.id, self.place.id, 1)
+
+    def decision(self, **more: Any) -> Decision:
+        """The word of whom it concerns."""
+        word = Decision(self.asked.id, self.asked.arguments_hash, True, "Ada", principal=self.asked.principal)
+        return replace(word, **more)
+
+    async def decided(self, **more: Any) -> None:
+        assert (await self.store.apply(approvals.decide(self.decision(**more), []))).held
+
+    async def used(self) -> None:
+        assert (await self.store.apply(approvals.use(self.held, self.asked.arguments_hash, {}))).held
+
+    async def ended(self) -> None:
+        """One of the ways in which nobody waits for the answer any more."""
+        wish = CancelWish(self.place.id, "Ada", "enough")
+        ways = [cancel(wish), ending(self.place, ExecutionStatus.FAILED), settle(outcome(self.tool), [])]
+        assert (await self.store.apply(self.dice.choice(ways))).held
+
+    def elsewhere(self) -> Held:
+        """The same approval, for something it was not given for."""
+        change: dict[str, Any] = self.dice.choice(
+            [{"call": new_id()}, {"execution": new_id()}, {"attempt": 2}, {"approval": new_id()}]
+        )
+        return replace(self.held, **change)
+
+    def tampered(self) -> str:
+        """The digest of arguments that are not those that were shown."""
+        arguments = {**json.loads(self.tool.arguments), "force": self.dice.choice([True, 1, "yes", None])}
+        others = [digest(self.tool.server, self.tool.tool, arguments), digest("", self.tool.tool, {}), "", "*"]
+        return self.dice.choice(others)
+
+
+async def waiting(store: Store, dice: random.Random, *, expired: bool = False) -> Case:
+    """A new execution that asks."""
+    place = await store.running()
+    said = message(place, 1, "reply")
+    arguments = json.dumps({"what": dice.choice(["everything", "nothing"]), "depth": dice.randrange(3)})
+    tool = replace(tool_start(place, said, tool="shop.delete"), arguments=arguments, status="waiting")
+    new = question(tool, principal=dice.choice(PEOPLE[:2]))
+    if expired:
+        new = replace(new, expires_at=stamp(moment(stamp())))
+    await store.apply(reply(1, model_call(place), said, [tool], []))
+    assert (await store.apply(approvals.request(new, 1, []))).held
+    return Case(store, dice, place, tool, new)
+
+
+# -- forgeries: each brings a case into a state and returns the write that must be refused -----------------------------
+
+
+async def invented_decision(case: Case) -> Write:
+    made_up = case.dice.choice([new_id(), case.place.id, case.tool.id, "", case.asked.id[:-1], "%"])
+    return approvals.decide(case.decision(approval=made_up), [])
+
+
+async def decision_about_other_arguments(case: Case) -> Write:
+    return approvals.decide(case.decision(shown=case.tampered()), [])
+
+
+async def foreign_decision(case: Case) -> Write:
+    others = [who for who in PEOPLE if who is not None and who != case.asked.principal]
+    return approvals.decide(case.decision(principal=case.dice.choice(others)), [])
+
+
+async def second_decision(case: Case) -> Write:
+    await case.decided(approved=case.dice.random() < 0.5)
+    return approvals.decide(case.decision(), [])
+
+
+async def late_decision(case: Case) -> Write:
+    end = case.dice.choice([approvals.EXPIRED, approvals.WITHDRAWN])
+    assert (await case.store.apply(approvals.close(case.held, end, []))).held
+    return approvals.decide(case.decision(), [])
+
+
+async def expired_decision(case: Case) -> Write:
+    old = await waiting(case.store, case.dice, expired=True)
+    return approvals.decide(old.decision(), [])
+
+
+async def decision_for_nobody(case: Case) -> Write:
+    await case.ended()
+    return approvals.decide(case.decision(), [])
+
+
+async def use_without_a_decision(case: Case) -> Write:
+    return approvals.use(case.held, case.asked.arguments_hash, {})
+
+
+async def use_of_a_refusal(case: Case) -> Write:
+    await case.decided(approved=False)
+    return approvals.use(case.held, case.asked.arguments_hash, {})
+
+
+async def use_with_other_arguments(case: Case) -> Write:
+    await case.decided()
+    return approvals.use(case.held, case.tampered(), {})
+
+
+async def use_for_something_else(case: Case) -> Write:
+    await case.decided()
+    return approvals.use(case.elsewhere(), case.asked.arguments_hash, {})
+
+
+async def use_of_another_approval(case: Case) -> Write:
+    other = await waiting(case.store, case.dice)
+    await other.decided()
+    return approvals.use(replace(case.held, approval=other.asked.id), other.asked.arguments_hash, {})
+
+
+async def second_use(case: Case) -> Write:
+    await case.decided()
+    await case.used()
+    return approvals.use(case.held, case.asked.arguments_hash, {})
+
+
+async def use_after_the_end(case: Case) -> Write:
+    await case.decided()
+    await case.ended()
+    return approvals.use(case.held, case.asked.arguments_hash, {})
+
+
+FORGED: list[Callable[[Case], Awaitable[Write]]] = [
+    invented_decision,
+    decision_about_other_arguments,
+    foreign_decision,
+    second_decision,
+    late_decision,
+    expired_decision,
+    decision_for_nobody,
+    use_without_a_decision,
+    use_of_a_refusal,
+    use_with_other_arguments,
+    use_for_something_else,
+    use_of_another_approval,
+    second_use,
+    use_after_the_end,
+]
+
+
+async def test_no_forged_replayed_tampered_expired_or_foreign_approval_is_accepted(tmp_path: Path) -> None:
+    accepted: list[str] = []
+
+    async def attack(number: int) -> None:
+        dice = random.Random(f"{SEED} {number}")
+        forge = dice.choice(FORGED)
+        forged = await forge(await waiting(store, dice))
+        if (await store.apply(forged)).held:
+            accepted.append(f"{forge.__name__} number {number} of seed {SEED}")
+
+    async with open_store(tmp_path / "outrider.db") as store:
+        with anyio.fail_after(120):
+            async with anyio.create_task_group() as group:
+                for number in range(FORGERIES):
+                    group.start_soon(attack, number, name=f"forgery {number}")
+            honest = await waiting(store, random.Random(SEED))
+            await honest.decided()
+            await honest.used()
+
+        assert accepted == []
+        started = store.sql("select status, count(*) as n from tool_calls group by status")
+        used: Mapping[str, Any] = store.sql("select count(*) as n from approvals where used_at is not null")[0]
+        assert used["n"] == next(row["n"] for row in started if row["status"] == "started")
