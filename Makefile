@@ -74,8 +74,8 @@ format: $(STAMP) ## Format the code and repair what ruff can repair
 requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
 	@$(BIN)/python -m tests.requirements.update
 
-properties: $(STAMP) ## Try 10,000 random interleavings of cancel, complete and spawn, and 1,000 random trees with budgets
-	@OUTRIDER_INTERLEAVINGS=10000 OUTRIDER_TREES=1000 $(BIN)/pytest -q --timeout=0 tests/properties
+properties: $(STAMP) ## Try 10,000 interleavings of cancel, complete and spawn, 1,000 trees with budgets, 2,000 forged approvals
+	@OUTRIDER_INTERLEAVINGS=10000 OUTRIDER_TREES=1000 OUTRIDER_FORGERIES=2000 $(BIN)/pytest -q --timeout=0 tests/properties
 
 fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face (OUTRIDER_SEED repeats a run)
 	@OUTRIDER_FUZZ=100000 $(BIN)/pytest -q --timeout=0 tests/mcp_face/test_fuzz.py

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, exists, or_, select, update
+from sqlalchemy import bindparam, exists, or_, update
 
 from db.clock import stamp
 from db.status import ExecutionStatus
@@ -213,15 +213,3 @@ def _gone_on(held: Held, deadlines: Mapping[str, str]) -> list[Statement]:
     waits = {"execution": held.execution, "fence": held.attempt, "call": held.call}
     steps = [Statement(_WAITS_NO_MORE, waits, looks_around=True)]
     return [*steps, *(Statement(_DEADLINE, {"execution": each, "deadline": at}) for each, at in deadlines.items())]
-
-
-def open_questions(*conditions: ColumnElement[bool]) -> Select[Any]:
-    """Open questions, oldest first, with the call they are about and the agent that wants to make it."""
-    query = (
-        select(approvals, executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
-        .join(executions, executions.c.id == approvals.c.execution_id)
-        .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
-        .where(*_running(approvals.c.decision.is_(None), approvals.c.expires_at > stamp()))
-        .where(tool_calls.c.status == "waiting", *conditions)
-    )
-    return query.order_by(approvals.c.id)

@@ -12,20 +12,20 @@ from statistics import median
 from typing import Any
 
 import anyio
-from sqlalchemy import CTE, Executable, and_, column, func, or_, select, table
+from sqlalchemy import Executable, and_, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from db.approvals import open_questions
 from db.clock import moment
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
+from db.questions import Questions
 from db.status import OPEN
 from db.tables import (
-    approvals,
+    below,
     config_snapshots,
     deliveries,
     executions,
@@ -73,6 +73,8 @@ class Reads:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._engine: AsyncEngine = open_reader(path)
+        self.questions = Questions(self._all)
+        """What people are asked."""
 
     async def close(self) -> None:
         """Return the connections."""
@@ -161,7 +163,7 @@ class Reads:
         query = (
             select(executions, _tree_view.c.depth.label("level"), *sums)
             .join(_tree_view, _tree_view.c.id == executions.c.id)
-            .where(executions.c.id.in_(select(_below(top).c.id)))
+            .where(executions.c.id.in_(select(below(top).c.id)))
         )
         rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
         return _depth_first(rows, top)
@@ -239,7 +241,7 @@ class Reads:
         query = select(tool_calls, *place).join(executions, executions.c.id == tool_calls.c.execution_id)
         ended = executions.c.finished_at.is_not(None)
         return await self._all(
-            query.where(tool_calls.c.status.in_(OPEN_CALLS), ended, executions.c.id.in_(select(_below(top).c.id)))
+            query.where(tool_calls.c.status.in_(OPEN_CALLS), ended, executions.c.id.in_(select(below(top).c.id)))
         )
 
     async def unknown_outcomes(self, top: str) -> list[Record]:
@@ -260,7 +262,7 @@ class Reads:
         """How the model calls of an execution and those below it were priced, by execution: `rehearsed`, `priced` …"""
         query = select(model_calls.c.execution_id, model_calls.c.pricing).distinct()
         found: dict[str, frozenset[str]] = {}
-        for row in await self._all(query.where(model_calls.c.execution_id.in_(select(_below(top).c.id)))):
+        for row in await self._all(query.where(model_calls.c.execution_id.in_(select(below(top).c.id)))):
             found[row["execution_id"]] = found.get(row["execution_id"], frozenset()) | {row["pricing"]}
         return found
 
@@ -278,7 +280,7 @@ class Reads:
         """What upstream servers did to an execution and everything below it."""
         query = select(events_table).where(
             events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
-            events_table.c.execution_id.in_(select(_below(top).c.id)),
+            events_table.c.execution_id.in_(select(below(top).c.id)),
             events_table.c.type.startswith("upstream."),
         )
         return await self._all(query.order_by(events_table.c.seq))
@@ -292,35 +294,6 @@ class Reads:
         )
         found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
         return found[0] if found else None
-
-    # -- approvals -----------------------------------------------------------------------------------------------------
-
-    async def questions(self, top: str | None = None, beginning: str = "") -> list[Record]:
-        """What people are asked at the moment: everywhere or from one execution down, by the beginning of the id."""
-        conditions = [approvals.c.id >= beginning, approvals.c.id < beginning + LAST]
-        if top is not None:
-            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
-            conditions += [approvals.c.root_execution_id == root, approvals.c.execution_id.in_(select(_below(top).c.id))]
-        return await self._all(open_questions(*conditions))
-
-    async def approvals_of_call(self, call: str) -> list[Record]:
-        """What was asked about a tool call, newest first."""
-        query = select(approvals).where(approvals.c.tool_call_id == call)
-        return await self._all(query.order_by(approvals.c.id.desc()))
-
-    async def waiting_since(self, root: str) -> Mapping[str, str]:
-        """Since when executions of a tree have waited for a person, decided meanwhile or not."""
-        query = (
-            select(approvals.c.execution_id, func.min(approvals.c.requested_at).label("since"))
-            .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
-            .where(approvals.c.root_execution_id == root, tool_calls.c.status == "waiting")
-            .where(approvals.c.decision.is_(None) | approvals.c.decided_by.is_not(None), approvals.c.used_at.is_(None))
-        )
-        return {row["execution_id"]: row["since"] for row in await self._all(query.group_by(approvals.c.execution_id))}
-
-    async def approvals(self, ids: Sequence[str]) -> list[Record]:
-        """These questions, decided or not."""
-        return await self._all(select(approvals).where(approvals.c.id.in_(ids)))
 
     # -- what other processes left for this one ------------------------------------------------------------------------
 
@@ -373,13 +346,6 @@ class Reads:
 def _common(one: str, other: str) -> int:
     """How many characters two ids share at their beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _below(top: str) -> CTE:
-    """The ids of an execution and everything below it."""
-    below = select(executions.c.id).where(executions.c.id == top).cte("below", recursive=True)
-    child = executions.alias("child")
-    return below.union_all(select(child.c.id).where(child.c.parent_execution_id == below.c.id))
 
 
 def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:

@@ -10,7 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, ForeignKey, Index, Table, Text, and_, bindparam, func, literal_column, text
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    text,
+)
 from sqlmodel import Field, SQLModel
 
 
@@ -277,6 +290,13 @@ def of_key() -> ColumnElement[bool]:
         func.coalesce(executions.c.principal, literal_column("''")) == bindparam("asker"),
         executions.c.idempotency_key == bindparam("key"),
     )
+
+
+def below(top: str) -> CTE:
+    """The ids of an execution and everything below it."""
+    found = select(executions.c.id).where(executions.c.id == top).cte("below", recursive=True)
+    child = executions.alias("child")
+    return found.union_all(select(child.c.id).where(child.c.parent_execution_id == found.c.id))
 
 
 def columns_of(row: Any) -> dict[str, Any]:

@@ -140,17 +140,18 @@ class Allowance:
     @contextmanager
     def standing_still(self) -> Iterator[None]:
         """Stop the clock meanwhile, and those of all callers; the clocks of others run on."""
-        holders, above = [self], self.parent
-        while above is not None:
-            holders.append(above)
-            above = above.parent
-        for holder in holders:
-            holder._stop()
+        holders: list[Allowance] = []
+        holder: Allowance | None = self
+        while holder is not None:
+            holders.append(holder)
+            holder = holder.parent
+        for each in holders:
+            each._stop()
         try:
             yield
         finally:
-            for holder in holders:
-                holder._go_on()
+            for each in holders:
+                each._go_on()
 
     def _stop(self) -> None:
         self._stops += 1

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from db.approvals import Decision, digest
 from db.latch import Latch
-from db.reads import Reads, Record
+from db.questions import Questions, Row
 from db.writes import Place
 from runner import facts
 from runner.recorder import Recorder
@@ -39,7 +39,7 @@ class Question:
     expires_at: str
 
     @classmethod
-    def of_row(cls, row: Record) -> Question:
+    def of_row(cls, row: Row) -> Question:
         """The question a row asks."""
         names = [name for name in cls.__slots__ if name != "arguments"]
         return cls(**{name: row[name] for name in names}, arguments=from_json(row["arguments"]))
@@ -75,8 +75,8 @@ class Word:
 class Approvals:
     """The questions of one service."""
 
-    def __init__(self, recorder: Recorder, reads: Reads) -> None:
-        self._recorder, self._reads = recorder, reads
+    def __init__(self, recorder: Recorder, questions: Questions) -> None:
+        self._recorder, self._questions = recorder, questions
         self._waiting: dict[str, Latch] = {}
         self._news = Latch()
 
@@ -99,7 +99,7 @@ class Approvals:
 
     async def open(self, top: str | None = None, beginning: str = "") -> Sequence[Question]:
         """The open questions, everywhere or from one execution down, oldest first."""
-        return [Question.of_row(row) for row in await self._reads.questions(top, beginning)]
+        return [Question.of_row(row) for row in await self._questions.open(top, beginning)]
 
     @property
     def news(self) -> Latch:
@@ -123,6 +123,6 @@ class Approvals:
         """Another process wrote: tell those whose question it may have answered."""
         self.announce()
         if self._waiting:
-            for row in await self._reads.approvals(list(self._waiting)):
+            for row in await self._questions.those(list(self._waiting)):
                 if row["decision"] is not None and row["id"] in self._waiting:
                     self._waiting[row["id"]].set()

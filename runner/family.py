@@ -258,7 +258,7 @@ def _permission(execution: Execution) -> Permission:
         inbox=execution.inbox,
         now=now,
     )
-    return Permission(services.approvals, services.recorder, services.database.reads, asker)
+    return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
 
 
 def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:

@@ -118,7 +118,7 @@ class Legacy:
         if self._below is not None:
             return
         last = await reads.last_event(self._root, besides="approval.decided")  # which anybody may write
-        self._waiting = await reads.waiting_since(self._root)
+        self._waiting = await reads.questions.waiting_since(self._root)
         self.seen = moment(last["at"]) if last is not None else None
         self._below = {}
         for row in await reads.tree_rows(self._root):

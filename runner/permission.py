@@ -19,7 +19,7 @@ from db.approvals import APPROVED, DENIED, EXPIRED, WITHDRAWN, Held, NewApproval
 from db.clock import moment, stamp
 from db.ids import new_id
 from db.latch import Latch
-from db.reads import Reads, Record
+from db.questions import Questions, Row
 from db.tables import columns_of
 from db.writes import Place
 from runner import facts
@@ -73,13 +73,13 @@ class Asker:
 class Permission:
     """Asks for one execution."""
 
-    def __init__(self, approvals: Approvals, recorder: Recorder, reads: Reads, asker: Asker) -> None:
-        self._approvals, self._recorder, self._reads, self._asker = approvals, recorder, reads, asker
+    def __init__(self, approvals: Approvals, recorder: Recorder, questions: Questions, asker: Asker) -> None:
+        self._approvals, self._recorder, self._questions, self._asker = approvals, recorder, questions, asker
 
     async def allow(self, call: ToolCall, tool: Tool, kind: Kind = "gate") -> ToolResult | None:
         """None once the call may run and is committed as started; otherwise what its model is told instead."""
         asker, wanted = self._asker, digest(tool.server, tool.label, call.arguments)
-        earlier = await self._reads.approvals_of_call(call.row)
+        earlier = await self._questions.of_call(call.row)
         if any(row["used_at"] is not None or row["kind"] == "repeat" for row in earlier):
             kind = "repeat"  # it has begun before, however often was asked since
         before = await self._asked_before(earlier, wanted)
@@ -106,7 +106,7 @@ class Permission:
 
     # -- the question --------------------------------------------------------------------------------------------------
 
-    async def _asked_before(self, earlier: Sequence[Record], wanted: str) -> Record | None:
+    async def _asked_before(self, earlier: Sequence[Row], wanted: str) -> Row | None:
         """The question put about a call before a restart, if its answer, or the wait for one, still counts."""
         if not earlier or earlier[0]["used_at"] is not None:
             return None
@@ -134,7 +134,7 @@ class Permission:
             expires_at=stamp(now + timedelta(seconds=asker.seconds)),
         )
 
-    async def _ask(self, new: NewApproval, call: ToolCall) -> Record:
+    async def _ask(self, new: NewApproval, call: ToolCall) -> Row:
         asker = self._asker
         fact = facts.ApprovalRequested(asker.place, asker.agent, asker.attempt, new, to_json(call.arguments).decode())
         if not (await self._recorder.record(fact)).held:
@@ -144,7 +144,7 @@ class Permission:
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    async def _answer(self, held: Held, tool: Tool, row: Record, answered: Latch) -> Record:
+    async def _answer(self, held: Held, tool: Tool, row: Row, answered: Latch) -> Row:
         """The question once it is decided, by a person or by its end."""
         if row["decision"] is not None:
             return row
@@ -154,7 +154,7 @@ class Permission:
         if not answered.is_set:
             end = EXPIRED if patience.cancelled_caught else WITHDRAWN
             await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, end))
-        [row] = await self._reads.approvals([held.approval])  # an answer that came first stands
+        [row] = await self._questions.those([held.approval])  # an answer that came first stands
         return row
 
     def _deadlines(self) -> dict[str, str]:
@@ -178,7 +178,7 @@ async def _first_of(*waits: Callable[[], Awaitable[None]]) -> None:
             group.start_soon(wait, each, name="wait for a person")
 
 
-def _refusal(tool: Tool, row: Record) -> ToolResult:
+def _refusal(tool: Tool, row: Row) -> ToolResult:
     decision = row["decision"] if row["decision"] in _WHY else EXPIRED
     why = _WHY[decision] + (f": {row['reason']}" if row.get("reason") else "")
     if row["kind"] == "repeat":

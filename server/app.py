@@ -81,7 +81,7 @@ class _Assembly:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
         self.notices = _Notices(recorder)
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
-        self._approvals = Approvals(recorder, database.reads)
+        self._approvals = Approvals(recorder, database.reads.questions)
         self.own_models: list[Models] = []
         today = blueprint.settings
         self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def approve(
     identifier: Annotated[
         str,
-        typer.Argument(metavar="[ID]", help="An approval, or an execution with one call that waits; without: list them."),
+        typer.Argument(metavar="ID", help="An approval, or an execution with one call that waits; without: list them."),
     ] = "",
     deny: Annotated[bool, typer.Option("--deny", help="Do not allow the call.")] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept, and told to the agent.")] = "",
@@ -44,7 +44,7 @@ async def _list(database: Path, as_json: bool) -> None:
     from server.cli.store import reading
 
     async with reading(database) as reads:
-        questions = [Question.of_row(row) for row in await reads.questions()]
+        questions = [Question.of_row(row) for row in await reads.questions.open()]
     if as_json:
         put_json([as_object(question) for question in questions])
     elif questions:
@@ -62,7 +62,7 @@ async def _decide(database: Path, identifier: str, said: tuple[bool, str], as_js
     approved, reason = said
     async with writing(database) as (opened, recorder):
         question = await _meant(opened.reads, identifier)
-        if not await Approvals(recorder, opened.reads).decide(question, Word(approved, person(), reason)):
+        if not await Approvals(recorder, opened.reads.questions).decide(question, Word(approved, person(), reason)):
             raise await _too_late(opened.reads, question.id)
     decision = "approved" if approved else "denied"
     if as_json:
@@ -76,16 +76,16 @@ async def _meant(reads: Reads, identifier: str) -> Question:
     from db.errors import UnknownExecution
     from runner.approvals import Question
 
-    found = await reads.questions(beginning=identifier)
+    found = await reads.questions.open(beginning=identifier)
     if not found:
-        if earlier := await reads.approvals([identifier]):
+        if earlier := await reads.questions.those([identifier]):
             raise await _too_late(reads, earlier[0]["id"])
         try:
             execution = await reads.resolve(identifier)
         except UnknownExecution as error:
             error.hint = "`outrider approve` lists the calls that wait"
             raise
-        found = await reads.questions(execution)
+        found = await reads.questions.open(execution)
     questions = [Question.of_row(row) for row in found]
     if not questions:
         raise CommandError(f"nothing waits for approval in execution `{identifier}`", _LIST, Exit.NOT_FOUND)
@@ -95,7 +95,7 @@ async def _meant(reads: Reads, identifier: str) -> Question:
 
 
 async def _too_late(reads: Reads, identifier: str) -> CommandError:
-    [row] = await reads.approvals([identifier])
+    [row] = await reads.questions.those([identifier])
     by = f" by {row['decided_by']}" if row["decided_by"] else ""
     decided = f"was {row['decision']}{by} at {row['decided_at']}" if row["decision"] else "is not waited for any more"
     return CommandError(f"approval `{identifier}` {decided}", _LIST, Exit.REFUSED)

@@ -94,12 +94,12 @@ def _names(place: Place) -> Iterator[Candidate]:
 
 
 def _executions(place: Place) -> Iterator[Candidate]:
-    """Recent executions; to be cancelled or spoken to, only those that are open."""
+    """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
     from db.location import locate
     from db.query import recent
 
     path = locate(place.given.get("db"), os.environ)
-    for each in recent(path, place.unfinished, only_open=place.command.name in ("cancel", "message")):
+    for each in recent(path, place.unfinished, only_open=place.command.name in ("cancel", "approve", "message")):
         yield Candidate(each.id, f"{each.agent} ({each.status}) {each.task}")
 
 

@@ -137,7 +137,7 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
         model.remark(node, f"{happening(event['type'], payload)}: {payload.get('message', '')}")
     for call in await reads.unknown_outcomes(execution):
         model.remark(model.nodes[call["execution_id"]], unknown_outcome(call))
-    for question in await reads.questions(execution):
+    for question in await reads.questions.open(execution):
         model.ask(model.nodes[question["execution_id"]], question["id"], question["tool"])
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]

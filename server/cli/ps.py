@@ -79,7 +79,7 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
 async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
     from server.cli.wording import happening, waits
 
-    if asked := await reads.questions(row["id"]):
+    if asked := await reads.questions.open(row["id"]):
         first, more = asked[0], f" and {len(asked) - 1} more" if len(asked) > 1 else ""
         return f"{first['agent']} {waits(first['tool'], first['id'])}{more}"
     event = await reads.last_event(row["id"])

@@ -1,0 +1,66 @@
+"""What people are asked: the open questions, and what became of others. Read models, as in `db/reads.py`, which runs them.
+
+A question is open while the call it is about waits in an execution that runs and is not asked to stop, until it expires.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Executable, func, select
+
+from db.clock import stamp
+from db.ids import LAST
+from db.status import ExecutionStatus
+from db.tables import approvals, below, executions, tool_calls
+
+Row = Mapping[str, Any]
+
+_ABOUT = (executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
+
+
+class Questions:
+    """Queries over the approvals of one database."""
+
+    def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
+        self._run = run
+
+    async def open(self, top: str | None = None, beginning: str = "") -> list[Row]:
+        """Those that wait for an answer, oldest first, with the call each is about and the agent that wants to make it.
+
+        Everywhere or from one execution down; by the beginning of their ids.
+        """
+        query = (
+            select(approvals, *_ABOUT)
+            .join(executions, executions.c.id == approvals.c.execution_id)
+            .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
+            .where(approvals.c.decision.is_(None), approvals.c.expires_at > stamp(), tool_calls.c.status == "waiting")
+            .where(executions.c.status == ExecutionStatus.RUNNING.value, executions.c.cancel_requested_at.is_(None))
+            .where(approvals.c.id >= beginning, approvals.c.id < beginning + LAST)
+        )
+        if top is not None:
+            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+            query = query.where(
+                approvals.c.root_execution_id == root, approvals.c.execution_id.in_(select(below(top).c.id))
+            )
+        return await self._run(query.order_by(approvals.c.id))
+
+    async def of_call(self, call: str) -> list[Row]:
+        """What was asked about a tool call, newest first."""
+        query = select(approvals).where(approvals.c.tool_call_id == call)
+        return await self._run(query.order_by(approvals.c.id.desc()))
+
+    async def those(self, ids: Sequence[str]) -> list[Row]:
+        """These, answered or not."""
+        return await self._run(select(approvals).where(approvals.c.id.in_(ids)))
+
+    async def waiting_since(self, root: str) -> Mapping[str, str]:
+        """Since when executions of a tree have waited for a person, answered meanwhile or not."""
+        query = (
+            select(approvals.c.execution_id, func.min(approvals.c.requested_at).label("since"))
+            .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
+            .where(approvals.c.root_execution_id == root, tool_calls.c.status == "waiting")
+            .where(approvals.c.decision.is_(None) | approvals.c.decided_by.is_not(None), approvals.c.used_at.is_(None))
+        )
+        return {row["execution_id"]: row["since"] for row in await self._run(query.group_by(approvals.c.execution_id))}
