@@ -20,7 +20,7 @@ from runner.llm.protocol import Request
 from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
 from tests.support.models import Step, Turn, call, hang, malformed_call, say
-from tests.support.reading import answer, dispatch, results, text_of
+from tests.support.reading import answer, delivered, dispatch, results, text_of
 from tests.support.service import Bench, bench
 
 
@@ -220,16 +220,29 @@ async def test_a_caller_sees_that_a_person_is_waited_for_and_cannot_be_that_pers
 
 async def stopped_while_it_asks(folder: Path, config: str = CONFIG) -> tuple[str, Question]:
     """An execution below a caller whose process goes while it waits for a person."""
-    lead: list[Step] = [dispatch("Worker"), say("I wait")]
-    async with gated(folder, [DELETE], config, Lead=lead) as (opened, _):
+    lead: list[Step] = [dispatch("Worker") + dispatch("Idler"), say("I wait")]
+    async with gated(folder, [DELETE], config, Lead=lead, Idler=[hang()]) as (opened, _):
         started = await opened.dispatcher.start(Order("Lead", "clean up"))
         [question] = await asked(opened)
+        await opened.model.started("Idler")
+        await opened.model.started("Lead", 2)
     return started.id, question
+
+
+@asynccontextmanager
+async def after_a_restart(folder: Path, worker: str, config: str = CONFIG) -> AsyncIterator[tuple[Bench, LocalTools]]:
+    """The next service, before it goes on with anything."""
+
+    def lead(request: Request) -> Turn:
+        return say("done" if len(delivered(request)) == 2 else "I wait")
+
+    async with gated(folder, [say(worker)], config, Lead=[lead, lead, lead], Idler=[say("idled")]) as opened:
+        yield opened
 
 
 async def test_a_question_outlives_the_process_that_put_it(tmp_path: Path) -> None:
     root, question = await stopped_while_it_asks(tmp_path)
-    async with gated(tmp_path, [say("it is gone")], Lead=[say("done")]) as (opened, tools):
+    async with after_a_restart(tmp_path, "it is gone") as (opened, tools):
         [left] = await asked(opened)
         await opened.dispatcher.adopt()
         while not any(each.allowance.stands for each in opened.dispatcher.tree):
@@ -248,31 +261,52 @@ async def test_a_question_outlives_the_process_that_put_it(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("word", [YES, NO])
 async def test_an_answer_counts_that_was_given_while_no_process_ran_the_execution(tmp_path: Path, word: Word) -> None:
-    config = CONFIG.replace("timeout: 60s", "timeout: 5s, wrap_up_reserve: 0s")
-    root, question = await stopped_while_it_asks(tmp_path, config)
-    async with gated(tmp_path, [say("understood")], config, Lead=[say("done")]) as (opened, tools):
+    root, question = await stopped_while_it_asks(tmp_path)
+    async with after_a_restart(tmp_path, "understood") as (opened, tools):
         assert await decide(opened, question, word)
-        later(opened, "events", "at", 10)  # the answer took longer than the execution has time altogether
         await opened.dispatcher.adopt()
         done = await opened.dispatcher.wait(root)
 
     assert done.status == "completed"
-    assert opened.statuses() == {"Lead": ["completed"], "Worker": ["completed"]}
+    assert opened.statuses() == {"Lead": ["completed"], "Worker": ["completed"], "Idler": ["completed"]}
     assert len(tools.calls) == int(word.approved)
     assert len(opened.sql("select id from approvals")) == 1
 
 
-def later(opened: Bench, table: str, column: str, seconds: float) -> None:
-    """Let the newest row of a table be younger."""
+async def test_neither_a_late_answer_nor_what_others_did_meanwhile_costs_time_after_a_restart(tmp_path: Path) -> None:
+    root, question = await stopped_while_it_asks(tmp_path)
+    async with after_a_restart(tmp_path, "it is gone") as (opened, _):
+        assert await decide(opened, question)
+        later(opened, "events", "at", 100, "type = 'approval.decided'")  # more than anybody here has
+        await opened.dispatcher.adopt()
+        done = await opened.dispatcher.wait(root)
+    outcomes = opened.sql("select outcome from executions")
+
+    (tmp_path / "busy").mkdir()
+    root, question = await stopped_while_it_asks(tmp_path / "busy")
+    async with after_a_restart(tmp_path / "busy", "it is gone") as (opened, _):
+        later(opened, "events", "at", 100)  # somebody else was at work for so long
+        await opened.dispatcher.adopt()
+        [same] = await asked(opened)
+        await decide(opened, same)
+        waited = await opened.dispatcher.wait(root)
+    worker = opened.sql("select outcome from executions where agent <> 'Idler'")
+
+    assert (done.status, waited.status) == ("completed", "completed")
+    assert [row["outcome"] for row in outcomes + worker] == ["completed"] * 5
+
+
+def later(opened: Bench, table: str, column: str, seconds: float, where: str = "true") -> None:
+    """Let the newest of some rows be younger."""
     with closing(sqlite_library().connect(opened.database)) as connection, connection:
-        [[newest]] = connection.execute(f"select max({column}) from {table}")
+        [[newest]] = connection.execute(f"select max({column}) from {table} where {where}")
         moved = stamp(moment(newest) + timedelta(seconds=seconds))
         connection.execute(f"update {table} set {column} = ? where {column} = ?", (moved, newest))
 
 
 async def test_a_question_that_expired_while_nobody_ran_its_execution_is_put_anew(tmp_path: Path) -> None:
     root, question = await stopped_while_it_asks(tmp_path)
-    async with gated(tmp_path, [say("it is gone")], Lead=[say("done")]) as (opened, tools):
+    async with after_a_restart(tmp_path, "it is gone") as (opened, tools):
         later(opened, "approvals", "expires_at", -4000)
         await opened.dispatcher.adopt()
         [again] = await asked(opened)
