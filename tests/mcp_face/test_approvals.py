@@ -11,6 +11,7 @@ import anyio
 import mcp.types as t
 import pytest
 from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from tests.support.face import Caller, Face, face, text_of
@@ -18,7 +19,10 @@ from tests.support.gated import CONFIG, DELETE, asked, decide, deleting
 from tests.support.local_tools import LocalTools
 from tests.support.models import Step, say
 from tests.support.reading import dispatch
+from tests.support.shell import CONFIG as SHELL
+from tests.support.shell import SCRIPT, make_shell
 from tests.support.tasks import Tasks, ask
+from tests.support.wire import served_over_http
 
 SCRIPTS: Mapping[str, list[Step]] = {
     "Lead": [dispatch("Worker"), say("I wait"), say("all is done")],
@@ -36,7 +40,7 @@ class Answering:
             self._answer["content"] = {"confirm": confirm, "reason": reason}
         self.asked: list[str] = []
 
-    async def __call__(self, _context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+    async def __call__(self, context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
         self.asked.append(params.message)
         return t.ElicitResult(**self._answer)
 
@@ -194,3 +198,23 @@ async def again(client: Client, arguments: Mapping[str, Any], answers: Mapping[s
     return await client.session.call_tool(
         "get_result", dict(arguments), input_responses=dict(answers), request_state=state, allow_input_required=True
     )
+
+
+async def test_a_person_is_asked_over_both_transports_by_real_processes(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, SHELL.replace("timeout: 50s}", "timeout: 50s, gates: {wait: ask}}"))
+    (tmp_path / "opened").write_text("the gate is open", encoding="utf-8")
+    environ = shell.surroundings(GATE=str(tmp_path / "opened"))
+    stdio = StdioServerParameters(command=str(SCRIPT), args=["serve"], cwd=shell.folder, env=environ)
+    asked_by: list[int] = []
+    with anyio.fail_after(60):
+        async with served_over_http(shell, GATE=str(tmp_path / "opened")) as (_, url):
+            for server, era in ((url, "legacy"), (url, "auto"), (stdio, "legacy")):
+                person = Answering()
+                async with Client(server, mode=era, elicitation_callback=person) as client:
+                    done = await client.call_tool("run_agent", {"name": "Waiter", "task": "wait", "wait_seconds": 30})
+                assert done.structured_content["result"]["output"].endswith("I waited")
+                asked_by.append(len(person.asked))
+
+    assert asked_by == [1, 1, 1]
+    calls = shell.rows("select status, result from tool_calls where tool = 'gate.wait'")
+    assert [(call["status"], call["result"]) for call in calls] == [("completed", "the gate is open")] * 3
