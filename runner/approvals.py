@@ -78,7 +78,10 @@ class Approvals:
     def __init__(self, recorder: Recorder, questions: Questions) -> None:
         self._recorder, self._questions = recorder, questions
         self._waiting: dict[str, Latch] = {}
-        self._news = Latch()
+        self._news: Latch | None = None
+        """None while nobody wants to hear of another question."""
+        self._known: set[str] = set()
+        """The questions that others put, when somebody last wanted to hear of them."""
 
     # -- asked by executions -------------------------------------------------------------------------------------------
 
@@ -91,9 +94,10 @@ class Approvals:
         self._waiting.pop(approval, None)
 
     def announce(self) -> None:
-        """A question was put, or somebody else wrote something that may be one."""
-        self._news.set()
-        self._news = Latch()
+        """A question was put."""
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
     # -- answered by people --------------------------------------------------------------------------------------------
 
@@ -103,7 +107,9 @@ class Approvals:
 
     @property
     def news(self) -> Latch:
-        """Set when there may be another question. Take it before looking, wait for it after."""
+        """Set when there is another question. Take it before looking, wait for it after."""
+        if self._news is None:
+            self._news = Latch()
         return self._news
 
     async def decide(self, question: Question, word: Word) -> bool:
@@ -120,8 +126,11 @@ class Approvals:
         return held
 
     async def look(self) -> None:
-        """Another process wrote: tell those whose question it may have answered."""
-        self.announce()
+        """Another process wrote: tell of questions it put, and those whose question it answered."""
+        if self._news is not None:
+            known, self._known = self._known, {row["id"] for row in await self._questions.open()}
+            if not self._known <= known:
+                self.announce()
         if self._waiting:
             for row in await self._questions.those(list(self._waiting)):
                 if row["decision"] is not None and row["id"] in self._waiting:

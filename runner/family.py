@@ -257,6 +257,7 @@ def _permission(execution: Execution) -> Permission:
         lineage=lineage,
         inbox=execution.inbox,
         now=now,
+        goes_on_elsewhere=execution.goes_on_elsewhere,
     )
     return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
 

@@ -63,6 +63,8 @@ class Asker:
     inbox: Inbox
     now: Callable[[str], None]
     """Says what it does at the moment."""
+    goes_on_elsewhere: Callable[[], bool]
+    """Whether it is being stopped without an end: then its question stays, for whoever goes on with it."""
 
     @property
     def allowance(self) -> Allowance:
@@ -93,6 +95,10 @@ class Permission:
                 self._recorder.post(facts.Waiting(asker.place, "approval"))
             asker.now(f"waiting for approval of {tool.label}")
             row = await self._answer(held, tool, before, answered)
+        except anyio.get_cancelled_exc_class():
+            if not asker.goes_on_elsewhere():
+                self._recorder.post(facts.ApprovalClosed(asker.place, tool.label, held, WITHDRAWN))
+            raise
         finally:
             self._approvals.forget(approval)
         deadlines = self._deadlines()

@@ -56,14 +56,20 @@ async def _list(database: Path, as_json: bool) -> None:
 
 async def _decide(database: Path, identifier: str, said: tuple[bool, str], as_json: bool) -> None:
     from runner.approvals import Approvals, Word
-    from server.cli.messages import put, put_json
+    from runner.lookup import is_gone
+    from server.cli.messages import note, put, put_json
     from server.cli.store import writing
 
     approved, reason = said
     async with writing(database) as (opened, recorder):
         question = await _meant(opened.reads, identifier)
+        row = await opened.reads.execution(question.execution_id)
         if not await Approvals(recorder, opened.reads.questions).decide(question, Word(approved, person(), reason)):
             raise await _too_late(opened.reads, question.id)
+    if row is not None and is_gone(row, database):
+        note(
+            f"its process is gone; `outrider resume {question.root_execution_id}` goes on with it, or the next `outrider serve`"
+        )
     decision = "approved" if approved else "denied"
     if as_json:
         put_json({**as_object(question), "decision": decision})

@@ -183,7 +183,6 @@ class Client:
                 group.start_soon(
                     _then, lambda: self._until_row_ends(elsewhere), group.cancel_scope.cancel, name="wait for rows"
                 )
-
         if wanted:
             raise PersonWanted(children, wanted)
 
@@ -196,7 +195,7 @@ class Client:
             person.asked.update(each.id for each in new)
             if new and person.answers_later:
                 wanted.extend(new)
-                call.cancel("its answer is a question")
+                return call.cancel("its answer is a question")
             for each in new:
                 await self.answer(each, each.shown, await person.ask(each))
             if not new:

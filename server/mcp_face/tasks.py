@@ -79,10 +79,14 @@ class _TaskRequests:
         """How a task stands, with its result or its questions when it has any."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
-        if task["status"] != "working" or not can_be_asked(ctx.session.client_capabilities):
+        questions = await client.questions(params.task_id) if task["status"] == "working" else ()
+        if not questions:
             return task
-        asked = {each.id: _wire(elicitation(each)) for each in await client.questions(params.task_id)}
-        return {**task, "status": "input_required", "inputRequests": asked} if asked else task
+        if not can_be_asked(ctx.session.client_capabilities):
+            first = questions[0]
+            return {**task, "statusMessage": f"{first.agent}: waiting for approval of {first.tool}: {first.command}"}
+        asked = {each.id: _wire(elicitation(each)) for each in questions}
+        return {**task, "status": "input_required", "inputRequests": asked}
 
     async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
         """Answer what it asked; answers nobody asked for change nothing."""

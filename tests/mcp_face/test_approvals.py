@@ -106,9 +106,11 @@ async def test_a_question_that_is_dismissed_stays_open_and_is_not_put_again_by_t
 
 
 async def test_a_client_that_cannot_ask_learns_what_waits_and_what_a_person_types(tmp_path: Path) -> None:
-    async with gated(tmp_path) as (opened, _), opened.client() as caller:
+    tasks = Tasks()
+    async with gated(tmp_path) as (opened, _), opened.client() as caller, opened.client(extensions=[tasks]) as other:
         root = await dispatched(caller)
         [question] = await asked(opened.bench)
+        task = await ask(other.client, "get", root)
         seen = await caller.call("get_result", execution_id=root, wait_seconds=0)
         words = text_of(await caller.client.call_tool("get_result", {"execution_id": root, "wait_seconds": 0}))
 
@@ -116,8 +118,9 @@ async def test_a_client_that_cannot_ask_learns_what_waits_and_what_a_person_type
     [waiting] = seen["approvals"]
     assert (waiting["approval_id"], waiting["agent"], waiting["tool"]) == (question.id, "Worker", "local.delete")
     assert waiting["arguments"] == {"what": "everything"}
-    for told in (seen["hint"], words):
-        assert f"`outrider approve {question.id}`" in told
+    for told in (seen["hint"], words, task["statusMessage"]):
+        assert f"outrider approve {question.id}" in told
+    assert task["status"] == "working"
 
 
 async def test_a_task_asks_for_input_whatever_the_depth_and_an_answer_to_the_task_is_one_to_the_call(

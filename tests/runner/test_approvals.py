@@ -147,6 +147,7 @@ async def test_a_waiting_call_is_cancelled_at_once_and_cannot_be_allowed_any_mor
     assert opened.statuses() == {"Lead": ["cancelled"], "Worker": ["cancelled"]}
     [waited] = opened.sql("select status from tool_calls where tool = 'local.delete'")
     assert waited == {"status": "cancelled"}
+    assert opened.sql("select decision from approvals") == [{"decision": "withdrawn"}]
 
 
 async def test_a_wish_to_conclude_ends_the_wait(tmp_path: Path) -> None:
