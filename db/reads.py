@@ -247,7 +247,7 @@ class Reads:
     async def unknown_outcomes(self, top: str) -> list[Record]:
         """The tool calls, from one execution down, of which nobody knows whether they took effect."""
         query = select(tool_calls).where(
-            tool_calls.c.status == "unknown", tool_calls.c.execution_id.in_(select(_below(top).c.id))
+            tool_calls.c.status == "unknown", tool_calls.c.execution_id.in_(select(below(top).c.id))
         )
         return await self._all(query.order_by(tool_calls.c.id))
 

@@ -25,6 +25,7 @@ from db.writes import Place
 from runner import facts
 from runner.allowance import Allowance
 from runner.approvals import Approvals
+from runner.effects import without_answer
 from runner.errors import Fenced
 from runner.inbox import Inbox
 from runner.recorder import Recorder
@@ -188,6 +189,6 @@ def _refusal(tool: Tool, row: Row) -> ToolResult:
     decision = row["decision"] if row["decision"] in _WHY else EXPIRED
     why = _WHY[decision] + (f": {row['reason']}" if row.get("reason") else "")
     if row["kind"] == "repeat":
-        message = f"a restart cut `{tool.label}` off, so nobody knows whether it took effect; it was not run again: {why}"
-        return refuse("interrupted", message, "find out what it did before anybody does it again")
+        happened = f"a restart cut `{tool.label}` off, and it was not run again: {why}"
+        return without_answer("interrupted", happened, tool.effect, "find out what it did")
     return refuse(_ERROR_TYPES[decision], f"`{tool.label}` was not run: {why}", _HINTS[decision])

@@ -67,9 +67,8 @@ async def _decide(database: Path, identifier: str, said: tuple[bool, str], as_js
         if not await Approvals(recorder, opened.reads.questions).decide(question, Word(approved, person(), reason)):
             raise await _too_late(opened.reads, question.id)
     if row is not None and is_gone(row, database):
-        note(
-            f"its process is gone; `outrider resume {question.root_execution_id}` goes on with it, or the next `outrider serve`"
-        )
+        root = question.root_execution_id
+        note(f"its process is gone; `outrider resume {root}` goes on with it, or the next `outrider serve`")
     decision = "approved" if approved else "denied"
     if as_json:
         put_json({**as_object(question), "decision": decision})
