@@ -11,6 +11,7 @@ not see each other's, so a checkpoint of the one would empty the WAL under a rea
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,13 +19,14 @@ from typing import Any
 import aiosqlite
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.dialects.sqlite.aiosqlite import AsyncAdapt_aiosqlite_dbapi
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from db.errors import DatabaseUnavailable
 from db.location import read_only_uri
 
-BUSY_MILLISECONDS = 5_000
+BUSY_MILLISECONDS = 2_000
 """How long SQLite itself waits for a writer that does not know our lock (a shell with the file open)."""
 
 
@@ -89,12 +91,18 @@ def checkpoint(connection: Connection) -> bool:
     return not busy
 
 
+def touch(connection: Connection) -> None:
+    """Change a number of the file that nobody reads: the smallest write there is. In a transaction."""
+    number = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    connection.exec_driver_sql(f"PRAGMA user_version = {(number + 1) % 2**31}")
+
+
 def data_version(connection: Connection) -> int | None:
     """SQLite's count of commits by others, as this connection has seen them; None while it cannot be read."""
     driver: Any = connection.connection.driver_connection
     try:
         return int(driver.execute("PRAGMA data_version").fetchone()[0])
-    except sqlite_library().OperationalError:
+    except sqlite_library().Error:
         return None
 
 
@@ -134,3 +142,17 @@ def open_reader(path: Path) -> AsyncEngine:
         max_overflow=4,
         connect_args={"async_creator_fn": lambda *_, **__: connect_read_only(path)},
     )
+
+
+def follow(reader: AsyncEngine, openings: Callable[[], int]) -> None:
+    """Let no connection be used that is older than the writer's: the files it has open may be gone, with their log."""
+
+    def note(_connection: object, record: ConnectionPoolEntry) -> None:
+        record.info["opening"] = openings()
+
+    def check(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if record.info["opening"] != openings():
+            raise DisconnectionError  # the pool opens another one instead
+
+    event.listen(reader.sync_engine, "connect", note)
+    event.listen(reader.sync_engine, "checkout", check)

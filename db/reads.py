@@ -5,7 +5,7 @@ Returns plain rows (mappings); what they mean to a person or a model is decided 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from statistics import median
@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db.clock import moment
-from db.engine import open_reader
+from db.engine import follow, open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
@@ -36,7 +36,7 @@ from db.tables import (
     upstream_tools,
 )
 from db.tables import events as events_table
-from db.trouble import unavailable
+from db.trouble import is_passing, unavailable
 from db.turns import OPEN_CALLS
 
 Record = Mapping[str, Any]
@@ -66,13 +66,17 @@ _tree_view = table(
 
 _OPEN = sorted(status.value for status in OPEN)
 
+PAUSES = (0.05, 0.2, 0.5, 0.75)
+"""Seconds before a read that failed is tried again, where that may help: an execution must not fail by one bad moment."""
+
 
 class Reads:
     """Queries over one database."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, openings: Callable[[], int] = lambda: 1) -> None:
         self._path = path
         self._engine: AsyncEngine = open_reader(path)
+        follow(self._engine, openings)
         self.questions = Questions(self._all)
         """What people are asked."""
 
@@ -82,15 +86,25 @@ class Reads:
             await self._engine.dispose()
 
     async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
-        rows: list[Record] = []
+        for pause in PAUSES:
+            try:
+                return await self._read(query, parameters or {})
+            except DBAPIError as error:
+                if not is_passing(error):
+                    raise unavailable(self._path, error, "read") from error
+            await anyio.sleep(pause)
         try:
-            # Shielded: a read is short, and one that is cut leaves a broken connection behind.
-            with anyio.CancelScope(shield=True):
-                async with self._engine.connect() as connection:
-                    result = await connection.execute(query, parameters or {})
-                    rows += (dict(row) for row in result.mappings())
+            return await self._read(query, parameters or {})
         except DBAPIError as error:
             raise unavailable(self._path, error, "read") from error
+
+    async def _read(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
+        rows: list[Record] = []
+        # Shielded: a read is short, and one that is cut leaves a broken connection behind.
+        with anyio.CancelScope(shield=True):
+            async with self._engine.connect() as connection:
+                result = await connection.execute(query, parameters)
+                rows += (dict(row) for row in result.mappings())
         return rows
 
     async def check(self) -> None:

@@ -1,10 +1,13 @@
 """Trouble with the database in words for people: the driver's errors become ours, each with what to do about it.
 
-Alone knows what SQLite's messages mean. Nothing above `db` ever sees an error of the driver or of SQLAlchemy.
+Alone knows what SQLite's messages mean, and what a trouble is that lasts. Nothing above `db` ever sees an error of the
+driver or of SQLAlchemy.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from db.errors import DatabaseUnavailable, StoreError, WriteRefused
@@ -24,10 +27,41 @@ _TROUBLES, _REFUSALS = {"DatabaseError", "InterfaceError"}, {"DataError", "Integ
 """By name, because every driver has classes of its own for them (PEP 249), and SQLAlchemy wraps them in further ones."""
 
 
+_PASSING = ("I/O error", "locked", "busy")
+"""What may be gone a moment later, for somebody who only reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why nothing can be written at the moment, and since when."""
+
+    reason: str
+    hint: str
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self.since
+
+    @property
+    def error(self) -> DatabaseUnavailable:
+        """The same for somebody who cannot wait for its end."""
+        return DatabaseUnavailable(self.reason, self.hint)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether reading may work a moment later."""
+    cause = str(getattr(error, "orig", None) or error)
+    return any(words in cause for words in _PASSING)
+
+
 def told(path: Path, error: Exception) -> StoreError:
     """Whatever went wrong, in words for people: the row, or the disk."""
     if isinstance(error, StoreError):
         return error
+    if isinstance(error, OSError):
+        return unavailable(path, error)
     names = {each.__name__ for each in type(getattr(error, "orig", None) or error).__mro__}
     if names & _TROUBLES and not names & _REFUSALS:
         return unavailable(path, error)

@@ -65,6 +65,8 @@ class Ticket:
     """A write on its way; `held` is known once `done` is set."""
 
     write: Write
+    patient: bool = True
+    """Whether it waits for the end of a trouble with the database; otherwise it fails with the reason."""
     done: Latch = field(default_factory=Latch)
     held: bool = False
     touched: list[Any] = field(default_factory=list)

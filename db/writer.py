@@ -1,13 +1,13 @@
 """The one writer of a process: a thread that commits the writes of many executions together.
 
-Owns the queue, the commit lock and the numbering of events. It knows no table but `events`; what a write means is said in
-`db/writes.py`. Its invariants:
+Owns the queue, the order, and the patience: while the database cannot be written (full, failing, locked, read-only) what
+was handed in stays in its order and is tried again until it succeeds or the writer is closed. Its invariants:
 
 * A write is all or nothing: if one of its guards does not hold, nothing of it is applied.
 * Writes take effect in the order they were handed in. Plain inserts of a batch are gathered and sent as one statement per
   table, but a statement that looks at other rows first flushes the inserts queued before it.
 * A write is visible (its caller wakes, its events are published) only after the commit that holds it.
-* Cancelling a caller never undoes its write.
+* Cancelling a caller never undoes its write. Trouble fails only those who said that they cannot wait.
 """
 
 from __future__ import annotations
@@ -24,17 +24,11 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
-from sqlalchemy import Connection, Engine, func, select
 
-from db.batch import Batch
-from db.engine import checkpoint, data_version, open_writer
-from db.errors import DatabaseUnavailable, StoreError, WriterClosed
+from db.committer import Committer
+from db.errors import StoreError, WriterClosed, WriteRefused
 from db.latch import Latch
-from db.lock import FileLock
-from db.migrate import migrate
-from db.prepared import Prepared
-from db.tables import events as events_table
-from db.trouble import told, unavailable
+from db.trouble import Trouble
 from db.unit import Event, Ticket, Write
 
 log = logging.getLogger("outrider.writer")
@@ -45,18 +39,23 @@ the rest of it is written."""
 LARGE_BATCH = 256
 SLOW_SECONDS = 0.02
 """After a commit that took the disk so long, as many as wait share the next one."""
-LOCK_SECONDS = 30.0
-PAGE = 4096
-CHECKPOINT_PAGES = 2_000
-"""Pages in the WAL before it is folded back into the database: 8 MB."""
-CHECKPOINT_PAUSE = 1.0
-"""Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds between tries while the database is in trouble."""
+CLOSING_SECONDS = 2.0
+"""How long closing waits for the end of a trouble; what is not written then is left to the next process."""
+LEAVING_SECONDS = 10.0
+"""How long closing waits for a disk that does not answer at all."""
+FRESH_SECONDS = 2.0
+"""So long a commit is proof enough that the database can be written."""
+CHECK_SECONDS = 4.0
+"""How long a check waits for the disk."""
 
 
 @dataclass(slots=True)
 class _Look:
-    """A question for SQLite's data version, answered between two commits."""
+    """A question, answered between two commits: SQLite's data version, or whether anything can be written."""
 
+    writes: bool = False
     done: Latch = field(default_factory=Latch)
     version: int | None = None
 
@@ -68,107 +67,200 @@ class Writer:
         self._path = path
         self._publish = publish
         """Called in the event loop with the committed events, in order, before the writers wake."""
+        self._committer = Committer(path)
         self._queue: queue.SimpleQueue[Ticket | _Look | None] = queue.SimpleQueue()
-        self._last_seq = select(func.coalesce(func.max(events_table.c.seq), 0))
-        self._batch = BATCH
         self._closed = False
-        self._next_checkpoint = 0.0
+        self._give_up_at = float("inf")
+        self.trouble: Trouble | None = None
+        """Why nothing can be written at the moment; None when all is well."""
+        self._written_at = time.monotonic()
+        # What follows belongs to the thread.
+        self._waiting: list[Ticket] = []
+        """In the order they were handed in; those at the head are tried next."""
+        self._checks: list[_Look] = []
+        self._batch = BATCH
+        self._singly = 0
+        """So many of those at the head are tried one by one: there is a bad row among them."""
+        self._pause = FIRST_PAUSE
+        self._ending = False
 
     async def __aenter__(self) -> Writer:
         self._token = anyio.lowlevel.current_token()
-        self._engine, self._lock = await anyio.to_thread.run_sync(self._open)
+        await anyio.to_thread.run_sync(self._committer.open)
         self._thread = threading.Thread(target=self._work, name="outrider-writer", daemon=True)
         self._thread.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._closed = True
+        self.hurry(CLOSING_SECONDS)
         self._queue.put(None)
-        with anyio.CancelScope(shield=True):  # bounded by LOCK_SECONDS: what was handed in is committed first
-            await anyio.to_thread.run_sync(self._thread.join)
+        with anyio.CancelScope(shield=True):  # bounded: what was handed in is committed first, if that is possible
+            await anyio.to_thread.run_sync(self._thread.join, LEAVING_SECONDS)
+        if self._thread.is_alive():
+            log.error("%s: the disk does not answer, and is left", self._path)
 
-    async def apply(self, write: Write, *, shielded: bool = False) -> Ticket:
+    async def apply(self, write: Write, *, shielded: bool = False, patient: bool = True) -> Ticket:
         """Commit `write`; returns when it is durable. `held` tells whether its guards held.
 
-        A caller that is cancelled leaves, and its write goes on. With `shielded` the caller stays until it knows.
+        A caller that is cancelled leaves, and its write goes on. With `shielded` the caller stays until it knows. While the
+        database is in trouble, one that is not `patient` gets DatabaseUnavailable, and nothing of it is written.
         """
-        ticket = self.post(write)
-        with anyio.CancelScope(shield=shielded):  # bounded by the writer, which never waits longer than LOCK_SECONDS
+        ticket = self.post(write, patient=patient)
+        with anyio.CancelScope(shield=shielded):  # bounded by a trouble's end or the closing of the writer
             await ticket.done.wait()
         if ticket.error is not None:
             raise ticket.error
         return ticket
 
-    def post(self, write: Write) -> Ticket:
+    def post(self, write: Write, *, patient: bool = True) -> Ticket:
         """Hand in `write` without waiting; later writes still come after it."""
         if self._closed:
             raise WriterClosed
-        ticket = Ticket(write)
+        if self.trouble is not None and not patient:
+            raise self.trouble.error
+        ticket = Ticket(write, patient)
         self._queue.put(ticket)
         return ticket
 
+    async def flush(self) -> None:
+        """Return when everything that was handed in is durable, or has failed."""
+        await self.apply(Write(()))
+
+    def hurry(self, seconds: float) -> None:
+        """From then on no trouble is waited out any more: whatever is not written fails as if the writer were closed."""
+        self._give_up_at = min(self._give_up_at, time.monotonic() + seconds)
+
+    @property
+    def openings(self) -> int:
+        """How often the connection was opened: readers must follow it to the same files."""
+        return self._committer.openings
+
     async def version(self) -> int | None:
         """A number that changes whenever another process commits, and never by this one; None when it cannot be told."""
-        if self._closed:
-            raise WriterClosed
         look = _Look()
-        self._queue.put(look)
-        await look.done.wait()
+        await self._asked(look)
         return look.version
 
-    # What follows runs in threads.
+    async def check(self) -> Trouble | None:
+        """Why nothing can be written; it is tried, unless something was written just now."""
+        if self.trouble is None and time.monotonic() - self._written_at > FRESH_SECONDS:
+            with anyio.move_on_after(CHECK_SECONDS) as patience:
+                await self._asked(_Look(writes=True))
+            if patience.cancelled_caught and self.trouble is None:
+                return Trouble(f"the disk of `{self._path}` does not answer", "look at the system log")
+        return self.trouble
 
-    def _open(self) -> tuple[Engine, FileLock]:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DatabaseUnavailable(
-                f"cannot create the folder `{self._path.parent}`: {error.strerror}", "name another database with `--db`"
-            ) from error
-        lock = FileLock(self._path.with_name(self._path.name + "-lock"))
-        lock.acquire(LOCK_SECONDS)
-        try:
-            engine = open_writer(self._path)
-            try:
-                with engine.connect() as connection:
-                    migrate(connection, str(self._path))
-            except BaseException:
-                engine.dispose()
-                raise
-        except BaseException as error:
-            lock.close()
-            if isinstance(error, StoreError) or not isinstance(error, Exception):
-                raise
-            raise unavailable(self._path, error) from error
-        lock.release()
-        return engine, lock
+    async def _asked(self, look: _Look) -> None:
+        if self._closed:
+            raise WriterClosed
+        self._queue.put(look)
+        await look.done.wait()
+
+    # What follows runs in the thread.
 
     def _work(self) -> None:
-        with self._engine.connect() as connection:
-            prepared = Prepared(connection)
-            open_ = True
-            while open_:
-                batch = self._take()
-                open_ = batch[-1] is not None
-                looks = [each for each in batch if isinstance(each, _Look)]
-                tickets = [each for each in batch if isinstance(each, Ticket)]
-                events = self._commit_all(connection, prepared, tickets) if tickets else []
-                for look in looks:
-                    look.version = data_version(connection)
-                if waiting := [each for each in batch if each is not None]:
-                    anyio.from_thread.run_sync(self._wake, waiting, events, token=self._token)
-        self._finish()
-
-    def _take(self) -> list[Ticket | _Look | None]:
-        batch = [self._queue.get()]
-        while len(batch) < self._batch and batch[-1] is not None:
+        while self._gather():
+            size = 1 if self._singly else self._batch
+            batch = self._waiting[:size]
+            began = time.monotonic()
             try:
-                batch.append(self._queue.get_nowait())
+                events = self._committer.commit(batch)
+            except WriteRefused as error:
+                self._refuse(batch, error)
+            except StoreError as error:
+                self._stumble(error)
+            else:
+                self._batch = LARGE_BATCH if time.monotonic() - began > SLOW_SECONDS else BATCH
+                self._recover()
+                self._settle(batch, events)
+            self._answer(self._checks)
+            self._checks = []
+        self._committer.close()
+
+    def _gather(self) -> bool:
+        """Take what was handed in, waiting while there is nothing to do or between two tries. False when it is over."""
+        until = time.monotonic() + self._pause if self.trouble is not None else None
+        while True:
+            try:
+                self._take(self._queue.get(timeout=self._longest_wait(until)))
             except queue.Empty:
                 break
-        return batch
+            if until is None and len(self._waiting) >= LARGE_BATCH:
+                break
+        return not self._ending or bool(self._waiting)
 
-    def _wake(self, waiting: Sequence[Ticket | _Look], events: list[Event]) -> None:
+    def _longest_wait(self, until: float | None) -> float | None:
+        """Seconds to wait for something more; None: until it comes."""
+        now = time.monotonic()
+        if until is not None and (self._waiting or not self._ending):
+            return max(0.0, min(until, self._give_up_at if self._give_up_at > now else until) - now)
+        return 0.0 if self._waiting or self._checks or self._ending else None
+
+    def _take(self, handed_in: Ticket | _Look | None) -> None:
+        if handed_in is None:
+            self._ending = True
+        elif isinstance(handed_in, Ticket):
+            if self.trouble is None or not self._leaves([handed_in], self.trouble):
+                self._waiting.append(handed_in)
+        elif handed_in.writes or self._committer.displaced:
+            self._checks.append(handed_in)
+        else:
+            handed_in.version = self._committer.version()
+            self._answer([handed_in])
+
+    def _stumble(self, error: StoreError) -> None:
+        """Nothing of the batch was applied: say what is wrong, and keep what can wait."""
+        if self.trouble is None:
+            log.error("%s; %d writes wait for its end", error, len(self._waiting))
+            self.trouble, self._pause = Trouble(str(error), error.hint), FIRST_PAUSE
+        else:
+            self.trouble = Trouble(str(error), error.hint, self.trouble.since)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        if self._leaves(self._waiting, self.trouble):
+            self._waiting = [each for each in self._waiting if each.error is None]
+
+    def _leaves(self, tickets: Sequence[Ticket], trouble: Trouble) -> bool:
+        """Let those go who cannot wait for the end of a trouble; once it is time to close, everybody. Whether any did."""
+        over = time.monotonic() >= self._give_up_at
+        leaving = [each for each in tickets if over or not each.patient]
+        for ticket in leaving:
+            ticket.fail(WriterClosed() if ticket.patient else trouble.error)
+        self._answer(leaving)
+        return bool(leaving)
+
+    def _recover(self) -> None:
+        self._written_at = time.monotonic()
+        if self.trouble is not None:
+            log.warning("%s can be written again, after %.1f s", self._path, self.trouble.seconds)
+            self.trouble = None
+
+    def _refuse(self, batch: list[Ticket], error: WriteRefused) -> None:
+        """One bad row must fail its owner only: the batch is tried again one by one."""
+        if len(batch) > 1:
+            self._singly = len(batch)
+            return
+        log.error("a write failed: %s", error)
+        batch[0].fail(error)
+        self._settle(batch, [])
+
+    def _settle(self, batch: list[Ticket], events: list[Event]) -> None:
+        del self._waiting[: len(batch)]
+        self._singly = max(0, self._singly - 1)
+        if batch:
+            self._in_loop(self._wake, batch, events)
+
+    def _answer(self, waiting: Sequence[Ticket | _Look]) -> None:
+        if waiting:
+            self._in_loop(self._wake, waiting, ())
+
+    def _in_loop(self, function: Callable[..., None], *arguments: object) -> None:
+        try:
+            anyio.from_thread.run_sync(function, *arguments, token=self._token)
+        except RuntimeError:
+            log.debug("the event loop ended before the writer")
+
+    def _wake(self, waiting: Sequence[Ticket | _Look], events: Sequence[Event]) -> None:
         try:
             if events:
                 self._publish(events)
@@ -176,70 +268,3 @@ class Writer:
             log.exception("%d events were committed but not published", len(events))
         for each in waiting:
             each.done.set()
-
-    def _commit_all(self, connection: Connection, prepared: Prepared, tickets: list[Ticket]) -> list[Event]:
-        try:
-            self._lock.acquire(LOCK_SECONDS)
-            try:
-                return self._commit(connection, prepared, tickets)
-            finally:
-                self._lock.release()
-        except Exception as error:
-            log.exception("a batch of %d writes failed", len(tickets))
-            for ticket in tickets:
-                ticket.fail(told(self._path, error))
-            return []
-
-    def _commit(self, connection: Connection, prepared: Prepared, tickets: list[Ticket]) -> list[Event]:
-        try:
-            connection.begin()
-            events = Batch(connection, prepared).run(tickets)
-            if events:
-                last: int = connection.execute(self._last_seq).scalar_one()
-                for number, event in enumerate(events, last + 1):
-                    event["seq"] = number
-                prepared.insert(events_table, events)
-            began = time.monotonic()
-            connection.commit()
-            self._batch = LARGE_BATCH if time.monotonic() - began > SLOW_SECONDS else BATCH
-        except Exception as error:
-            connection.rollback()
-            trouble = told(self._path, error)
-            if len(tickets) == 1 or isinstance(trouble, DatabaseUnavailable):
-                log.error("%d writes failed: %s", len(tickets), trouble)
-                for ticket in tickets:
-                    ticket.fail(told(self._path, error))
-                return []
-            # One bad row must fail its owner only: redo the batch one by one.
-            return [event for ticket in tickets for event in self._commit(connection, prepared, [ticket])]
-        self._checkpoint(connection, CHECKPOINT_PAGES)
-        return events
-
-    def _checkpoint(self, connection: Connection, pages: int) -> None:
-        """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""
-        try:
-            size = self._path.with_name(self._path.name + "-wal").stat().st_size
-        except OSError:
-            return
-        if size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
-            return
-        try:
-            truncated = checkpoint(connection)
-        except Exception as error:
-            log.warning("the checkpoint of %s failed and is tried again: %s", self._path, error)
-            truncated = False
-        if not truncated:
-            self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE
-
-    def _finish(self) -> None:
-        """Leave one file on disk if nobody else has it open. Under the lock: closing may checkpoint too."""
-        try:
-            self._lock.acquire(LOCK_SECONDS)
-            with self._engine.connect() as connection:
-                self._next_checkpoint = 0.0
-                self._checkpoint(connection, 0)
-        except Exception:
-            log.warning("the last checkpoint of %s did not happen; the next process makes it", self._path, exc_info=True)
-        finally:
-            self._engine.dispose()
-            self._lock.close()

@@ -32,13 +32,13 @@ class Cancellation:
     def __init__(self, services: Services, tree: Tree, group: TaskGroup) -> None:
         self._services, self._tree, self._group = services, tree, group
 
-    async def cancel(self, execution: str, by: str, reason: str) -> str:
+    async def cancel(self, execution: str, by: str, reason: str, *, patient: bool = True) -> str:
         """Ask a subtree to stop: `requested`, or `already_finished` when nothing in it is open."""
         database = self._services.database
         # What lives here has everything below it here: nobody else needs to be looked for.
         gone = [] if self._tree.get(execution) is not None else await gone_owners(database, execution)
         wish = CancelWish(execution, by, reason, gone)
-        answer = await wish_to_cancel(database, self._services.recorder, wish)
+        answer = await wish_to_cancel(database, self._services.recorder, wish, patient=patient)
         if answer == "requested":
             self.stop_here(execution, Cause("user", by, reason))
         return answer
@@ -75,9 +75,9 @@ async def cancel_from_outside(database: Database, recorder: Recorder, execution:
     )
 
 
-async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish) -> str:
+async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish, *, patient: bool = False) -> str:
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
-    asked = (await recorder.record(facts.CancelWished(wish))).touched
+    asked = (await recorder.record(facts.CancelWished(wish), patient=patient)).touched
     if wish.gone_owners:
         await settle_loose_ends(database.reads, recorder, wish.execution)
     if asked:

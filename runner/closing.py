@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from db.endings import Ending
-from db.errors import StoreError
+from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
 from runner import facts
 from runner.cause import Cause, End, Verdict, verdict
@@ -45,12 +45,14 @@ class Closing:
             return
         try:
             await self._finish(end)
+        except WriterClosed:
+            log.warning("execution %s (%s) is left to the next process", self._of.id, self._of.name)
         except Exception:
             log.exception("the end of execution %s (%s) could not be written", self._of.id, self._of.name)
 
     async def _finish(self, end: End) -> None:
         execution = self._of
-        if isinstance(end, Fenced) or (isinstance(end, Cause) and end.silent):
+        if isinstance(end, Fenced | WriterClosed) or (isinstance(end, Cause) and end.silent):
             await self._adopt()
             return
         judged = verdict(end, execution.found)

@@ -113,6 +113,7 @@ class Conversation:
 
         It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
         """
+        await self.work.draining.park()
         await self._count_down()
         self.work.now("asking the model")
         request = self._request(self._tools)
@@ -125,6 +126,7 @@ class Conversation:
 
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
+        await self.work.draining.park()
         self.work.now("concluding")
         request = self._request(())
         await self._lose(request)
@@ -150,7 +152,7 @@ class Conversation:
         work, started = self.work, stamp()
         limit = anyio.current_time() + work.limits.model_timeout
         reply: Reply | None = None
-        with self._voice:
+        with work.draining, self._voice:
             with work.allowance.until(lambda: limit if concluding else min(limit, work.allowance.wrap_up_at)):
                 reply = await self._model.complete(request, self._voice.heard)
             if reply is not None:
@@ -299,7 +301,8 @@ class Conversation:
             await anyio.lowlevel.checkpoint_if_cancelled()
             refused = await self._refused(call)
             begun = time.monotonic()
-            result = refused or await self.work.toolbox.tools.call(call)
+            with self.work.draining:
+                result = refused or await self.work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
             if not self.work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
                 self.work.recorder.post(self._settled(call, self._cut_short(call), begun))

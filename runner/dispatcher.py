@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -17,8 +18,9 @@ from anyio.abc import TaskGroup
 from pydantic_core import from_json, to_json
 
 from db.database import Database
-from db.errors import StillOpen, StoreError, UnknownExecution
+from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
 from db.watch import INTERVAL, changes
+from db.writer import CLOSING_SECONDS
 from registry import AgentSpec, ChainSpec
 from runner import facts
 from runner.adoption import Adoption
@@ -78,7 +80,8 @@ class Dispatcher:
         self.tree = Tree(services.settings.defaults.max_concurrent_roots)
         self._group = group
         self._cancellation = Cancellation(services, self.tree, group)
-        self._steering = Steering(services.database, services.recorder, self._cancellation.cancel, self.tree.get)
+        cancel = partial(self._cancellation.cancel, patient=False)
+        self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
         self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
         self._adoption = Adoption(self._habitat, Editions(self._habitat, services.restored), self._run)
 
@@ -98,10 +101,19 @@ class Dispatcher:
                 same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
                 return earlier(self._known(row), order.key, order.name, order.task, same_input=same), True
         root = Execution(self._habitat, self._request(order), None)
-        if not await root.enter():
+        if not await self._entered(root):
             return await self.start_once(order)  # somebody was quicker with the same key
         self._run(root)
         return root.describe(), False
+
+    async def _entered(self, root: Execution) -> bool:
+        """Whether it was stored; raises Refusal where nothing new is taken."""
+        if self.services.draining.stopping:
+            raise Refusal("stopping", "the service is stopping", "ask again in a moment, when it has started anew")
+        try:
+            return await root.enter()
+        except DatabaseUnavailable as error:
+            raise Refusal("unavailable", str(error), error.hint) from error
 
     def _request(self, order: Order) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
@@ -138,7 +150,7 @@ class Dispatcher:
         request = continued(self.services.settings, row, text or CARRY_ON)
         self._check_models(request.agent)
         root = Execution(self._habitat, request, None)
-        await root.enter()
+        await self._entered(root)
         self._run(root)
         return root.describe()
 
@@ -175,7 +187,7 @@ class Dispatcher:
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
-        return await self._cancellation.cancel(execution, by, reason)
+        return await self._cancellation.cancel(execution, by, reason, patient=False)
 
     async def send_message(self, execution: str, text: str, by: str) -> bool:
         """Say something to an execution, in whichever process; its model reads it at its next step.
@@ -190,7 +202,7 @@ class Dispatcher:
 
     async def delete(self, root: str) -> None:
         """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
-        if not (await self.services.recorder.record(facts.Deleted(root))).held:
+        if not (await self.services.recorder.record(facts.Deleted(root), patient=False)).held:
             row = await self.services.database.reads.execution(root)
             raise UnknownExecution(root) if row is None or row["parent_execution_id"] is not None else StillOpen(root)
 
@@ -198,14 +210,33 @@ class Dispatcher:
         """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""
         while True:
             await anyio.sleep(SUPERVISION_SECONDS)
+            if self.services.database.writer.trouble is not None:
+                continue  # they wait for its end, and so would what is to be written here
             now = anyio.current_time()
             late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
             for execution in reversed(late):  # children before parents
                 execution.cause = execution.cause or Cause("deadline")
                 await execution.abandon()
 
+    async def drain(self, seconds: float, *, finish: bool = False) -> None:
+        """Take no new work, and return when everything here is at rest, at the latest after `seconds`.
+
+        At rest is what waits for an agent, a slot or a person, and what would ask its model next; with `finish` only what
+        has ended.
+        """
+        draining = self.services.draining
+        draining.stopping, draining.parking = True, not finish
+        with anyio.move_on_after(seconds):
+            if finish:
+                for execution in self.tree:
+                    await execution.done.wait()
+            else:
+                writer = self.services.database.writer
+                await draining.until_at_rest(lambda: [each.id for each in self.tree], writer.flush)
+
     def shut_down(self) -> None:
         """Stop everything that lives here without writing an end: the rows say who goes on with it."""
+        self.services.database.writer.hurry(CLOSING_SECONDS)
         for execution in self.tree:
             if execution.parent is None:
                 execution.cancel(Cause("shutdown", "outrider", "the service stopped"))
@@ -240,7 +271,8 @@ class Dispatcher:
 @asynccontextmanager
 async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
-    await services.recorder.record(facts.Configured(services.settings.hash, services.settings.snapshot))
+    configured = facts.Configured(services.settings.hash, services.settings.snapshot)
+    await services.recorder.record(configured, patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as group:
         dispatcher = Dispatcher(services, group)

@@ -21,6 +21,7 @@ RefusalKind = Literal[
     "budget",
     "wrapping_up",
     "stopping",
+    "unavailable",
     "key_reused",
     "no_model",
     "running",

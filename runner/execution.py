@@ -159,7 +159,8 @@ class Execution:
         held = False
         try:
             keep_an_answer(self)
-            held = (await self.services.recorder.record(fact, shielded=True)).held
+            stored = await self.services.recorder.record(fact, shielded=True, patient=self.parent is not None)
+            held = stored.held
         finally:
             if not held:
                 self.slot.release()
@@ -287,10 +288,10 @@ class Execution:
         """Let it answer with what it has: it concludes at its next step."""
         await self.take(Item(new_id(), "wrap_up"))
 
-    async def take(self, item: Item) -> bool:
+    async def take(self, item: Item, *, patient: bool = True) -> bool:
         """Put a message or a request into its inbox; False when it has ended or is asked to stop."""
         posted = facts.Posted(self.place, item.id, item.kind, item.payload)
-        if not (await self.services.recorder.record(posted, shielded=True)).held:
+        if not (await self.services.recorder.record(posted, shielded=True, patient=patient)).held:
             return False
         self.inbox.put(item)
         return True

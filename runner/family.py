@@ -165,7 +165,8 @@ class ExecutionFamily:
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
         """Return when one of those that are open has ended; at once when none is."""
-        await self._self.inbox.until_one_of(children)
+        with self._self.services.draining.at_rest():
+            await self._self.inbox.until_one_of(children)
 
     def claim(self, child: str) -> str | None:
         """The delivery of a child's end, if it has not been handed over; asking again gives None."""
@@ -220,6 +221,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         catalogue=request.catalogue,
         settings=services.settings,
         recorder=services.recorder,
+        draining=services.draining,
         toolbox=None,
         model=services.model_for(subject),
         function=services.functions.get(subject.name),

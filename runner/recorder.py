@@ -53,13 +53,14 @@ class Recorder:
         """Write through `writer` from now on."""
         self._writer = writer
 
-    async def record(self, fact: facts.Fact, *, shielded: bool = False) -> Ticket:
+    async def record(self, fact: facts.Fact, *, shielded: bool = False, patient: bool = True) -> Ticket:
         """Commit what `fact` means; `held` on the answer tells whether its guards held.
 
-        `shielded` where something must follow the commit even if the caller is being cancelled.
+        `shielded` where something must follow the commit even if the caller is being cancelled, not `patient` where
+        somebody outside waits: while the database is in trouble it raises DatabaseUnavailable.
         """
         assert self._writer is not None
-        return await self._writer.apply(self._write_of(fact), shielded=shielded)
+        return await self._writer.apply(self._write_of(fact), shielded=shielded, patient=patient)
 
     def post(self, fact: facts.Fact) -> Ticket:
         """As `record`, without waiting: for facts nothing depends on yet. Order is kept."""

@@ -10,6 +10,7 @@ from db.database import Database
 from registry import AgentSpec, ChainSpec, ModelSpec, Settings
 from runner.approvals import Approvals
 from runner.bus import Bus
+from runner.draining import Draining
 from runner.llm.protocol import Model
 from runner.recorder import Recorder
 from runner.tools.protocol import ToolExecutor
@@ -45,6 +46,7 @@ class Services:
     """Agents of that program that are no models, by name."""
     restored: Callable[[str], Services] | None = None
     """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
+    draining: Draining = field(default_factory=Draining)
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
         """The model a subject is asked through; None for chains and for agents that are functions."""

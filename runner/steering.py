@@ -78,6 +78,7 @@ class Steering:
     async def _post(self, row: Record, item: Item) -> bool:
         live = self._live(row["id"])
         if live is not None:
-            return await live.take(item)
+            return await live.take(item, patient=False)
         place = Place(row["id"], row["parent_execution_id"], row["root_execution_id"])
-        return (await self._recorder.record(facts.Posted(place, item.id, item.kind, item.payload))).held
+        posted = facts.Posted(place, item.id, item.kind, item.payload)
+        return (await self._recorder.record(posted, patient=False)).held

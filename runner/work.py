@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.allowance import Allowance
+from runner.draining import Draining
 from runner.handle import Child
 from runner.inbox import Inbox, Item
 from runner.llm.protocol import Model
@@ -78,6 +79,7 @@ class Work:
     catalogue: Sequence[CatalogueEntry]
     settings: Settings
     recorder: Recorder
+    draining: Draining
     toolbox: Toolbox | None
     model: Model | None
     function: AgentFunction | None

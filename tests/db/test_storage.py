@@ -103,7 +103,7 @@ async def test_the_log_is_folded_back_and_emptied_when_it_is_long(store: Store) 
 async def test_a_reader_keeps_what_it_sees_while_others_write_and_checkpoint(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.writer.CHECKPOINT_PAUSE", 0.0)
+    monkeypatch.setattr("db.committer.CHECKPOINT_PAUSE", 0.0)
     await store.pending(task=LONG)
     async with connect_read_only(store.path) as reader:
         await reader.execute("begin")

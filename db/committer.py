@@ -1,0 +1,230 @@
+"""The committer: the writing connection of one database, its commit lock, the numbers of its events and its log file.
+
+Alone commits and checkpoints, always under the lock, in one thread. It knows no table but `events`, no queue and no event
+loop. Its invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be tried again.
+
+Whoever deletes the log of an open database takes away what was committed since the last checkpoint: this connection still
+has it, so it is folded back before a new log is begun. A database that is gone is waited for, a replaced one is opened.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+
+from db.batch import Batch
+from db.engine import checkpoint, data_version, open_writer, touch
+from db.errors import DatabaseUnavailable, StoreError
+from db.lock import FileLock
+from db.migrate import migrate
+from db.prepared import Prepared
+from db.tables import events as events_table
+from db.trouble import told, unavailable
+from db.unit import Event, Ticket
+
+log = logging.getLogger("outrider.writer")
+
+OPENING_SECONDS = 30.0
+LOCK_SECONDS = 3.0
+"""How long one try waits for other processes; a commit takes a few milliseconds."""
+PAGE = 4096
+CHECKPOINT_PAGES = 2_000
+"""Pages in the WAL before it is folded back into the database: 8 MB."""
+CHECKPOINT_PAUSE = 1.0
+"""Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
+
+_LAST_SEQ = select(func.coalesce(func.max(events_table.c.seq), 0))
+
+
+class _Files(NamedTuple):
+    """Which files stand under the names of the database and its log."""
+
+    database: tuple[int, int] | None
+    log: tuple[int, int] | None
+
+
+class Committer:
+    """Commits batches; opens its connection anew where the files are no longer those it had opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log_path = path, path.with_name(path.name + "-wal")
+        self._next_checkpoint = 0.0
+        self._lock: FileLock
+        self._connection: Connection
+        self._prepared: Prepared
+        self._files = _Files(None, None)
+        self.openings = 0
+        """How often the connection was opened: readers must follow it to the same files."""
+
+    def open(self) -> None:
+        """Open, and bring to the newest schema; raises StoreError."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseUnavailable(
+                f"cannot create the folder `{self._path.parent}`: {error.strerror}", "name another database with `--db`"
+            ) from error
+        self._lock = FileLock(self._path.with_name(self._path.name + "-lock"))
+        self._lock.acquire(OPENING_SECONDS)
+        try:
+            self._connect()
+        except BaseException:
+            self._lock.close()
+            raise
+        self._lock.release()
+
+    def commit(self, tickets: Sequence[Ticket]) -> list[Event]:
+        """Apply a batch durably and return its events; raises DatabaseUnavailable, or WriteRefused for one bad row.
+
+        Without tickets something is written all the same: whether it can be is the question then.
+        """
+        try:
+            with self._under_lock():
+                return self._commit(tickets)
+        except Exception as error:
+            raise told(self._path, error) from error
+
+    def version(self) -> int | None:
+        """SQLite's count of commits by others."""
+        return data_version(self._connection)
+
+    @property
+    def displaced(self) -> bool:
+        """Whether the files were taken away or replaced under the connection."""
+        return self._look() != self._files
+
+    def close(self) -> None:
+        """Leave one file on disk if nobody else has it open. Under the lock: closing may checkpoint too."""
+        try:
+            with self._under_lock():
+                self._next_checkpoint = 0.0
+                self._checkpoint(0)
+                _close(self._connection)
+        except Exception as error:
+            log.warning("the last checkpoint of %s did not happen; the next process makes it: %s", self._path, error)
+            _close(self._connection)
+        finally:
+            self._lock.close()
+
+    # -- the connection ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _under_lock(self) -> Iterator[None]:
+        self._lock.acquire(LOCK_SECONDS)
+        try:
+            found = self._look()
+            if found != self._files:
+                self._follow(found)
+            yield
+        finally:
+            self._lock.release()
+
+    def _follow(self, found: _Files) -> None:
+        """Go where the files are now, without leaving behind what was committed."""
+        if found.database is None:
+            raise DatabaseUnavailable(
+                f"the database `{self._path}` was taken away while it was in use", "put the file back; it is waited for"
+            )
+        if found == (self._files.database, None) and not self._rescued():
+            raise DatabaseUnavailable(
+                f"the log `{self._log_path}` was deleted while it was in use",
+                "nothing is lost as long as this process lives: it writes the database whole as soon as nobody reads",
+            )
+        log.warning("the files of %s are opened anew", self._path)
+        before = self._connection
+        self._connect()
+        _close(before)
+
+    def _rescued(self) -> bool:
+        try:
+            return checkpoint(self._connection)
+        except Exception as error:
+            raise unavailable(self._path, error) from error
+
+    def _connect(self) -> None:
+        """Under the lock."""
+        engine = open_writer(self._path)
+        try:
+            connection = engine.connect()
+            migrate(connection, str(self._path))
+            connection.rollback()  # looking at the schema has begun a transaction
+        except BaseException as error:
+            engine.dispose()
+            if isinstance(error, StoreError) or not isinstance(error, Exception):
+                raise
+            raise unavailable(self._path, error) from error
+        self._connection, self._prepared = connection, Prepared(connection)
+        self._files = self._look()
+        self.openings += 1
+
+    def _look(self) -> _Files:
+        return _Files(_identity(self._path), _identity(self._log_path))
+
+    # -- commit and checkpoint -----------------------------------------------------------------------------------------
+
+    def _commit(self, tickets: Sequence[Ticket]) -> list[Event]:
+        connection = self._connection
+        try:
+            connection.begin()
+            events = Batch(connection, self._prepared).run(tickets)
+            if events:
+                self._number(events)
+            if not tickets:
+                touch(connection)
+            connection.commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        self._checkpoint(CHECKPOINT_PAGES)
+        return events
+
+    def _number(self, events: list[Event]) -> None:
+        last: int = self._connection.execute(_LAST_SEQ).scalar_one()
+        for number, event in enumerate(events, last + 1):
+            event["seq"] = number
+        self._prepared.insert(events_table, events)
+
+    def _roll_back(self) -> None:
+        try:
+            self._connection.rollback()
+        except Exception as error:
+            log.warning("%s could not be rolled back: %s", self._path, error)
+            self._files = _Files(None, None)  # nobody knows how that connection stands: the next try has another
+
+    def _checkpoint(self, pages: int) -> None:
+        """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""
+        try:
+            size = self._log_path.stat().st_size
+        except OSError:
+            return
+        if size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
+            return
+        try:
+            truncated = checkpoint(self._connection)
+        except Exception as error:
+            log.warning("the checkpoint of %s failed and is tried again: %s", self._path, error)
+            truncated = False
+        if not truncated:
+            self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _close(connection: Connection) -> None:
+    try:
+        connection.close()
+        connection.engine.dispose()
+    except Exception as error:
+        log.warning("a connection did not close: %s", error)

@@ -1,0 +1,61 @@
+"""Draining: how a service that is to stop comes to rest without cutting what is under way.
+
+Owns whether the service is stopping, and how many model calls and tool calls are under way. Must not know: what they are.
+Invariant: once it parks no model is asked any more; whoever wants to waits here, and the next process goes on with it from
+its rows. The tools of a turn that was stored still run: a call that never ran would have to be doubted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import anyio
+
+from db.latch import Latch
+
+
+class Draining:
+    """Counts what is under way: `with draining:` around each call."""
+
+    __slots__ = ("_idle", "_under_way", "parking", "stopping")
+
+    def __init__(self) -> None:
+        self.stopping = False
+        """Whether nothing new is taken from outside."""
+        self.parking = False
+        """Whether no model is asked any more."""
+        self._under_way = 0
+        self._idle = Latch()
+
+    async def park(self) -> None:
+        """Stay here if nobody is to be asked any more: only cancellation ends that."""
+        if self.parking:
+            await anyio.sleep_forever()
+
+    def __enter__(self) -> None:
+        self._under_way += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1
+        if not self._under_way:
+            self._idle.set()
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """For a call that only waits meanwhile, for an agent or for a person: it is not worth waiting for."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    async def until_at_rest(self, alive: Callable[[], Iterable[str]], written: Callable[[], Awaitable[None]]) -> None:
+        """Return when nothing is under way and what followed from it is `written`: ends, and children that were started."""
+        before: set[str] | None = None
+        while self._under_way or before != set(alive()):
+            while self._under_way:
+                self._idle = Latch()
+                await self._idle.wait()
+            before = set(alive())
+            await written()
