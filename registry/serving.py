@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from registry.durations import SecondsOrZero
 from registry.entry import Count, Entry, Line
 from registry.models import web_address
 from registry.names import Directories
@@ -23,6 +24,7 @@ OnDisconnect = Literal["keep", "finish", "cancel"]
 """What becomes of a client's running work when it goes."""
 
 DEFAULT_MAX_BODY = 4 * 1024 * 1024
+DEFAULT_SHUTDOWN_GRACE = 25.0
 
 _HOST = re.compile(r"(?:[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _LAST_PORT = 65_535
@@ -115,6 +117,10 @@ class ServeEntry(Entry):
         default="keep",
         description="work of clients that are gone, and when the server stops: kept, finished first, or cancelled",
     )
+    shutdown_grace: SecondsOrZero = Field(
+        default=DEFAULT_SHUTDOWN_GRACE,
+        description="from a signal to the end of the process: model calls and tools under way may end, nothing new begins",
+    )
     http: HttpEntry = Field(default=HttpEntry(), description="who may call over HTTP")
 
 
@@ -159,6 +165,7 @@ class ServeSpec:
 
     agents: tuple[str, ...] | None = None
     on_disconnect: OnDisconnect = "keep"
+    shutdown_grace: float = DEFAULT_SHUTDOWN_GRACE
     http: HttpSpec = HttpSpec()
 
 
@@ -171,6 +178,7 @@ def serve_spec(entry: ServeEntry, names: Directories) -> ServeSpec:
     return ServeSpec(
         agents=None if entry.agents is None else tuple(map(names.agents.canonical, entry.agents)),
         on_disconnect=entry.on_disconnect,
+        shutdown_grace=entry.shutdown_grace,
         http=HttpSpec(
             allowed_hosts=http.allowed_hosts,
             allowed_origins=http.allowed_origins,

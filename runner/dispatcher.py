@@ -21,7 +21,7 @@ from db.database import Database
 from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
 from db.watch import INTERVAL, changes
 from db.writer import CLOSING_SECONDS
-from registry import AgentSpec, ChainSpec
+from registry import AgentSpec, ChainSpec, OnDisconnect
 from runner import facts
 from runner.adoption import Adoption
 from runner.bus import Event
@@ -131,7 +131,7 @@ class Dispatcher:
 
     async def adopt(self) -> int:
         """Go on with what processes that are gone left open; return how many trees. Only who serves does this."""
-        return len(await self._adoption.adopt())
+        return 0 if self.services.draining.stopping else len(await self._adoption.adopt())
 
     async def resume(self, execution: str, text: str = "") -> Child:
         """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
@@ -218,21 +218,24 @@ class Dispatcher:
                 execution.cause = execution.cause or Cause("deadline")
                 await execution.abandon()
 
-    async def drain(self, seconds: float, *, finish: bool = False) -> None:
+    async def drain(self, seconds: float, wish: OnDisconnect, reason: str) -> None:
         """Take no new work, and return when everything here is at rest, at the latest after `seconds`.
 
-        At rest is what waits for an agent, a slot or a person, and what would ask its model next; with `finish` only what
-        has ended.
+        To `keep` it is to let what is under way come to its end, but ask no model any more: whoever waits for an agent, a
+        slot, a person or its next turn is at rest. Otherwise all is to end, or is cancelled for this `reason`.
         """
         draining = self.services.draining
-        draining.stopping, draining.parking = True, not finish
+        draining.stopping, draining.parking = True, wish == "keep"
         with anyio.move_on_after(seconds):
-            if finish:
-                for execution in self.tree:
-                    await execution.done.wait()
-            else:
-                writer = self.services.database.writer
-                await draining.until_at_rest(lambda: [each.id for each in self.tree], writer.flush)
+            if wish == "keep":
+                flush = self.services.database.writer.flush
+                await draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
+                return
+            for execution in self.tree:
+                if wish == "cancel" and execution.parent is None:
+                    await self._cancellation.cancel(execution.id, "outrider", reason)
+            for execution in self.tree:
+                await execution.done.wait()
 
     def shut_down(self) -> None:
         """Stop everything that lives here without writing an end: the rows say who goes on with it."""

@@ -37,6 +37,7 @@ class Services:
     database: Database
     recorder: Recorder
     bus: Bus
+    draining: Draining
     models: ChoosesModels
     upstreams: Upstreams
     approvals: Approvals
@@ -46,7 +47,6 @@ class Services:
     """Agents of that program that are no models, by name."""
     restored: Callable[[str], Services] | None = None
     """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
-    draining: Draining = field(default_factory=Draining)
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
         """The model a subject is asked through; None for chains and for agents that are functions."""

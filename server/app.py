@@ -20,6 +20,7 @@ from runner import facts
 from runner.approvals import Approvals
 from runner.bus import Bus
 from runner.dispatcher import Dispatcher, open_dispatcher
+from runner.draining import Draining
 from runner.drift import DriftWatch
 from runner.llm.models import Models
 from runner.masking import Mask
@@ -83,6 +84,7 @@ class _Assembly:
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
         self._approvals = Approvals(recorder, database.reads.questions)
         self.own_models: list[Models] = []
+        self._draining = Draining()
         today = blueprint.settings
         self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
 
@@ -110,6 +112,7 @@ class _Assembly:
             database=self._database,
             recorder=self._recorder,
             bus=self._bus,
+            draining=self._draining,
             models=ThrottledModels(models, most) if most is not None else models,
             upstreams=upstreams,
             approvals=self._approvals,

@@ -1,39 +1,52 @@
 """Serving: an MCP face before its service, from the first message to the last client.
 
 Owns the order: the face answers at once, the service opens behind it, and when the clients are gone or somebody wants the
-process to end, what still runs is treated as the configuration says. Must not know: which transport it is.
+process to end, what still runs is treated as the configuration says. Must not know: which transport it is. Invariant: the
+process ends within the grace after a signal, and within two seconds after a second one.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from mcp.server.lowlevel import Server
 
 from db.errors import StoreError
+from db.latch import Latch
+from db.trouble import Trouble
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
 
-log = logging.getLogger("outrider.serving")
-
 if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher
-    from runner.execution import Execution
     from server.app import Blueprint
+
+log = logging.getLogger("outrider.serving")
 
 FINISH_SECONDS = 600.0
 """How long `on_disconnect: finish` lets executions come to their end."""
 
 ADOPTION_SECONDS = 1.0
 """Between looks for processes that are gone."""
+CLOSING_SECONDS = 5.0
+"""Of the grace, what is kept for closing: upstream processes that do not go by themselves are killed after four."""
+QUICK_SECONDS = 1.5
+"""How long closing may take after a second signal."""
+LEFT = 130
+"""The exit code of a process that did not close in time."""
+
+GONE, STOPPED = "its client went away", "the server stopped"
 
 Transport = Callable[[Server[Any]], Awaitable[None]]
 """Carries messages until its clients are gone."""
@@ -48,6 +61,8 @@ class Serving:
     service: Service = field(default_factory=Service)
     updates: Updates = field(default_factory=Updates)
 
+    stopping: Latch = field(default_factory=Latch)
+
     async def run(self, transport: Transport) -> None:
         """Serve until the transport ends or a signal comes; then close in order."""
         server = mcp_server(self.service, self.updates)
@@ -55,10 +70,10 @@ class Serving:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._open, name="open the service")
                 carrying = anyio.CancelScope()
-                group.start_soon(_mind, signals, carrying, group.cancel_scope, name="mind signals")
+                group.start_soon(self._mind, signals, carrying, group, name="mind signals")
                 with carrying:
                     await transport(server)
-                await self._part()
+                    await self._part()
                 group.cancel_scope.cancel("the clients are gone")
 
     async def _open(self) -> None:
@@ -77,22 +92,43 @@ class Serving:
         """A client has ended its session."""
         dispatcher = await self.service.dispatcher()
         if dispatcher.services.settings.serve.on_disconnect == "cancel":
-            theirs = [each for each in dispatcher.tree if each.parent is None and each.origin.session == session]
-            await _cancel(dispatcher, theirs)
+            for each in dispatcher.tree:
+                if each.parent is None and each.origin.session == session:
+                    await dispatcher.cancel(each.id, by="outrider", reason=GONE)
+
+    async def trouble(self) -> Trouble | None:
+        """Why no work can be done at the moment; None when all is well, or nothing is known yet."""
+        if not self.service.is_open:
+            return None
+        return await (await self.service.dispatcher()).services.database.writer.check()
 
     async def _part(self) -> None:
         """What becomes of executions whose clients are gone. `keep` leaves them to whoever serves next."""
-        if not self.service.is_open:
-            return
-        dispatcher = await self.service.dispatcher()
-        wish = dispatcher.services.settings.serve.on_disconnect
-        if wish == "keep":
-            return
-        if wish == "cancel":
-            await _cancel(dispatcher, [each for each in dispatcher.tree if each.parent is None])
-        with anyio.move_on_after(FINISH_SECONDS):
-            for execution in dispatcher.tree:
-                await execution.done.wait()
+        if self.stopping.is_set:
+            await anyio.sleep_forever()  # a signal came first, and ends this
+        if self.service.is_open:
+            dispatcher = await self.service.dispatcher()
+            wish = dispatcher.services.settings.serve.on_disconnect
+            if wish != "keep":
+                await dispatcher.drain(FINISH_SECONDS, wish, GONE)
+
+    async def _mind(self, signals: AsyncIterator[signal.Signals], carrying: anyio.CancelScope, group: TaskGroup) -> None:
+        """The first signal lets what is under way come to its end, the second ends whatever is still waited for."""
+        await anext(signals)
+        self.stopping.set()
+        group.start_soon(self._stop, carrying, name="come to rest")
+        await anext(signals)
+        _leave_after(QUICK_SECONDS)
+        group.cancel_scope.cancel("a second signal")
+
+    async def _stop(self, carrying: anyio.CancelScope) -> None:
+        if self.service.is_open:
+            dispatcher = await self.service.dispatcher()
+            serve = dispatcher.services.settings.serve
+            _leave_after(serve.shutdown_grace)
+            rest = serve.shutdown_grace - min(CLOSING_SECONDS, serve.shutdown_grace / 2)
+            await dispatcher.drain(rest, serve.on_disconnect, STOPPED)
+        carrying.cancel("a signal")
 
 
 async def _adopt_in_time(dispatcher: Dispatcher) -> None:
@@ -105,13 +141,13 @@ async def _adopt_in_time(dispatcher: Dispatcher) -> None:
             log.exception("nothing could be adopted")
 
 
-async def _cancel(dispatcher: Dispatcher, executions: Iterable[Execution]) -> None:
-    for execution in executions:
-        await dispatcher.cancel(execution.id, by="outrider", reason="its client went away")
+def _leave_after(seconds: float) -> None:
+    """End the process by then, whatever it waits for: what was acknowledged is committed, and the rest is resumed."""
 
+    def leave() -> None:
+        log.error("closing took longer than %g s, and is left", seconds)
+        os._exit(LEFT)
 
-async def _mind(signals: AsyncIterator[signal.Signals], *scopes: anyio.CancelScope) -> None:
-    """The first signal ends the transport, the second whatever is still waited for."""
-    for scope in scopes:
-        await anext(signals)
-        scope.cancel("a signal")
+    timer = threading.Timer(seconds, leave)
+    timer.daemon = True
+    timer.start()

@@ -110,7 +110,8 @@ def _code_of(error: BaseException) -> Exit | None:
     from runner.errors import Refusal, RunnerError
 
     if isinstance(error, RunnerError):
-        return Exit.REFUSED if isinstance(error, Refusal) else Exit.USAGE
+        by_a_limit = isinstance(error, Refusal) and error.kind != "unavailable"
+        return Exit.REFUSED if by_a_limit else Exit.USAGE
     from registry.errors import RegistryError, UnknownName
     from runner.llm.protocol import ModelError
 

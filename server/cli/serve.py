@@ -13,8 +13,7 @@ from server.cli.options import ConfigOption, DatabaseOption, chosen_database, ch
 
 if TYPE_CHECKING:
     from server.app import Blueprint
-    from server.http.farewell import Left
-    from server.serving import Transport
+    from server.serving import Serving, Transport
 
 
 def serve(
@@ -39,7 +38,7 @@ def serve(
         return Blueprint(chosen_settings(config), chosen_database(db))
 
     serving = Serving(blueprint)
-    anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving.left))
+    anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving))
     return 0
 
 
@@ -49,11 +48,11 @@ def _stdio() -> Transport:
     return over_stdio
 
 
-def _http(written: str, config: Path | None, left: Left) -> Transport:
+def _http(written: str, config: Path | None, serving: Serving) -> Transport:
     from server.http.address import parse_address
     from server.http.transport import over_http
 
-    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, left)
+    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, serving)
 
 
 def _tell(url: str) -> None:

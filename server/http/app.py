@@ -23,14 +23,16 @@ from starlette.types import ASGIApp
 from registry import HttpSpec, OAuthSpec
 from server.http.address import Address
 from server.http.authentication import Anonymous, Authentication
+from server.http.backing import Backing
 from server.http.body import WholeBody
 from server.http.caller import Verifier
 from server.http.errors import HttpFault
-from server.http.farewell import Farewell, Left
+from server.http.farewell import Farewell
 from server.http.guard import Guard
 from server.http.message import OneMessage
 from server.http.names import Names
 from server.http.oauth import AccessTokens
+from server.http.refusal import refusal
 from server.http.tokens import FixedTokens
 
 ENDPOINT = "/mcp"
@@ -59,13 +61,13 @@ def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> l
 
 @asynccontextmanager
 async def http_app(
-    server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], left: Left
+    server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], backing: Backing
 ) -> AsyncIterator[ASGIApp]:
-    """The application while the sessions of `server` live; `ways` come from `verifiers`, `left` hears of ended sessions."""
+    """The application while the sessions of `server` live; `ways` come from `verifiers`."""
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
     metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
-    endpoint = OneMessage(Farewell(StreamableHTTPASGIApp(sessions), left))
-    routes = [Route(ENDPOINT, endpoint), Route(HEALTH, _health), *metadata]
+    endpoint = OneMessage(Farewell(StreamableHTTPASGIApp(sessions), backing.left))
+    routes = [Route(ENDPOINT, endpoint), Route(HEALTH, _health(backing)), *metadata]
     inner = Starlette(routes=routes)
     inner.router.redirect_slashes = False  # it would build an address from a header
     app: ASGIApp = WholeBody(inner, http.max_body)
@@ -102,5 +104,13 @@ def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-async def _health(_: Request) -> Response:
-    return JSONResponse({"status": "ok"})
+def _health(backing: Backing) -> Callable[[Request], Awaitable[Response]]:
+    """Whether work can be done. Anybody may ask, so names of files are not told."""
+
+    async def answer(_: Request) -> Response:
+        trouble = await backing.trouble()
+        if trouble is None:
+            return JSONResponse({"status": "ok"})
+        return refusal(503, "the database cannot be written", trouble.hint, {"retry-after": "5"})
+
+    return answer

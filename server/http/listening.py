@@ -16,6 +16,7 @@ import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
+from db.latch import Latch
 from server.http.address import Address
 from server.http.errors import HttpFault
 from server.http.requests import OpenRequests
@@ -56,8 +57,11 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
     return listener, Address(address.host, int(listener.getsockname()[1]))
 
 
-async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None]) -> None:
-    """Serve the application until cancelled; `started` is called once it answers."""
+async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None], stopping: Latch) -> None:
+    """Serve the application until cancelled; `started` is called once it answers.
+
+    From `stopping` on the open requests come to their end, and every other is told when to come back.
+    """
     requests = OpenRequests(app)
     server = _Guest(_configuration(requests), started)
     ended, serving = anyio.Event(), anyio.CancelScope(shield=True)
@@ -69,8 +73,13 @@ async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], No
         finally:
             ended.set()
 
+    async def turn_away() -> None:
+        await stopping.wait()
+        await requests.finish(FINISH_SECONDS)
+
     async with anyio.create_task_group() as group:
         group.start_soon(serve, name="carry HTTP requests")
+        group.start_soon(turn_away, name="turn requests away")
         try:
             await ended.wait()
         finally:
@@ -79,6 +88,7 @@ async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], No
                 await requests.finish(FINISH_SECONDS)
                 await ended.wait()
             serving.cancel("stopping took too long")
+            group.cancel_scope.cancel()
 
 
 def _configuration(app: ASGIApp) -> uvicorn.Config:

@@ -14,25 +14,22 @@ from mcp.server.lowlevel import Server
 from registry import HttpSpec
 from server.http.address import Address
 from server.http.app import ENDPOINT, http_app, verifiers
-from server.http.farewell import Left
+from server.http.backing import Backing
 from server.http.listening import bind, listen
 
 Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
 
 
 def over_http(
-    http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], left: Left
+    http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], backing: Backing
 ) -> Carry:
-    """What serves every client that may call, until it is cancelled. Raises HttpFault.
-
-    `tell` hears the URL, `left` the sessions that clients end.
-    """
+    """What serves every client that may call, until it is cancelled. Raises HttpFault. `tell` hears the URL."""
     ways = verifiers(http, address, environ)
     listener, bound = bind(address)
 
     async def carry(server: Server[Any]) -> None:
         with listener:
-            async with http_app(server, http, bound, ways, left) as app:
-                await listen(app, listener, lambda: tell(bound.url + ENDPOINT))
+            async with http_app(server, http, bound, ways, backing) as app:
+                await listen(app, listener, lambda: tell(bound.url + ENDPOINT), backing.stopping)
 
     return carry

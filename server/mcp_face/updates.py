@@ -17,6 +17,8 @@ from anyio.abc import TaskGroup
 from mcp.server.session import ServerSession
 from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 
+from db.errors import StoreError
+
 if TYPE_CHECKING:
     from runner.bus import Event
     from runner.dispatcher import Dispatcher
@@ -114,7 +116,11 @@ class Updates:
             since = {behind.tree: behind.newest for behind in wanted.values() if dispatcher.tree.get(behind.tree) is None}
             self._last = {tree: self._last.get(tree, newest) for tree, newest in since.items()}
             for tree, before in tuple(self._last.items()):
-                newest = await dispatcher.services.database.reads.last_event(tree)
+                try:
+                    newest = await dispatcher.services.database.reads.last_event(tree)
+                except StoreError as error:
+                    log.info("trees of other processes could not be looked at: %s", error)
+                    break
                 if newest is not None and newest["seq"] > before:
                     self._last[tree] = newest["seq"]
                     self._changed.update(uri for uri, behind in wanted.items() if behind.tree == tree)

@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
         return Blueprint(settings, folder / "outrider.db", models=model, extra_tools=GATED, functions=FUNCTIONS)
 
     serving = Serving(blueprint)
-    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving.left)
+    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving)
 
     async def with_fixtures(server: Server[Any]) -> None:
         installation = Installation(server)

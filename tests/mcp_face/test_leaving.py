@@ -41,7 +41,7 @@ async def served(folder: Path, wish: str, opened: anyio.Event) -> AsyncIterator[
         urls.append(url)
         listening.set()
 
-    transport = over_http(settings.serve.http, parse_address("127.0.0.1:0"), {}, tell, serving.left)
+    transport = over_http(settings.serve.http, parse_address("127.0.0.1:0"), {}, tell, serving)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(serving.run, transport, name="serve")

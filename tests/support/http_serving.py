@@ -18,6 +18,8 @@ import mcp_types as t
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from db.latch import Latch
+from db.trouble import Trouble
 from registry import load
 from server.http.address import Address, parse_address
 from server.http.transport import over_http
@@ -115,7 +117,7 @@ async def served(
         urls.append(url)
         ready.set()
 
-    carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, nobody_cares)
+    carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, NothingBehind())
     async with anyio.create_task_group() as group:
         here = Served("", Address("", 0))
         group.start_soon(carry, small_server(here), name="serve over HTTP")
@@ -159,5 +161,14 @@ def small_server(here: Served) -> Server[Any]:
     )
 
 
-async def nobody_cares(_session: str) -> None:
-    """Nothing becomes of a session that ends."""
+class NothingBehind:
+    """Nothing becomes of a session that ends, and all is well."""
+
+    def __init__(self) -> None:
+        self.stopping = Latch()
+
+    async def left(self, _session: str) -> None:
+        return
+
+    async def trouble(self) -> Trouble | None:
+        return None

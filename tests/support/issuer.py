@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from starlette.types import Receive, Scope, Send
 
+from db.latch import Latch
 from server.http.address import Address
 from server.http.listening import bind, listen
 
@@ -75,7 +76,7 @@ async def issuer_on_loopback(audience: str) -> AsyncIterator[Issuer]:
     listener, bound = bind(Address("127.0.0.1", 0))
     issuer, ready = Issuer(bound.url, audience), anyio.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(listen, issuer, listener, ready.set, name="an issuer of tokens")
+        group.start_soon(listen, issuer, listener, ready.set, Latch(), name="an issuer of tokens")
         with anyio.fail_after(10):
             await ready.wait()
         yield issuer

@@ -11,7 +11,7 @@ from server.cli.exits import Exit, explain
 from server.http.address import Address, parse_address
 from server.http.errors import HttpFault
 from server.http.transport import over_http
-from tests.support.http_serving import CALL, CALL_HEADERS, META, nobody_cares, served
+from tests.support.http_serving import CALL, CALL_HEADERS, META, NothingBehind, served
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_others_can_reach_is_not_opened_without_authentication(monkeypatch:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: opened.append(given))
 
     with pytest.raises(HttpFault) as caught:
-        over_http(HttpSpec(), parse_address(written), {}, print, nobody_cares)
+        over_http(HttpSpec(), parse_address(written), {}, print, NothingBehind())
 
     failure = explain(caught.value)
     assert "nothing is configured to tell who calls" in failure.message
@@ -80,7 +80,7 @@ async def test_with_authentication_every_address_may_be_opened_and_answers_to_no
 async def test_a_port_in_use_is_an_error_with_a_hint(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         with pytest.raises(HttpFault, match=f"127.0.0.1:{server.address.port}`: something else listens there") as caught:
-            over_http(HttpSpec(), server.address, {}, print, nobody_cares)
+            over_http(HttpSpec(), server.address, {}, print, NothingBehind())
 
     assert "port 0" in caught.value.hint
 
@@ -88,7 +88,7 @@ async def test_a_port_in_use_is_an_error_with_a_hint(tmp_path: Path) -> None:
 def test_a_host_that_is_not_there_is_an_error_with_a_hint() -> None:
     http = HttpSpec(tokens={"alice": TokenSpec("alice", "ALICE_TOKEN")})
     with pytest.raises(HttpFault, match="there is no such host") as caught:
-        over_http(http, Address("x" * 70, 0), {"ALICE_TOKEN": "a" * 40}, print, nobody_cares)
+        over_http(http, Address("x" * 70, 0), {"ALICE_TOKEN": "a" * 40}, print, NothingBehind())
 
     assert caught.value.hint
 
