@@ -61,7 +61,7 @@ async def limited(store: Store, size: int) -> list[str]:
     said: list[str] = []
     while not said:
         try:
-            await store.apply(birth(draft(task="x" * 20_000)))
+            await store.database.writer.apply(birth(draft(task="x" * 20_000)), patient=False)
         except StoreError as error:
             said = [type(error).__name__, str(error), error.hint]
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -5,11 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
-from db.engine import connect_read_only, open_reader, open_writer
-from db.errors import DatabaseUnavailable
-from tests.db.store import Store, birth, connected, draft, open_store, rows_of
+from db.engine import connect_read_only, open_reader, open_writer, sqlite_library
+from db.errors import DatabaseUnavailable, WriterClosed
+from db.trouble import Trouble
+from db.writer import Writer
+from tests.db.store import Store, beginning, birth, connected, draft, ending, open_store, place_of, rows_of
+from tests.db.test_processes import neighbours
 
 LONG = "x" * 500_000
 CHECKPOINT = 8_192_000
@@ -142,23 +146,46 @@ async def test_no_connection_checkpoints_on_its_own_and_only_the_writer_can_writ
     assert row == (0,)
 
 
-async def test_a_program_that_holds_the_file_is_waited_for_once_and_not_by_every_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def in_trouble(writer: Writer) -> Trouble:
+    """Wait until the writer says what is wrong."""
+    with anyio.fail_after(5):
+        while writer.trouble is None:
+            await anyio.sleep(0.01)
+        return writer.trouble
+
+
+async def test_while_a_program_holds_the_file_writes_wait_in_their_order_and_who_cannot_wait_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("db.engine.BUSY_MILLISECONDS", 300)
+    monkeypatch.setattr("db.engine.BUSY_MILLISECONDS", 100)
     async with open_store(tmp_path / "outrider.db") as store:
+        writer, first = store.database.writer, await store.pending()
         with connected(store.path) as stranger:
             stranger.execute("begin immediate")
-            with anyio.fail_after(3):
-                tickets = await store.together(*(birth(draft()) for _ in range(50)))
+            chain = [birth(new := draft()), beginning(place_of(new)), ending(place_of(new)), beginning(place_of(first))]
+            tickets = store.post(*chain, *(birth(draft()) for _ in range(300)))
+            trouble = await in_trouble(writer)
+            with anyio.fail_after(2):
+                for _ in range(2):  # one that is handed in, and one that is not even taken
+                    with pytest.raises(DatabaseUnavailable, match="locked") as refused:
+                        await writer.apply(birth(draft(task="unwanted")), patient=False)
+                assert await writer.check() == writer.trouble
+                await writer.version()
             stranger.execute("rollback")
+            with anyio.fail_after(5):
+                for ticket in tickets:
+                    await ticket.done.wait()
+                assert await writer.check() is None
 
-        assert not any(ticket.held for ticket in tickets)
-        for ticket in tickets:
-            assert isinstance(ticket.error, DatabaseUnavailable)
-            assert "another program" in ticket.error.hint
-        assert (await store.pending()).id
-        assert store.sequence() == [1]
+        assert "another program" in refused.value.hint
+        assert all(ticket.held for ticket in tickets)
+        assert len(store.sql("select id from executions")) == 302
+        assert store.sql("select id from executions where task = 'unwanted'") == []
+        assert store.sequence() == list(range(1, len(store.sequence()) + 1))
+        assert [each["seq"] for each in store.published] == store.sequence()
+    told = [record.message for record in caplog.records if record.name == "outrider.writer"]
+    assert len(told) == 2, "one line when it began, and one when it was over"
+    assert trouble.reason in told[0]
 
 
 async def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(small_disk: MountedDisk | LimitedFolder) -> None:
@@ -169,18 +196,83 @@ async def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(small_disk: 
         while trouble is None:
             new = draft(task=LONG)
             try:
-                assert (await store.apply(birth(new))).held
+                assert (await store.database.writer.apply(birth(new), patient=False)).held
                 told.append(new.id)
             except DatabaseUnavailable as error:
                 trouble = error
+        late = [draft(task=LONG) for _ in range(10)]
+        tickets = store.post(*map(birth, late))
         assert len(await store.database.reads.roots(100)) == len(told)
         small_disk.grow()
-        told.extend([(await store.pending(task=LONG)).id for _ in range(10)])
+        with anyio.fail_after(5):
+            for ticket in tickets:
+                await ticket.done.wait()
+        told.extend(new.id for new in late)
 
     assert small_disk.full in trouble.hint
     assert len(told) > 20
     assert [row["id"] for row in rows_of(path, "select id from executions order by id")] == sorted(told)
     assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+async def test_a_deleted_log_costs_nothing_that_was_acknowledged_in_any_process(tmp_path: Path) -> None:
+    path = tmp_path / "outrider.db"
+    log = path.with_name("outrider.db-wal")
+    told: list[str] = []
+    async with open_store(path) as store:
+        with neighbours(path, 1) as (neighbour,):
+            neighbour.answer()
+            for round_ in range(3):
+                neighbour.ask("write", 1)
+                told += await anyio.to_thread.run_sync(neighbour.answer)
+                told.append((await store.pending()).id)
+                log.unlink()
+                if round_ < 2:  # with a write that comes at once, and in the last round without one
+                    told.append((await store.pending()).id)
+            with anyio.fail_after(5):
+                while not log.exists():
+                    await store.database.writer.version()
+            assert {row["id"] for row in await store.database.reads.roots(100)} == set(told)
+            neighbour.ask("write", 1)
+            told += await anyio.to_thread.run_sync(neighbour.answer)
+        assert {row["id"] for row in await store.database.reads.roots(1000)} == set(told)
+
+    assert {row["id"] for row in rows_of(path, "select id from executions")} == set(told)
+    assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+async def test_a_database_that_is_taken_away_is_waited_for_and_never_made_anew(tmp_path: Path) -> None:
+    path, elsewhere = tmp_path / "outrider.db", tmp_path / "elsewhere.db"
+    async with open_store(path) as store:
+        first = await store.pending()
+        path.rename(elsewhere)
+        [ticket] = store.post(birth(second := draft()))
+        assert "was taken away" in (await in_trouble(store.database.writer)).reason
+        assert not path.exists()
+        elsewhere.rename(path)
+        with anyio.fail_after(5):
+            await ticket.done.wait()
+
+    assert {row["id"] for row in rows_of(path, "select id from executions")} == {first.id, second.id}
+
+
+async def test_closing_waits_for_the_end_of_a_trouble_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.engine.BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr("db.writer.CLOSING_SECONDS", 0.5)
+    path = tmp_path / "outrider.db"
+    with anyio.fail_after(5):
+        async with open_store(path) as store:
+            stranger = sqlite_library().connect(str(path), isolation_level=None)
+            stranger.execute("begin immediate")
+            [ticket] = store.post(birth(draft()))
+            await in_trouble(store.database.writer)
+    stranger.execute("rollback")
+    stranger.close()
+
+    assert isinstance(ticket.error, WriterClosed)
+    assert rows_of(path, "select id from executions") == []
 
 
 async def test_a_read_only_disk_is_told_and_works_again_once_it_is_writable(
