@@ -226,6 +226,7 @@ async def test_a_deleted_log_costs_nothing_that_was_acknowledged_in_any_process(
                 neighbour.ask("write", 1)
                 told += await anyio.to_thread.run_sync(neighbour.answer)
                 told.append((await store.pending()).id)
+                assert {row["id"] for row in await store.database.reads.roots(100)} == set(told)
                 log.unlink()
                 if round_ < 2:  # with a write that comes at once, and in the last round without one
                     told.append((await store.pending()).id)
