@@ -25,13 +25,13 @@ from db.lock import FileLock
 from db.migrate import migrate
 from db.prepared import Prepared
 from db.tables import events as events_table
-from db.trouble import told, unavailable
+from db.trouble import is_full, told, unavailable
 from db.unit import Event, Ticket
 
 log = logging.getLogger("outrider.writer")
 
 OPENING_SECONDS = 30.0
-LOCK_SECONDS = 3.0
+LOCK_SECONDS = 2.0
 """How long one try waits for other processes; a commit takes a few milliseconds."""
 PAGE = 4096
 CHECKPOINT_PAGES = 2_000
@@ -178,11 +178,20 @@ class Committer:
             if not tickets:
                 touch(connection)
             connection.commit()
-        except BaseException:
+        except Exception as error:
             self._roll_back()
+            if is_full(error):
+                self._make_room()
             raise
         self._checkpoint(CHECKPOINT_PAGES)
         return events
+
+    def _make_room(self) -> None:
+        """A full disk may have room for the next try once the log is folded back, however short it is."""
+        try:
+            checkpoint(self._connection)
+        except Exception as error:
+            log.debug("the log of %s takes its room still: %s", self._path, error)
 
     def _number(self, events: list[Event]) -> None:
         last: int = self._connection.execute(_LAST_SEQ).scalar_one()

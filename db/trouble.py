@@ -56,6 +56,11 @@ def is_passing(error: Exception) -> bool:
     return any(words in cause for words in _PASSING)
 
 
+def is_full(error: Exception) -> bool:
+    """Whether there is no room on the disk."""
+    return "disk is full" in str(error)
+
+
 def told(path: Path, error: Exception) -> StoreError:
     """Whatever went wrong, in words for people: the row, or the disk."""
     if isinstance(error, StoreError):

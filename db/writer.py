@@ -45,7 +45,7 @@ CLOSING_SECONDS = 2.0
 """How long closing waits for the end of a trouble; what is not written then is left to the next process."""
 LEAVING_SECONDS = 10.0
 """How long closing waits for a disk that does not answer at all."""
-FRESH_SECONDS = 2.0
+FRESH_SECONDS = 1.0
 """So long a commit is proof enough that the database can be written."""
 CHECK_SECONDS = 4.0
 """How long a check waits for the disk."""

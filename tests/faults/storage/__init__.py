@@ -1,0 +1,1 @@
+"""Storage that fails under a running service."""
