@@ -150,7 +150,7 @@ async def in_trouble(writer: Writer) -> Trouble:
     """Wait until the writer says what is wrong."""
     with anyio.fail_after(5):
         while writer.trouble is None:
-            await anyio.sleep(0.01)
+            await writer.version()
         return writer.trouble
 
 

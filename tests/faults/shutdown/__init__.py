@@ -1,0 +1,1 @@
+"""A service that is told to stop while it is at work."""
