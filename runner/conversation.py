@@ -79,7 +79,7 @@ class Conversation:
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
-        self._lost = recalled.was_asking and self.work.attempt > 1
+        self._lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
         notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
         self._countdown.told(what for note in notes for what in counted_down(from_json(note)[0]["text"]))
         return recalled.concluding
@@ -113,7 +113,7 @@ class Conversation:
 
         It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
         """
-        await self.work.draining.park()
+        await self.work.pause()
         await self._count_down()
         self.work.now("asking the model")
         request = self._request(self._tools)
@@ -126,7 +126,7 @@ class Conversation:
 
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
-        await self.work.draining.park()
+        await self.work.pause()
         self.work.now("concluding")
         request = self._request(())
         await self._lose(request)

@@ -1,16 +1,14 @@
 """Draining: how a service that is to stop comes to rest without cutting what is under way.
 
 Owns whether the service is stopping, and how many model calls and tool calls are under way. Must not know: what they are.
-Invariant: once it parks no model is asked any more; whoever wants to waits here, and the next process goes on with it from
-its rows. The tools of a turn that was stored still run: a call that never ran would have to be doubted.
+Invariant: once it parks no model is asked any more: whoever wants to stays where it is, and the next process goes on with
+it from its rows. The tools of a turn that was stored still run: a call that never ran would have to be doubted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-
-import anyio
 
 from db.latch import Latch
 
@@ -27,11 +25,6 @@ class Draining:
         """Whether no model is asked any more."""
         self._under_way = 0
         self._idle = Latch()
-
-    async def park(self) -> None:
-        """Stay here if nobody is to be asked any more: only cancellation ends that."""
-        if self.parking:
-            await anyio.sleep_forever()
 
     def __enter__(self) -> None:
         self._under_way += 1

@@ -44,6 +44,8 @@ class Past:
     """Its children, and those of whoever it continues, older ones first."""
     earlier: frozenset[str] = field(default_factory=frozenset)
     """The executions it continues."""
+    waited: bool = False
+    """Whether its row says that it waited for something, so that nobody was being asked."""
 
     @property
     def own(self) -> Chapter:

@@ -6,7 +6,7 @@ mechanism of its own: rows say how far the work had come, and strategies begin w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from db.reads import Record
@@ -68,6 +68,7 @@ class Resumption:
         execution, row = self._of, self._heritage.row if self._heritage is not None else None
         assert execution.strategy is not None
         past = await read_past(execution.services.database.reads, execution.id, execution.request.continues)
+        past = replace(past, waited=row is not None and row["waiting_for"] is not None)
         ended = (child for child in past.children if child["finished_at"] is not None)
         execution.ended.update({child["id"]: child_of_row(child) for child in ended})
         own = (child["position"] for child in past.children if child["parent_execution_id"] == execution.id)

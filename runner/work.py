@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import anyio
+
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
+from runner import facts
 from runner.allowance import Allowance
 from runner.draining import Draining
 from runner.handle import Child
@@ -99,6 +102,12 @@ class Work:
     """What `finish` reported."""
     warnings: list[str] = field(default_factory=list)
     """What whoever reads the result should know about how it came about."""
+
+    async def pause(self) -> None:
+        """Stay here if the service is stopping. The row says so: whoever goes on knows that nobody was being asked."""
+        if self.draining.parking:
+            self.recorder.post(facts.Waiting(self.place, "restart"))
+            await anyio.sleep_forever()
 
     def now(self, activity: str) -> None:
         """Say what the execution does at the moment, in words."""

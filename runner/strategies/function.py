@@ -30,7 +30,7 @@ class Function:
     async def run(self) -> Result:
         """Call it, unless it has answered already: what arrives later does not call it again."""
         if self._answer is None:
-            await self._work.draining.park()
+            await self._work.pause()
             self._work.now("working")
             with self._work.draining:
                 self._answer = _result(await self._function(self._work.task, self._work.input))

@@ -75,12 +75,12 @@ async def test_a_host_that_closes_its_side_ends_the_process_at_once_and_its_work
 
 @pytest.mark.parametrize(("wish", "left"), [("keep", "running"), ("cancel", "cancelled")])
 async def test_a_signal_ends_it_though_the_host_still_listens(tmp_path: Path, wish: str, left: str) -> None:
-    shell = make_shell(tmp_path, f"{CONFIG}serve: {{on_disconnect: {wish}}}\n")
+    shell = make_shell(tmp_path, f"{CONFIG}serve: {{on_disconnect: {wish}, shutdown_grace: 3s}}\n")
     gate = shell.gate("gate")
     async with over_stdio(shell, MODERN, GATE=str(gate)) as wire:
         await dispatched(wire, "Lead")
         async with at_gate(gate):
-            with anyio.fail_after(3):
+            with anyio.fail_after(4):
                 wire.process.send_signal(signal.SIGTERM)
                 assert await wire.process.wait() == 0
             assert statuses(shell) == {left}

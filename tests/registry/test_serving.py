@@ -33,7 +33,7 @@ def test_by_default_every_agent_with_a_description_is_offered_and_nobody_has_to_
     settings = load_yaml(AGENTS)
 
     assert [entry.name for entry in settings.offered()] == ["Worker", "Lead", "Synthesizer"]
-    assert settings.serve.on_disconnect == "keep"
+    assert (settings.serve.on_disconnect, settings.serve.shutdown_grace) == ("keep", 25.0)
     assert not settings.serve.http.authenticates
 
 
@@ -65,6 +65,7 @@ def test_what_holds_is_shown_and_stored_with_tokens_by_reference(load_yaml: Load
     assert restore(settings.snapshot, {}).serve == settings.serve
     assert json.loads(load_yaml(AGENTS).snapshot)["config"]["serve"] == {
         "on_disconnect": "keep",
+        "shutdown_grace": 25.0,
         "http": {"max_body": 4 * 1024 * 1024},
     }
 
