@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 import anyio
 from anyio.abc import TaskGroup
 
+from db.errors import DatabaseUnavailable
+from db.writer import Writer
 from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child
 from server.app import Blueprint, open_service
@@ -28,6 +30,8 @@ LEAVE_SECONDS = 3.0
 """How long leaving at once may take: enough to stop upstream processes, short enough to be at once."""
 
 CATCH_UP_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+"""Between looks at whether the database can be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class Launch:
         async with open_service(self._blueprint) as service, anyio.create_task_group() as watchers:
             self._service = service
             watchers.start_soon(self._view.paint, name="paint the tree")
+            watchers.start_soon(self._tell_trouble, service.services.database.writer, name="tell of trouble")
             try:
                 started = await self._begin(service)
                 self._root = started.id
@@ -93,6 +98,18 @@ class Launch:
                 self._view.finish()
             self._ended = ended
             tell(ended)
+
+    async def _tell_trouble(self, writer: Writer) -> None:
+        """Somebody who watches a tree that stands still should know why."""
+        told = False
+        while True:
+            trouble = writer.trouble
+            if trouble is not None and not told:
+                self._view.painter.say(f"{trouble.reason}; what runs waits for its end; {trouble.hint}")
+            elif trouble is None and told:
+                self._view.painter.say("the database can be written again")
+            told = trouble is not None
+            await anyio.sleep(LOOK_SECONDS)
 
     async def _end_of(self, service: Dispatcher, child: Child) -> Ended:
         reads = service.services.database.reads
@@ -131,7 +148,10 @@ class Launch:
         os._exit(left.code)
 
     async def _cancel(self, service: Dispatcher, root: str) -> None:
-        await service.cancel(root, by=person(), reason="interrupted from the keyboard")
+        try:
+            await service.cancel(root, by=person(), reason="interrupted from the keyboard")
+        except DatabaseUnavailable as error:
+            self._view.painter.say(f"not cancelled: {error}; interrupt once more to leave at once")
 
     def _left(self) -> CommandError:
         if self._root is None:

@@ -107,13 +107,15 @@ def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell
         with shell.database.with_name("outrider.db-lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             running.send_signal(signal.SIGINT)
-            while "cancelling" not in running.stderr.readline():
-                continue
+            said = ""
+            while "not cancelled: another process has held" not in said or "what runs waits for its end" not in said:
+                said += running.stderr.readline()
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=SECONDS)
 
     assert running.returncode == 130
     root = shell.rows("select id from executions where agent = 'Lead'")[0]["id"]
+    assert "cancelling" in said
     assert f"error: left before the end\n\nhint: `outrider show {root}` tells how far it came" in told
 
 

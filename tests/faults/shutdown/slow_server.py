@@ -6,10 +6,9 @@ call that was done, and none for one that was cut.
 
 import json
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 SECONDS = 0.2
@@ -25,7 +24,7 @@ def tell(message: dict[str, Any]) -> None:
 
 def work(identifier: Any) -> None:
     """Take some time, then answer."""
-    time.sleep(SECONDS)
+    Event().wait(SECONDS)
     with WRITING, Path(sys.argv[1]).open("a", encoding="utf-8") as marks:
         marks.write("done\n")
     tell({"id": identifier, "result": {"content": [{"type": "text", "text": "done"}]}})

@@ -52,7 +52,6 @@ class Service:
                 answer = await self.client.http.get(self.client.url.replace("/mcp", "/health"))
                 if answer.status_code == status:
                     return answer
-                await anyio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -76,7 +75,8 @@ async def suffered(service: Service, gate: Path, cause: Cause, seconds: float) -
             assert refused["hint"] == red.json()["hint"]
             assert str(service.victim.database) not in red.text
         await waiting.__aexit__(None, None, None)
-        await anyio.sleep(seconds)
+        with anyio.move_on_after(seconds):
+            await anyio.sleep_forever()
     await service.until_health(200)
     assert await service.status((await service.dispatch("Quick"))["execution_id"]) == "completed", cause.name
     assert await service.status(at_work) == "completed", cause.name
