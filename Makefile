@@ -32,7 +32,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
 	@touch $@
 
-servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, and a Prometheus
+servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, a Prometheus and strace
 
 $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/third_party/package-lock.json
 	@tools/servers.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the third-party programs that tests drive into .servers: MCP servers and clients from PyPI into a virtual
-# environment, MCP servers from npm beside it (run by the Node that pyright's wheel brings), and a Prometheus.
-# Without root and without a trace elsewhere; versions and hashes are those of the lock files, Prometheus is Debian's.
+# environment, MCP servers from npm beside it (run by the Node that pyright's wheel brings), a Prometheus and strace.
+# Without root and without a trace elsewhere; versions and hashes are those of the lock files, the last two are Debian's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,24 +32,36 @@ from_npm() {
 }
 
 from_debian() {
-  [ -x "$servers/bin/prometheus" ] && return
-  if present=$(command -v prometheus); then
-    ln -sf "$present" "$servers/bin/prometheus"
+  program prometheus 'brew install prometheus'
+  program strace 'apt-get install strace' libunwind8
+}
+
+# One program: the one on the PATH, else the binary of Debian's package, with the libraries of the packages named after it.
+program() {
+  name=$1 hint=$2
+  shift 2
+  [ -x "$servers/bin/$name" ] && return
+  if present=$(command -v "$name"); then
+    ln -sf "$present" "$servers/bin/$name"
     return
   fi
-  command -v apt-get dpkg-deb >/dev/null ||
-    refuse '`prometheus` is missing' 'install it so that it is on your PATH, for example with `brew install prometheus`'
-  download || refuse "Debian's package of prometheus could not be downloaded" "read what apt-get says above, or run \`apt-get install prometheus\`"
-  dpkg-deb --extract "$scratch"/prometheus_*.deb "$scratch/root"
-  mv "$scratch/root/usr/bin/prometheus" "$servers/bin/prometheus"
+  command -v apt-get dpkg-deb >/dev/null || refuse "\`$name\` is missing" "install it so that it is on your PATH, for example with \`$hint\`"
+  download "$name" "$@" || refuse "Debian's package of $name could not be downloaded" "read what apt-get says above, or run \`apt-get install $name\`"
+  home=$PWD/$servers/debian/$name
+  mkdir -p "$home"
+  for package in "$name" "$@"; do
+    dpkg-deb --extract "$scratch/$package"_*.deb "$home"
+  done
+  printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$(echo "$home"/usr/lib/*-linux-*)" "$home/usr/bin/$name" >"$servers/bin/$name"
+  chmod +x "$servers/bin/$name"
 }
 
 # With the machine's own lists of packages; where they are absent or too old, with lists of our own.
 download() {
-  (cd "$scratch" && apt-get download --quiet=2 prometheus >/dev/null 2>&1) && return
+  (cd "$scratch" && apt-get download --quiet=2 "$@" >/dev/null 2>&1) && return
   mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
   private=(-o "Dir::State::lists=$scratch/lists" -o "Dir::Cache=$scratch/cache")
-  apt-get "${private[@]}" update --quiet=2 && (cd "$scratch" && apt-get "${private[@]}" download --quiet=2 prometheus)
+  apt-get "${private[@]}" update --quiet=2 && (cd "$scratch" && apt-get "${private[@]}" download --quiet=2 "$@")
 }
 
 [ -x "$servers/bin/python" ] || .venv/bin/python -m venv --without-pip "$servers"

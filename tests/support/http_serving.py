@@ -167,8 +167,9 @@ class NothingBehind:
     def __init__(self) -> None:
         self.stopping = Latch()
 
-    async def left(self, _session: str) -> None:
-        return
+    async def left(self, session: str) -> None:
+        """Nobody cares."""
 
     async def trouble(self) -> Trouble | None:
+        """None."""
         return None

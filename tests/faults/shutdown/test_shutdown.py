@@ -73,7 +73,7 @@ class Trial:
             tree = await dispatched(wire)
             assert tree is not None
             self.told.append(tree)
-        with anyio.fail_after(20):
+        with anyio.fail_after(2 * TREES):
             await self.at_work.api.arrived(self._requests)
 
     @asynccontextmanager

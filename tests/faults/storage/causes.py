@@ -10,7 +10,6 @@ import fcntl
 import os
 import re
 import resource
-import shutil
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import anyio
 import pytest
+
+from tests.support.tracing import strace
 
 ATTACH_SECONDS = 20
 
@@ -92,10 +93,7 @@ def failing(calls: str, error: str) -> Bring:
 
     @asynccontextmanager
     async def bring(victim: Victim) -> AsyncIterator[None]:
-        strace = shutil.which("strace")
-        if strace is None:
-            pytest.fail("`strace` is missing\nhint: `apt-get install strace`")
-        command = [strace, "-f", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={calls}:error={error}"]
+        command = [strace(), "-f", "-o", os.devnull, "-e", f"trace={calls}", "-e", f"inject={calls}:error={error}"]
         async with await anyio.open_process([*command, "-p", str(victim.pid)]) as tracer:
             assert tracer.stderr is not None
             told = b""

@@ -5,7 +5,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import anyio
 import pytest
 
 from tests.support.shell import SCRIPT, make_shell
+from tests.support.tracing import strace
 from tests.support.wire import MODERN, wired
 
 COUNT = int(os.environ.get("OUTRIDER_ACKNOWLEDGEMENTS", "20"))
@@ -35,12 +35,9 @@ def calls(trace: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.timeout(60 if COUNT <= 20 else 0)
 async def test_an_execution_is_on_the_disk_before_its_id_is_told(tmp_path: Path) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.fail("`strace` is missing\nhint: `apt-get install strace`")
     shell, trace = make_shell(tmp_path), tmp_path / "trace"
     traced = ["-e", "trace=pwrite64,fsync,fdatasync,write", "-s", "100000", "-o", str(trace)]
-    command = [strace, "-f", "--seccomp-bpf", *traced, str(SCRIPT), "serve"]
+    command = [strace(), "-f", "--seccomp-bpf", *traced, str(SCRIPT), "serve"]
     told: list[str] = []
     async with wired(command, tmp_path, shell.surroundings(), MODERN) as wire:
         for number in range(COUNT):
