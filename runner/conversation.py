@@ -1,12 +1,12 @@
 """The conversation of one execution with its model: every turn is stored before anything follows from it.
 
-Owns the transcript, its rows and the running of tool calls. It does not decide: what comes next is `runner/step.py`.
+Owns the transcript and its rows. Tool calls are run by `runner/errands.py`, and what comes next is decided in
+`runner/step.py`.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,8 +16,7 @@ from pydantic_core import from_json, to_json
 
 from db.clock import stamp
 from db.ids import new_id
-from db.turns import MessageDraft, ToolOutcome, ToolStart
-from db.unit import Ticket
+from db.turns import MessageDraft
 from registry import AgentSpec
 from runner import facts
 from runner.bill import bill_of, bill_of_lost
@@ -25,7 +24,7 @@ from runner.budget import Leave
 from runner.context import PromptParts, conclude_note, countdown_note, counted_down, system_prompt
 from runner.countdown import Countdown
 from runner.delivery import delivery_message
-from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
+from runner.errands import Errands
 from runner.errors import Fenced, Refusal
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.past import Past
@@ -33,20 +32,11 @@ from runner.purse import NOTHING
 from runner.recall import recall
 from runner.speech import Voice
 from runner.spending import Spending, spending_of
-from runner.tools import finish
-from runner.tools.protocol import ToolResult
-from runner.transcript import Answer, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
+from runner.transcript import Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
 
 EXHAUSTED = {"time_budget": "seconds", "max_iterations": "turns", "token_budget": "tokens", "cost_budget": "usd"}
 """What has run out, by the reason of a conclusion."""
-
-CUT_OFF = ToolResult(
-    "error: this call was cut off at the length limit of one message and was not carried out\n"
-    "hint: make it again with shorter arguments, or do it in several calls",
-    is_error=True,
-    error_type="cut_off",
-)
 
 
 class Conversation:
@@ -66,8 +56,7 @@ class Conversation:
         self._instructions: Mapping[str, str] = {}
         self._tools: Sequence[Tool] = ()
         self._positions = 0
-        self._results: list[Ticket] = []
-        """Results of tools on their way to the disk."""
+        self._errands = Errands(work, self._agent.mcp_servers)
         self._lost = False
         """Whether the model was being asked when another process went that ran this execution."""
         self._voice = Voice(work.recorder.speech, work.place)
@@ -215,10 +204,10 @@ class Conversation:
         message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
         draft = self._draft(message)
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
-        starts = [self._start_of(each, draft.id, position) for position, each in enumerate(calls)]
+        starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
-        self._check_results()
+        self._errands.check()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used, len(calls))
         if refused:
@@ -236,131 +225,21 @@ class Conversation:
         work = self.work
         if (await work.recorder.record(reply, shielded=True)).held:
             return True
-        outcomes = [self._outcome(call, await self._too_late(call)) for call in calls]
+        outcomes = [await self._errands.too_late(call) for call in calls]
         if not (await work.recorder.record(facts.RepliedLate(reply, outcomes), shielded=True)).held:
             raise Fenced(work.place.id)
         return False
-
-    async def _too_late(self, call: ToolCall) -> ToolResult:
-        """What becomes of a call nobody may begin any more. A report is an answer, not an act: it is heard even now."""
-        assert self.work.toolbox is not None
-        return await self.work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
-
-    def _start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
-        tool = self._tool(call)
-        return ToolStart(
-            id=call.row,
-            execution_id=self.work.place.id,
-            message_id=message,
-            position=position,
-            call_id=call.id,
-            tool=tool.label if tool is not None else clean(call.name),
-            server=tool.server if tool is not None else "",
-            arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
-            effect=self._effect_of(call),
-            started_at=stamp(),
-            status="waiting" if _must_be_allowed(call, tool) else "started",
-        )
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     async def run_tools(self) -> None:
         """Run all open calls at once. Whatever happens, each has exactly one result when this is over."""
-        calls, known = list(self.transcript.unanswered), self.transcript.answers
-        results: list[ToolResult | None] = [None] * len(calls)
-        self.work.now(_doing(calls))
-
-        async def run(index: int, call: ToolCall) -> None:
-            results[index] = await self._run_tool(call)
-
+        calls, answers = self.transcript.unanswered, dict(self.transcript.answers)
+        asked = self.transcript.messages[-1].tool_calls
         try:
-            if len(calls) == 1:  # the common case needs no task of its own
-                await run(0, calls[0])
-            else:
-                async with anyio.create_task_group() as group:
-                    for index, call in enumerate(calls):
-                        group.start_soon(run, index, call, name=f"tool {call.name}")
+            await self._errands.run(calls, answers)
         finally:
-            new = {
-                call.id: self._answer(call, result or self._cut_short(call))
-                for call, result in zip(calls, results, strict=True)
-            }
-            asked = self.transcript.messages[-1].tool_calls if known else calls
-            self.transcript.append(tool_results((known | new)[call.id] for call in asked))
-
-    def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
-        tool = self._tool(call)
-        return Answer(
-            call, result.text, result.is_error, citable=tool is not None and tool.server in self._agent.mcp_servers
-        )
-
-    async def _run_tool(self, call: ToolCall) -> ToolResult:
-        assert self.work.toolbox is not None
-        begun = time.monotonic()
-        try:
-            await anyio.lowlevel.checkpoint_if_cancelled()
-            refused = await self._refused(call)
-            begun = time.monotonic()
-            with self.work.draining:
-                result = refused or await self.work.toolbox.tools.call(call)
-        except anyio.get_cancelled_exc_class():
-            if not self.work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
-                self.work.recorder.post(self._settled(call, self._cut_short(call), begun))
-            raise
-        if not result.recorded:
-            settled = self._settled(call, result, begun)
-            if result.consumed:
-                await self.work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
-            else:
-                # The model may read it while it is written: what the model then says is written after it.
-                self._results.append(self.work.recorder.post(settled))
-        self.work.inbox.took(*result.consumed)
-        return result
-
-    def _cut_short(self, call: ToolCall) -> ToolResult:
-        return cut_short(self._effect_of(call)) if call.flight.sent else NOT_BEGUN
-
-    def _effect_of(self, call: ToolCall) -> str:
-        tool = self._tool(call)
-        return tool.effect if tool is not None else "read_only"  # what is not there does nothing
-
-    async def _refused(self, call: ToolCall) -> ToolResult | None:
-        """What the model is told of a call that is not carried out; None for one that is, as most are."""
-        tool = self._tool(call)
-        if call.cut or call.lost or (call.held == "repeat" and tool is None):
-            return CUT_OFF if call.cut else INTERRUPTED
-        if tool is None or not (call.held or _must_be_allowed(call, tool)):
-            return None
-        return await self.work.permission.allow(call, tool, "repeat" if call.held == "repeat" else "gate")
-
-    def _tool(self, call: ToolCall) -> Tool | None:
-        """The tool a call means, if there is one."""
-        return self.work.toolbox.tools.tool(call.name) if self.work.toolbox is not None else None
-
-    def _check_results(self) -> None:
-        """What was handed in before something that is written by now is written, too, or failed."""
-        failed = [ticket.error for ticket in self._results if ticket.error is not None]
-        self._results.clear()
-        if failed:
-            raise failed[0]
-
-    def _settled(self, call: ToolCall, result: ToolResult, begun: float) -> facts.ToolSettled:
-        work, tool = self.work, self._tool(call)
-        label = tool.label if tool is not None else call.name
-        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
-
-    def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
-        return ToolOutcome(
-            id=call.row,
-            execution_id=self.work.place.id,
-            attempt=self.work.attempt,
-            status=status_of(result),
-            text=clean(result.text),
-            is_error=result.is_error,
-            error_type=result.error_type,
-            full_text=clean(result.full_text) if result.full_text is not None else None,
-            consumed=result.consumed,
-        )
+            self.transcript.append(tool_results(answers[call.id] for call in asked))
 
     # -- what we say ---------------------------------------------------------------------------------------------------
 
@@ -404,14 +283,3 @@ class Conversation:
         )
         self._positions += 1
         return draft
-
-
-def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
-    """Whether a call that could be carried out waits for a person first."""
-    return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
-
-
-def _doing(calls: Sequence[ToolCall]) -> str:
-    names = list(dict.fromkeys(call.name.replace("__", ".") for call in calls))
-    shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-    return f"calling {shown}" if len(calls) == 1 else f"calling {shown} ({len(calls)} calls)"

@@ -145,8 +145,8 @@ async def test_a_waiting_call_is_cancelled_at_once_and_cannot_be_allowed_any_mor
     assert open_now == []
     assert tools.calls == []
     assert opened.statuses() == {"Lead": ["cancelled"], "Worker": ["cancelled"]}
-    [waited] = opened.sql("select status from tool_calls where tool = 'local.delete'")
-    assert waited == {"status": "cancelled"}
+    [waited] = opened.sql("select status, error_type from tool_calls where tool = 'local.delete'")
+    assert waited == {"status": "failed", "error_type": "cancelled"}
     assert opened.sql("select decision from approvals") == [{"decision": "withdrawn"}]
 
 
@@ -350,4 +350,4 @@ async def test_a_person_decides_whether_a_call_that_a_crash_cut_runs_again(tmp_p
     assert len(again.calls) == int(word.approved)
     [call_row] = opened.sql("select status, result from tool_calls")
     assert call_row["status"] == ("completed" if word.approved else "unknown")
-    assert word.approved or "nobody knows whether it took effect" in call_row["result"]
+    assert word.approved or "whether it took effect is unknown" in call_row["result"]

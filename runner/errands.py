@@ -1,0 +1,167 @@
+"""Errands: the tool calls of one execution, from the row that says they begin to the row that says how they ended.
+
+Owns running them. Whether a call may run again is `runner/effects.py`, who has to allow it `runner/permission.py`.
+Invariant: each call that was begun has one result, also when it was cut off; only whoever goes on with the execution in
+another process finds one without.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Sequence
+
+import anyio
+import anyio.lowlevel
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.turns import ToolOutcome, ToolStart
+from db.unit import Ticket
+from runner import facts
+from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
+from runner.tools import finish
+from runner.tools.protocol import ToolResult
+from runner.transcript import Answer, Tool, ToolCall, clean
+from runner.work import Work
+
+CUT_OFF = ToolResult(
+    "error: this call was cut off at the length limit of one message and was not carried out\n"
+    "hint: make it again with shorter arguments, or do it in several calls",
+    is_error=True,
+    error_type="cut_off",
+)
+
+
+class Errands:
+    """Runs what a model asks for; results of `citable` servers can be cited."""
+
+    def __init__(self, work: Work, citable: Container[str]) -> None:
+        self._work, self._citable = work, citable
+        self._results: list[Ticket] = []
+        """Results on their way to the disk."""
+
+    def start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
+        """What is stored of a call before it runs."""
+        tool = self._tool(call)
+        return ToolStart(
+            id=call.row,
+            execution_id=self._work.place.id,
+            message_id=message,
+            position=position,
+            call_id=call.id,
+            tool=tool.label if tool is not None else clean(call.name),
+            server=tool.server if tool is not None else "",
+            arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
+            effect=self._effect_of(call),
+            started_at=stamp(),
+            status="waiting" if _must_be_allowed(call, tool) else "started",
+        )
+
+    async def run(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
+        """Run calls, all at once; whatever happens, `answers` has one for each when this is over."""
+        for call in calls:
+            answers[call.id] = self._answer(call, NOT_BEGUN)
+        self._work.now(_doing(calls))
+
+        async def run(call: ToolCall) -> None:
+            try:
+                answers[call.id] = self._answer(call, await self._run(call))
+            except anyio.get_cancelled_exc_class():
+                answers[call.id] = self._answer(call, self._cut_short(call))
+                raise
+
+        if len(calls) == 1:  # the common case needs no task of its own
+            await run(calls[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for call in calls:
+                    group.start_soon(run, call, name=f"tool {call.name}")
+
+    async def too_late(self, call: ToolCall) -> ToolOutcome:
+        """How a call ends that nobody may begin any more. A report is an answer, not an act: it is heard even now."""
+        assert self._work.toolbox is not None
+        result = await self._work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
+        return self._outcome(call, result)
+
+    def check(self) -> None:
+        """What was handed in before something that is written by now is written, too, or failed."""
+        failed = [ticket.error for ticket in self._results if ticket.error is not None]
+        self._results.clear()
+        if failed:
+            raise failed[0]
+
+    async def _run(self, call: ToolCall) -> ToolResult:
+        work, begun = self._work, time.monotonic()
+        assert work.toolbox is not None
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            refused = await self._refused(call)
+            begun = time.monotonic()
+            with work.draining:
+                result = refused or await work.toolbox.tools.call(call)
+        except anyio.get_cancelled_exc_class():
+            if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
+                work.recorder.post(self._settled(call, self._cut_short(call), begun))
+            raise
+        if not result.recorded:
+            settled = self._settled(call, result, begun)
+            if result.consumed:
+                await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
+            else:
+                # The model may read it while it is written: what the model then says is written after it.
+                self._results.append(work.recorder.post(settled))
+        work.inbox.took(*result.consumed)
+        return result
+
+    def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
+        tool = self._tool(call)
+        return Answer(call, result.text, result.is_error, citable=tool is not None and tool.server in self._citable)
+
+    def _cut_short(self, call: ToolCall) -> ToolResult:
+        return cut_short(self._effect_of(call)) if call.flight.sent else NOT_BEGUN
+
+    def _effect_of(self, call: ToolCall) -> str:
+        tool = self._tool(call)
+        return tool.effect if tool is not None else "read_only"  # what is not there does nothing
+
+    async def _refused(self, call: ToolCall) -> ToolResult | None:
+        """What the model is told of a call that is not carried out; None for one that is, as most are."""
+        tool = self._tool(call)
+        if call.cut or call.lost or (call.held == "repeat" and tool is None):
+            return CUT_OFF if call.cut else INTERRUPTED
+        if tool is None or not (call.held or _must_be_allowed(call, tool)):
+            return None
+        return await self._work.permission.allow(call, tool, "repeat" if call.held == "repeat" else "gate")
+
+    def _tool(self, call: ToolCall) -> Tool | None:
+        """The tool a call means, if there is one."""
+        return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
+
+    def _settled(self, call: ToolCall, result: ToolResult, begun: float) -> facts.ToolSettled:
+        work, tool = self._work, self._tool(call)
+        label = tool.label if tool is not None else call.name
+        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
+        return ToolOutcome(
+            id=call.row,
+            execution_id=self._work.place.id,
+            attempt=self._work.attempt,
+            status=status_of(result),
+            text=clean(result.text),
+            is_error=result.is_error,
+            error_type=result.error_type,
+            full_text=clean(result.full_text) if result.full_text is not None else None,
+            consumed=result.consumed,
+        )
+
+
+def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
+    """Whether a call that could be carried out waits for a person first."""
+    return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
+
+
+def _doing(calls: Sequence[ToolCall]) -> str:
+    names = list(dict.fromkeys(call.name.replace("__", ".") for call in calls))
+    shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    return f"calling {shown}" if len(calls) == 1 else f"calling {shown} ({len(calls)} calls)"
