@@ -34,15 +34,18 @@ class Low:
 class Countdown:
     """What one execution was told of."""
 
-    __slots__ = ("_allowance", "_few", "_told")
+    __slots__ = ("_allowance", "_few", "_seconds", "_told")
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
         self._few = math.ceil(allowance.limits.max_iterations * LAST_TURNS)
+        self._seconds = allowance.timeout - allowance.limits.reserve_of(allowance.timeout)
         self._told: set[str] = set()
 
     def news(self) -> list[Low]:
         """What runs low and was not told yet."""
+        if not self._allowance.budget and not self._few_turns and not self._little_time:  # as nearly always
+            return []
         low = [replace(each, left=max(0.0, each.left)) for each in self._low() if each.what not in self._told]
         self._told.update(each.what for each in low)
         return low
@@ -51,16 +54,21 @@ class Countdown:
         """It was told of these before."""
         self._told.update(what)
 
+    @property
+    def _few_turns(self) -> bool:
+        return self._allowance.limits.max_iterations - self._allowance.own.turns <= self._few
+
+    @property
+    def _little_time(self) -> bool:
+        return self._allowance.wrap_up_at - anyio.current_time() <= self._seconds * LAST_SHARE
+
     def _low(self) -> Iterator[Low]:
-        allowance = self._allowance
-        turns = allowance.limits.max_iterations
-        left = turns - allowance.own.turns
-        if left <= self._few:
+        allowance, turns = self._allowance, self._allowance.limits.max_iterations
+        if self._few_turns:
+            left = turns - allowance.own.turns
             yield Low("turns" if left > 1 else "last_turn", left, turns)
-        seconds = allowance.wrap_up_at - anyio.current_time()
-        whole = allowance.timeout - allowance.limits.reserve_of(allowance.timeout)
-        if seconds <= whole * LAST_SHARE:
-            yield Low("seconds", seconds, whole)
+        if self._little_time:
+            yield Low("seconds", allowance.seconds_before_wrap_up, self._seconds)
         if allowance.budget is not None:
             yield from self._spent(allowance.budget)
 
