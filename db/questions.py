@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Executable, func, select
+from sqlalchemy import ColumnElement, Executable, exists, func, select
 
 from db.clock import stamp
 from db.ids import LAST
@@ -18,6 +18,11 @@ from db.tables import approvals, below, executions, tool_calls
 Row = Mapping[str, Any]
 
 _ABOUT = (executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
+
+
+def asked_to_repeat(call: ColumnElement[str]) -> ColumnElement[bool]:
+    """Whether a person was ever to say if a call that a crash had cut may run again."""
+    return exists().where(approvals.c.tool_call_id == call, approvals.c.kind == "repeat")
 
 
 class Questions:

@@ -22,7 +22,7 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
-from db.questions import Questions
+from db.questions import Questions, asked_to_repeat
 from db.status import OPEN
 from db.tables import (
     below,
@@ -250,9 +250,13 @@ class Reads:
         return [row["tool"] for row in await self._all(query.order_by(tool_calls.c.position))]
 
     async def loose_tool_calls(self, top: str) -> list[Record]:
-        """Tool calls without a result of executions that have ended, from one execution down, with their places."""
+        """Tool calls without a result of executions that have ended, from one execution down, with their places.
+
+        `begun` tells whether one may have taken effect: it is under way, or a person was to say whether it runs again.
+        """
         place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "agent", "attempt")]
-        query = select(tool_calls, *place).join(executions, executions.c.id == tool_calls.c.execution_id)
+        begun = or_(tool_calls.c.status == "started", asked_to_repeat(tool_calls.c.id)).label("begun")
+        query = select(tool_calls, *place, begun).join(executions, executions.c.id == tool_calls.c.execution_id)
         ended = executions.c.finished_at.is_not(None)
         return await self._all(
             query.where(tool_calls.c.status.in_(OPEN_CALLS), ended, executions.c.id.in_(select(below(top).c.id)))

@@ -118,7 +118,8 @@ class Errands:
         return Answer(call, result.text, result.is_error, citable=tool is not None and tool.server in self._citable)
 
     def _cut_short(self, call: ToolCall) -> ToolResult:
-        return cut_short(self._effect_of(call)) if call.flight.sent else NOT_BEGUN
+        begun = call.flight.sent or call.held == "repeat"  # before a restart, if not since
+        return cut_short(self._effect_of(call)) if begun else NOT_BEGUN
 
     def _effect_of(self, call: ToolCall) -> str:
         tool = self._tool(call)

@@ -9,7 +9,7 @@ from db.reads import Reads
 from db.turns import ToolOutcome
 from db.writes import Place
 from runner import facts
-from runner.effects import cut_short, status_of
+from runner.effects import NOT_BEGUN, cut_short, status_of
 from runner.recorder import Recorder
 
 
@@ -17,7 +17,7 @@ async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str) -> None:
     """Settle the open tool calls of every ended execution from `top` down."""
     for row in await reads.loose_tool_calls(top):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
-        result = cut_short(row["effect"])
+        result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN
         outcome = ToolOutcome(
             id=row["id"],
             execution_id=place.id,

@@ -84,10 +84,8 @@ async def test_a_denied_call_is_never_run_and_its_model_learns_why(tmp_path: Pat
 async def test_a_question_nobody_answers_in_time_expires_and_no_answer_counts_after_that(tmp_path: Path) -> None:
     config = CONFIG.replace("timeout: 60s", "timeout: 60s, approval_timeout: 100ms")
     async with gated(tmp_path, [DELETE, say("nobody was there")], config) as (opened, tools):
-        started = await opened.dispatcher.start(Order("Worker", "clean up"))
-        [question] = await asked(opened)
-        done = await opened.dispatcher.wait(started.id)
-        late = await decide(opened, question)
+        done = await opened.run("Worker", "clean up")
+        late = await decide(opened, once_asked(opened))
 
     assert done.status == "completed"
     assert tools.calls == []
@@ -100,6 +98,15 @@ async def test_a_question_nobody_answers_in_time_expires_and_no_answer_counts_af
         "approval.requested",
         "approval.expired",
     ]
+
+
+def once_asked(opened: Bench) -> Question:
+    """The one question there was."""
+    [row] = opened.sql(
+        "select approvals.*, agent, parent_execution_id, server, arguments from approvals "
+        "join executions e on e.id = approvals.execution_id join tool_calls t on t.id = approvals.tool_call_id"
+    )
+    return Question.of_row(row)
 
 
 async def test_the_clocks_of_who_waits_and_of_its_callers_stand_still_and_those_of_others_run_on(tmp_path: Path) -> None:
@@ -146,7 +153,7 @@ async def test_a_waiting_call_is_cancelled_at_once_and_cannot_be_allowed_any_mor
     assert tools.calls == []
     assert opened.statuses() == {"Lead": ["cancelled"], "Worker": ["cancelled"]}
     [waited] = opened.sql("select status, error_type from tool_calls where tool = 'local.delete'")
-    assert waited == {"status": "failed", "error_type": "cancelled"}
+    assert waited == {"status": "failed", "error_type": "cancelled"}  # certainly not carried out
     assert opened.sql("select decision from approvals") == [{"decision": "withdrawn"}]
 
 
@@ -320,6 +327,18 @@ async def test_a_question_that_expired_while_nobody_ran_its_execution_is_put_ane
     assert len(tools.calls) == 1
     decisions = opened.sql("select decision from approvals order by id")
     assert [row["decision"] for row in decisions] == ["expired", "approved"]
+
+
+async def test_a_call_that_waited_when_its_process_went_and_is_cancelled_then_certainly_did_nothing(tmp_path: Path) -> None:
+    root, question = await stopped_while_it_asks(tmp_path)
+    async with after_a_restart(tmp_path, "never") as (opened, tools):
+        await opened.dispatcher.cancel(root, by="Ada", reason="enough")
+        late = await decide(opened, question)
+
+    assert not late
+    assert tools.calls == []
+    [waited] = opened.sql("select status, error_type from tool_calls where tool = 'local.delete'")
+    assert waited == {"status": "failed", "error_type": "cancelled"}
 
 
 @pytest.mark.parametrize("word", [YES, NO])
