@@ -10,6 +10,7 @@ has it, so it is folded back before a new log is begun. A database that is gone 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,9 @@ class Committer:
 
     def __init__(self, path: Path) -> None:
         self._path, self._log_path = path, path.with_name(path.name + "-wal")
+        self._names = str(self._path), str(self._log_path)
+        self._log_size = 0
+        """Before the commit at hand."""
         self._next_checkpoint = 0.0
         self._lock: FileLock
         self._connection: Connection
@@ -164,7 +168,9 @@ class Committer:
         self.openings += 1
 
     def _look(self) -> _Files:
-        return _Files(_identity(self._path), _identity(self._log_path))
+        database, written = map(_status, self._names)
+        self._log_size = written.st_size if written is not None else 0
+        return _Files(_identity(database), _identity(written))
 
     # -- commit and checkpoint -----------------------------------------------------------------------------------------
 
@@ -208,11 +214,7 @@ class Committer:
 
     def _checkpoint(self, pages: int) -> None:
         """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""
-        try:
-            size = self._log_path.stat().st_size
-        except OSError:
-            return
-        if size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
+        if self._log_size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
             return
         try:
             truncated = checkpoint(self._connection)
@@ -223,12 +225,15 @@ class Committer:
             self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _status(name: str) -> os.stat_result | None:
     try:
-        found = path.stat()
+        return os.stat(name)  # noqa: PTH116 - before every commit, and a path would cost more than the call
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+
+
+def _identity(found: os.stat_result | None) -> tuple[int, int] | None:
+    return (found.st_dev, found.st_ino) if found is not None else None
 
 
 def _close(connection: Connection) -> None:

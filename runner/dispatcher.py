@@ -253,11 +253,14 @@ class Dispatcher:
 
     async def _look_until_answered(self, database: Database) -> None:
         """A store that does not answer now is asked again: it must not take the service down, nor may a wish be missed."""
+        told = False
         while True:
             try:
                 return await self._look_around(database)
-            except StoreError:
-                log.exception("other processes could not be minded")
+            except StoreError as error:
+                if not told:
+                    log.error("other processes cannot be minded: %s", error)
+                told = True
             await anyio.sleep(SUPERVISION_SECONDS)
 
     async def _look_around(self, database: Database) -> None:
