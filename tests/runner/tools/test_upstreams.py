@@ -212,10 +212,11 @@ async def test_executions_share_a_server_unless_it_is_set_to_one_each() -> None:
         assert len(await processes(ten, "one__poke")) == 1
         ten = [here.tools("each", scope=f"execution {number}") for number in range(10)]
         own = await processes(ten, "each__poke")
-        assert len(own) == 10
+        running = [psutil.Process(int(pid)) for pid in own]
+        assert len(running) == 10
         for executor in ten:
             await executor.close()
-        assert not any(psutil.pid_exists(int(pid)) for pid in own)
+        assert await ended(running)
         assert len(await processes([here.tools("one")], "one__poke")) == 1
         closed = await call(ten[0], "each__poke")
         assert closed.error_type == "unavailable"
