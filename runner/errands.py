@@ -94,8 +94,8 @@ class Errands:
         work, begun = self._work, time.monotonic()
         assert work.toolbox is not None
         try:
-            await anyio.lowlevel.checkpoint_if_cancelled()
             refused = await self._refused(call)
+            await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
             begun = time.monotonic()
             with work.draining:
                 result = refused or await work.toolbox.tools.call(call)
