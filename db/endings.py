@@ -24,7 +24,13 @@ from db.writes import Place, event
 
 _OPEN = sorted(status.value for status in OPEN)
 _ENDS = frozenset(ExecutionStatus) - OPEN
-_PLACE = (executions.c.id, executions.c.parent_execution_id, executions.c.root_execution_id, executions.c.agent)
+_PLACE = (
+    executions.c.id,
+    executions.c.parent_execution_id,
+    executions.c.root_execution_id,
+    executions.c.agent,
+    executions.c.reason,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +200,7 @@ def _stopped(rows: Sequence[Any]) -> Iterable[Added]:
         place = Place(row.id, row.parent_execution_id, row.root_execution_id)
         if place.parent_execution_id is not None:
             yield delivery_of(place)
-        yield Added(events_table, status_event(place, ExecutionStatus.CANCELLED, row.agent))
+        yield Added(events_table, status_event(place, ExecutionStatus.CANCELLED, row.agent, reason=row.reason))
 
 
 def end(ending: Ending, events: Sequence[Event]) -> Write:

@@ -249,18 +249,16 @@ class Reads:
         query = select(tool_calls.c.tool).where(tool_calls.c.execution_id == execution, tool_calls.c.finished_at.is_(None))
         return [row["tool"] for row in await self._all(query.order_by(tool_calls.c.position))]
 
-    async def loose_tool_calls(self, top: str) -> list[Record]:
-        """Tool calls without a result of executions that have ended, from one execution down, with their places.
+    async def loose_tool_calls(self, top: str, *, ended: bool = True) -> list[Record]:
+        """Tool calls without a result, from one execution down, with their places; of those that ended, or of all.
 
         `begun` tells whether one may have taken effect: it is under way, or a person was to say whether it runs again.
         """
         place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "agent", "attempt")]
         begun = or_(tool_calls.c.status == "started", asked_to_repeat(tool_calls.c.id)).label("begun")
         query = select(tool_calls, *place, begun).join(executions, executions.c.id == tool_calls.c.execution_id)
-        ended = executions.c.finished_at.is_not(None)
-        return await self._all(
-            query.where(tool_calls.c.status.in_(OPEN_CALLS), ended, executions.c.id.in_(select(below(top).c.id)))
-        )
+        query = query.where(tool_calls.c.status.in_(OPEN_CALLS), executions.c.id.in_(select(below(top).c.id)))
+        return await self._all(query.where(executions.c.finished_at.is_not(None)) if ended else query)
 
     async def unknown_outcomes(self, top: str) -> list[Record]:
         """The tool calls, from one execution down, of which nobody knows whether they took effect."""

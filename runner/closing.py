@@ -55,6 +55,10 @@ class Closing:
         if isinstance(end, Fenced | WriterClosed) or (isinstance(end, Cause) and end.silent):
             await self._adopt()
             return
+        if execution.attempt > 1:  # calls that another process began, here or below, and that nobody took up again
+            await settle_loose_ends(
+                execution.services.database.reads, execution.services.recorder, execution.id, ended=False
+            )
         judged = verdict(end, execution.found)
         if execution.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
             judged = replace(judged, status=ExecutionStatus.BLOCKED)  # what never started cannot fail

@@ -103,6 +103,7 @@ class Conversation:
         It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
         """
         await self.work.pause()
+        await self._errands.stored()
         await self._count_down()
         self.work.now("asking the model")
         request = self._request(self._tools)
@@ -116,6 +117,7 @@ class Conversation:
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
         await self.work.pause()
+        await self._errands.stored()
         self.work.now("concluding")
         request = self._request(())
         await self._lose(request)
@@ -207,7 +209,6 @@ class Conversation:
         starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
-        self._errands.check()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used, len(calls))
         if refused:

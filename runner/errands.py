@@ -83,12 +83,13 @@ class Errands:
         result = await self._work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
         return self._outcome(call, result)
 
-    def check(self) -> None:
-        """What was handed in before something that is written by now is written, too, or failed."""
-        failed = [ticket.error for ticket in self._results if ticket.error is not None]
-        self._results.clear()
-        if failed:
-            raise failed[0]
+    async def stored(self) -> None:
+        """No model reads what a crash could still take back: results are stored, together, before they are shown."""
+        results, self._results = self._results, []
+        for ticket in results:
+            await ticket.done.wait()
+            if ticket.error is not None:
+                raise ticket.error
 
     async def _run(self, call: ToolCall) -> ToolResult:
         work, begun = self._work, time.monotonic()
@@ -108,7 +109,6 @@ class Errands:
             if result.consumed:
                 await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
-                # The model may read it while it is written: what the model then says is written after it.
                 self._results.append(work.recorder.post(settled))
         work.inbox.took(*result.consumed)
         return result

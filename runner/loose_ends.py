@@ -13,9 +13,9 @@ from runner.effects import NOT_BEGUN, cut_short, status_of
 from runner.recorder import Recorder
 
 
-async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str) -> None:
-    """Settle the open tool calls of every ended execution from `top` down."""
-    for row in await reads.loose_tool_calls(top):
+async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
+    """Settle the open tool calls from `top` down: of executions that have ended, or also of those that are about to."""
+    for row in await reads.loose_tool_calls(top, ended=ended):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
         result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN
         outcome = ToolOutcome(

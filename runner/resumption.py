@@ -55,7 +55,7 @@ class Resumption:
         execution.allowance.remember(*heritage.legacy.spent(heritage.row))
         execution.born_at -= heritage.legacy.lived(heritage.row)
         left = heritage.legacy.remaining(heritage.row)
-        if left is not None:
+        if left is not None and heritage.row["cancel_requested_at"] is None:  # what is asked to stop does not go on
             execution.allowance.go_on(left)
             fact = facts.WentOn(execution.place, execution.name, execution.attempt, execution.deadline())
             if not (await execution.services.recorder.record(fact)).held:

@@ -92,6 +92,7 @@ PROMISES = {
         group by parent_execution_id having count(distinct position) != count(*)""",
     "own totals are the sums of the calls": """
         select executions.id from executions left join model_calls on model_calls.execution_id = executions.id
+          and model_calls.pricing != 'lost'
         group by executions.id
         having executions.turns != count(model_calls.id)
           or executions.output_tokens != coalesce(sum(model_calls.output_tokens), 0)""",

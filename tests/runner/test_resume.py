@@ -208,7 +208,9 @@ async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_pat
         assert service.model.requests == []
 
 
-async def test_what_ends_instead_of_going_on_leaves_no_call_open(tmp_path: Path) -> None:
+async def test_what_is_asked_to_stop_and_left_by_its_process_does_not_go_on_and_none_of_its_calls_stays_open(
+    tmp_path: Path,
+) -> None:
     begun, never = anyio.Event(), anyio.Event()
 
     async def act(_: object) -> str:
@@ -216,9 +218,9 @@ async def test_what_ends_instead_of_going_on_leaves_no_call_open(tmp_path: Path)
         await never.wait()
         return "never"
 
-    tools = LocalTools({"act": act})
-    scripts = {"Lead": [dispatch("Leaf"), say("w")], "Leaf": [call("act")]}
-    async with bench(tmp_path, CONFIG, scripts, tools.for_agents("Leaf")) as service:
+    tools = LocalTools({"act": act}, effect="at_most_once")
+    scripts: dict[str, Script] = {"Lead": [dispatch("Middle"), say("w")], "Middle": [dispatch("Leaf"), say("w")]}
+    async with bench(tmp_path, CONFIG, {**scripts, "Leaf": [call("act")]}, tools.for_agents("Leaf")) as service:
         started = await service.dispatcher.start(Order("Lead", "find it"))
         with anyio.fail_after(10):
             await begun.wait()
@@ -227,12 +229,28 @@ async def test_what_ends_instead_of_going_on_leaves_no_call_open(tmp_path: Path)
         await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
         await service.dispatcher.adopt()
         await service.ended(started.id)
-        live = service.dispatcher.tree.get(started.id)
-        assert live is None
 
-    async with bench(tmp_path, CONFIG, {}) as service:
-        assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
+        assert [status for _, status, _ in tree(service)] == ["cancelled"] * 3
+        told = service.sql("select payload ->> 'status' as status, payload ->> 'resumed' as resumed from events")
+        assert [row for row in told if row["resumed"]] == []
+        [cut] = service.sql("select status, result from tool_calls where tool = 'local.act'")
+        assert cut["status"] == "unknown"
+        assert "whether it took effect is unknown" in cut["result"]
         assert service.sql("select id from tool_calls where finished_at is null") == []
+
+
+async def test_a_model_reads_no_result_that_a_crash_could_still_take_back(tmp_path: Path) -> None:
+    stored: list[list[str]] = []
+
+    def reads(_: Request) -> Turn:
+        stored.append([row["status"] for row in service.sql("select status from tool_calls")])
+        return say("done")
+
+    tools = LocalTools({"act": _acts})
+    async with bench(tmp_path, CONFIG, {"Leaf": [call("act") + call("act"), reads]}, tools.for_agents("Leaf")) as service:
+        await service.run("Leaf")
+
+    assert stored == [["completed", "completed"]]
 
 
 async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The tree that is killed: a Lead sends Captains, each Captain sends Scouts and Strikers, who look and strike in the field.
+"""The trees that are killed: a Lead sends Captains, each Captain sends Scouts and Strikers, who look and strike in the
+field; and a campaign, a chain of two stages, whose first one is merged and whose second one is a Captain.
 
 Owns: the configuration, and what the model of each agent answers, chosen by the agent and by what its transcript shows, so
 that a resumed execution gets the answer it would have got. Must not know: processes and rows.
@@ -7,9 +8,11 @@ Invariant: what an agent says in the end depends on what its tools and its child
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -17,14 +20,18 @@ from typing import Any
 
 from tests.faults.crash.ledger import Ledger
 from tests.support.messages_api import Answer, Received, reply, text, tool_use
+from tests.support.pairing import objections
 
 FIELD_SERVER = Path(__file__).with_name("field_server.py")
 CAPTAINS = 3
 SQUAD = ("Scout", "Scout", "Striker")
 ROOT = "root"
-"""The task of the Lead; its children are called `root.1`, theirs `root.1.1` …"""
+"""The task of the Lead; its children are called `root.1`, theirs `root.1.1` …, and those of a chain `root.Scout` …"""
 
-_AGENTS = ("Lead", "Captain", "Patrol", "Watch", "Scout", "Striker", "Holder")
+LEAD, CAMPAIGN, PATROL, HOLDER = "Lead", "campaign", "Patrol", "Holder"
+"""What is dispatched, each with the task of the root."""
+
+_AGENTS = ("Lead", "Captain", "Patrol", "Watch", "Scout", "Striker", "Holder", "Synthesizer")
 _MODELS = "\n".join(f"  {name}: {{model: {name}}}" for name in _AGENTS)
 
 CONFIG = f"""\
@@ -44,15 +51,21 @@ agents:
   Scout: {{description: looks, model: Scout, mcp_servers: [field]}}
   Striker: {{description: strikes, model: Striker, mcp_servers: [field]}}
   Holder: {{description: strikes without end, model: Holder, mcp_servers: [field]}}
+  Synthesizer: {{model: Synthesizer}}
+agent_chains:
+  campaign: {{stages: [{{name: reconnoitre, agents: [Scout, Striker]}}, {{name: attack, agents: [Captain]}}]}}
 """
 
 EXECUTIONS = 1 + CAPTAINS * (1 + len(SQUAD))
-HAPPENINGS = 3 + CAPTAINS * (3 + 3 * len(SQUAD))
+HAPPENINGS = {LEAD: 3 + CAPTAINS * (3 + 3 * len(SQUAD)), CAMPAIGN: 3 + 3 + 1 + 3 + 3 * len(SQUAD)}
 """Requests and tool calls of an undisturbed tree."""
 
 _REPORT = re.compile(
     r'<report agent="\w+" execution_id="(?P<id>[^"]+)" state="(?P<state>[^"]+)".*?>\n(?P<body>.*?)\n</report>', re.S
 )
+
+
+_FINDING = re.compile(r"root\.\w+ (?:look|strike|unknown)")
 
 
 @dataclass(frozen=True)
@@ -63,12 +76,16 @@ class Seen:
     label: str
     turns: int
     """How often the model has spoken before."""
-    calls: tuple[str, ...]
-    """The ids of the calls it has made."""
-    results: tuple[str, ...]
-    """What these returned, as text."""
+    calls: tuple[tuple[str, str], ...]
+    """The ids of the calls it has made, and their tools."""
+    results: Mapping[str, str]
+    """What these returned, as text, by id."""
     reports: tuple[str, ...]
-    """What its children said in the end."""
+    """What its children said in the end, however it heard of it."""
+    said: tuple[str, ...]
+    """What we said to it."""
+    marks: tuple[str, ...]
+    """A mark for each message: of two requests of one execution, the later one begins as the earlier one does."""
     concluding: bool
 
     @classmethod
@@ -76,19 +93,45 @@ class Seen:
         """Read a request."""
         blocks = [(message["role"], block) for message in body["messages"] for block in message["content"]]
         said = [block["text"] for role, block in blocks if role == "user" and block["type"] == "text"]
+        results = {block["tool_use_id"]: _text(block["content"]) for _, block in blocks if block["type"] == "tool_result"}
+        pushed = [match["body"] for match in map(_REPORT.search, said) if match is not None]
         return cls(
             agent=body["model"],
-            label=said[0].split()[0],
+            label=_label(body["model"], said[0].split()[0]),
             turns=sum(1 for message in body["messages"] if message["role"] == "assistant"),
-            calls=tuple(block["id"] for _, block in blocks if block["type"] == "tool_use"),
-            results=tuple(_text(block["content"]) for _, block in blocks if block["type"] == "tool_result"),
-            reports=tuple(match["body"] for match in map(_REPORT.search, said) if match is not None),
-            concluding=not body.get("tools"),
+            calls=tuple((block["id"], block["name"]) for _, block in blocks if block["type"] == "tool_use"),
+            results=results,
+            reports=(*pushed, *filter(None, map(_output, results.values()))),
+            said=tuple(said),
+            marks=tuple(hashlib.blake2s(json.dumps(each).encode(), digest_size=6).hexdigest() for each in body["messages"]),
+            concluding=not body.get("tools") and body["model"] != "Synthesizer",
         )
+
+    def called(self, tool: str) -> list[str]:
+        """The ids of its calls of a tool."""
+        return [identifier for identifier, name in self.calls if name == tool]
+
+
+def _label(agent: str, word: str) -> str:
+    """The agents of a chain all have its task; the one that merges has none of its own."""
+    return f"{ROOT}.{agent}" if word == "Merge" or (word == ROOT and agent in ("Scout", "Striker", "Captain")) else word
+
+
+def label_of(row: Mapping[str, Any]) -> str:
+    """The same, from the row of an execution."""
+    return f"{ROOT}.{row['agent']}" if row["role"] in ("stage", "synthesis") else str(row["task"])
 
 
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else " ".join(block.get("text", "") for block in content)
+
+
+def _output(result: str) -> str | None:
+    """What `get_result` handed over, if it was that and there was something."""
+    if not result.startswith('{"execution_id"'):
+        return None
+    handed = json.loads(result).get("result")
+    return str(handed["output"]) if handed is not None else None
 
 
 class Brigade:
@@ -100,9 +143,10 @@ class Brigade:
 
     def answer(self, received: Received) -> Answer:
         """What the model of the agent that asks says now."""
-        seen = Seen.of(received.body)
-        serial = next(self._numbers)
-        self._ledger.add("turn", "invoke", seen.label, turn=seen.turns + 1, calls=list(seen.calls), serial=serial)
+        seen, serial = Seen.of(received.body), next(self._numbers)
+        told = {"calls": [each for each, _ in seen.calls], "results": seen.results, "marks": list(seen.marks)}
+        wrong = objections(received.body)
+        self._ledger.add("turn", "invoke", seen.label, turn=seen.turns + 1, serial=serial, wrong=wrong, **told)
         answer = reply(*self._blocks(seen, serial))
         return replace(answer, headers={"request-id": f"{seen.label}/{seen.turns + 1}/{serial}"})
 
@@ -113,19 +157,29 @@ class Brigade:
         match seen.agent:
             case "Lead" | "Captain" | "Patrol" | "Watch":
                 yield from self._command(seen, serial)
+            case "Synthesizer":
+                yield text(_merged(_FINDING.findall(seen.said[0])))
             case _:
                 yield from self._act(seen, serial)
 
     @staticmethod
     def _command(seen: Seen, serial: int) -> Iterator[dict[str, Any]]:
-        if not seen.calls:
+        """Send, and hear: the second Captain asks for results, the others are told; the third one reports by `finish`."""
+        sent = seen.called("dispatch_agent")
+        if not sent:
             for number, name in enumerate(_sent_by(seen.agent), start=1):
                 task = {"name": name, "task": f"{seen.label}.{number}"}
                 yield tool_use("dispatch_agent", task, f"toolu_{serial}_{number}")
-        elif len(seen.reports) < len(seen.calls):
-            yield text("waiting")
+        elif len(seen.reports) == len(sent):
+            last = _report(seen.label, seen.reports, "".join(re.findall(r"merged\(.*?\)", seen.said[0])))
+            finishing = {"status": "completed", "summary": "done", "output": last}
+            yield tool_use("finish", finishing, f"toolu_{serial}_0") if seen.label.endswith(".3") else text(last)
+        elif seen.label.endswith(".2") and not seen.called("get_result"):
+            for number, identifier in enumerate(sent, start=1):
+                child = json.loads(seen.results[identifier])["execution_id"]
+                yield tool_use("get_result", {"execution_id": child, "wait_seconds": 50}, f"toolu_{serial}_{number}")
         else:
-            yield text(f"{seen.label}({', '.join(sorted(seen.reports))})")
+            yield text("waiting")
 
     @staticmethod
     def _act(seen: Seen, serial: int) -> Iterator[dict[str, Any]]:
@@ -133,10 +187,31 @@ class Brigade:
         if not seen.results:
             yield tool_use(f"field__{tool}", {"label": seen.label}, f"toolu_{serial}_1")
         else:
-            done = f"{tool}: {seen.label}" in seen.results[0]
-            yield text(f"{seen.label} {tool}" if done else f"{seen.label} unknown")
+            [result] = seen.results.values()
+            yield text(f"{seen.label} {tool}" if f"{tool}: {seen.label}" in result else f"{seen.label} unknown")
+
+
+def _report(label: str, reports: Collection[str], earlier: str = "") -> str:
+    return f"{label}({', '.join(sorted(reports))})" + (f" after {earlier}" if earlier else "")
+
+
+def _merged(findings: Collection[str]) -> str:
+    return f"merged({', '.join(sorted(set(findings)))})"
 
 
 def _sent_by(agent: str) -> tuple[str, ...]:
     sent = {"Lead": ("Captain",) * CAPTAINS, "Captain": SQUAD, "Patrol": ("Watch",) * 2, "Watch": ("Scout",) * 2}
     return sent[agent]
+
+
+def last_word(agent: str, unknown: Collection[str], label: str = ROOT) -> str:
+    """What a tree says in the end, given the labels of the strikes whose outcome nobody knows."""
+    if agent == CAMPAIGN:
+        findings = [last_word(name, unknown, f"{ROOT}.{name}") for name in ("Scout", "Striker")]
+        return f"{last_word('Captain', unknown, f'{ROOT}.Captain')} after {_merged(findings)}"
+    if agent in ("Scout", "Striker", HOLDER):
+        done = {"Scout": "look", "Striker": "strike"}.get(agent, "unknown")
+        return f"{label} {'unknown' if label in unknown else done}"
+    return _report(
+        label, [last_word(name, unknown, f"{label}.{number}") for number, name in enumerate(_sent_by(agent), start=1)]
+    )

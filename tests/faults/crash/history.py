@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from db.engine import sqlite_library
+from runner.recall import LOST
+from tests.faults.crash.brigade import LEAD, ROOT, label_of, last_word
 from tests.faults.crash.ledger import Entry
 from tests.faults.crash.scene import rows_of
 from tests.properties.verdicts import PROMISES
@@ -29,6 +31,8 @@ class History:
 
     database: Path
     entries: Sequence[Entry] = field(default=())
+    agent: str = LEAD
+    """What was dispatched."""
 
     def sql(self, query: str) -> list[dict[str, Any]]:
         """Rows."""
@@ -40,8 +44,8 @@ class History:
         return {row["id"]: row for row in self.sql("select * from executions order by id")}
 
     def labelled(self, label: str) -> list[Row]:
-        """The executions of a task; in a trial every task is given once."""
-        return [row for row in self.executions.values() if row["task"] == label]
+        """The executions of a label; in a trial every one is given once."""
+        return [row for row in self.executions.values() if label_of(row) == label]
 
     def of(self, what: str, stage: str) -> list[Entry]:
         """The lines of the ledger of one kind."""
@@ -66,7 +70,7 @@ def ids_resolve(history: History) -> list[str]:
     lost = [
         f"dispatch {entry.label} was told as {entry.more['id']}, which is nowhere"
         for entry in told
-        if history.executions.get(entry.more["id"], {}).get("task") != entry.label
+        if entry.label not in map(label_of, filter(None, [history.executions.get(entry.more["id"])]))
     ]
     asked = {entry.label for entry in (*told, *history.of("turn", "invoke"))}
     return lost + [
@@ -108,20 +112,30 @@ def nothing_runs_below_an_end(history: History) -> list[str]:
 
 def turns_are_whole(history: History) -> list[str]:
     """I4: turns are contiguous, each tool call has exactly one result, and no acknowledged turn is lost or asked again."""
+    promises = (
+        "every tool call has its result",
+        "whatever began in a timeline ended, once",
+        "a dispatch that made a child is answered with the child's id",
+        "own totals are the sums of the calls",
+    )
     return [
         *_gaps(history),
         *_unpaired(history),
-        *history.broken("every tool call has its result"),
+        *history.broken(*promises),
         *_lost_turns(history),
         *_asked_again(history),
+        *_unaccounted(history),
+        *_shown_otherwise(history),
     ]
 
 
 def _gaps(history: History) -> list[str]:
+    """Numbers that are missing or twice. A call whose answer nobody heard has the number of the one that was made again."""
+    tables = (("messages", "position", 0, "true"), ("model_calls", "turn", 1, f"pricing != '{LOST}'"))
     found = []
-    for table, column, first in (("messages", "position", 0), ("model_calls", "turn", 1)):
+    for table, column, first, counts in tables:
         numbers: dict[str, list[int]] = {}
-        for row in history.sql(f"select execution_id, {column} as number from {table} order by execution_id, {column}"):
+        for row in history.sql(f"select execution_id, {column} as number from {table} where {counts} order by 1, 2"):
             numbers.setdefault(row["execution_id"], []).append(row["number"])
         found += [
             f"{table} of {execution} are numbered {given}"
@@ -180,6 +194,41 @@ def _asked_again(history: History) -> list[str]:
     return again
 
 
+def _unaccounted(history: History) -> list[str]:
+    """Every request that reached the model server has its row: with the answer, or as lost; but for what was stopped."""
+    stopped = {label_of(row) for row in history.executions.values() if row["status"] == "cancelled"}
+    asked = Counter(
+        (entry.label, entry.more["turn"]) for entry in history.of("turn", "invoke") if entry.label not in stopped
+    )
+    kept = Counter(
+        (label_of(history.executions[row["execution_id"]]), row["turn"])
+        for row in history.sql("select execution_id, turn from model_calls")
+    )
+    return [
+        f"turn {turn} of {label} was asked for {count} times and is accounted for {kept[label, turn]} times"
+        for (label, turn), count in asked.items()
+        if count > kept[label, turn]
+    ]
+
+
+def _shown_otherwise(history: History) -> list[str]:
+    """A model is asked what the API accepts, reads on where it stopped, and what it read of a call is what is kept."""
+    found, marks = [], dict[str, list[str]]()
+    kept = {row["call_id"]: row["result"] or "" for row in history.sql("select call_id, result from tool_calls")}
+    for entry in history.of("turn", "invoke"):
+        found += [f"{entry.label} was asked what no API accepts: {each}" for each in entry.more.get("wrong", ())]
+        before, now = marks.get(entry.label, []), entry.more.get("marks", [])
+        if now[: len(before)] != before:
+            found.append(f"{entry.label} was shown something else the next time")
+        marks[entry.label] = now
+        found += [
+            f"{entry.label} was shown another result of {call} than is kept"
+            for call, shown in entry.more.get("results", {}).items()
+            if kept.get(call, "") not in shown
+        ]
+    return found
+
+
 def effects_happen_once(history: History) -> list[str]:
     """I5: what must not run twice never does; cut by a crash it is recorded as unknown, and the model is told."""
     runs = Counter(
@@ -187,35 +236,54 @@ def effects_happen_once(history: History) -> list[str]:
     )
     found = [f"{tool} of {label} ran {count} times" for (tool, label), count in runs.items() if count > 1]
     calls = {row["id"]: row for row in history.sql("select * from tool_calls")}
-    for entry in history.of("kill", "ok"):
-        for call in entry.more["cut"]:
-            row = calls.get(call)
-            if row is None or row["status"] != "unknown":
-                found.append(f"{call} was cut and is {row['status'] if row is not None else 'gone'}")
-            elif "unknown" not in (row["result"] or ""):
-                found.append(f"{call} is unknown, and its result does not say so: {row['result']}")
+    cut = {call for entry in history.of("kill", "ok") for call in entry.more["cut"]}
+    for call in cut:
+        row = calls.get(call)
+        if row is None or row["status"] != "unknown":
+            found.append(f"{call} was cut and is {row['status'] if row is not None else 'gone'}")
+        elif "unknown" not in (row["result"] or ""):
+            found.append(f"{call} is unknown, and its result does not say so: {row['result']}")
+    found += [
+        f"{call} is unknown, and nothing cut it"
+        for call, row in calls.items()
+        if row["status"] == "unknown" and call not in cut
+    ]
     return found
 
 
 def nothing_starts_below_a_cancel(history: History) -> list[str]:
     """I6: nothing is dispatched below an acknowledged cancel."""
-    cancelled, late = list[str](), []
+    cancelled, killed, late = list[str](), False, []
     for entry in history.entries:
+        killed = killed or entry.what == "kill"
         if (entry.what, entry.stage) == ("cancel", "ok"):
             cancelled.append(entry.label)
-        elif (entry.what, entry.stage) == ("turn", "invoke") and entry.more["turn"] == 1:
-            late += [f"{entry.label} began below {above}" for above in cancelled if entry.label.startswith(f"{above}.")]
+        elif (entry.what, entry.stage) == ("turn", "invoke") and (killed or entry.more["turn"] == 1):
+            late += [
+                f"{entry.label} went on below {above}" for above in cancelled if f"{entry.label}.".startswith(f"{above}.")
+            ]
     promises = ("nothing succeeds or starts once it was asked to stop", "nothing is born below a cancelled one")
     return late + history.broken(*promises)
 
 
 def results_reach_parents_once(history: History) -> list[str]:
-    """I7: a child's result reaches its parent exactly once."""
-    return history.broken(
-        "every child has exactly one delivery, in its parent's inbox",
-        "one that completed has read everything",
-        "what was consumed is shown by the message or tool result that consumed it",
-        "no report is shown twice, nor one that was read before",
+    """I7: a child's result reaches its parent exactly once, and so does whatever else it was told."""
+    told = history.sql("select execution_id, content from messages where kind = 'delivery'")
+    counts = {
+        (entry.label, entry.more["text"]): sum(
+            entry.more["text"] in row["content"] for row in told if row["execution_id"] == entry.more["id"]
+        )
+        for entry in history.of("message", "ok")
+        if history.executions.get(entry.more["id"], {}).get("status") == "completed"
+    }
+    return [f"{label} was told `{text}` {count} times" for (label, text), count in counts.items() if count != 1] + (
+        history.broken(
+            "every child has exactly one delivery, in its parent's inbox",
+            "one that completed has read everything",
+            "what was consumed is shown by the message or tool result that consumed it",
+            "no report is shown twice, nor one that was read before",
+            "what get_result has told is not pushed afterwards",
+        )
     )
 
 
@@ -234,6 +302,20 @@ def nothing_is_left_at_rest(history: History) -> list[str]:
         and not (row["reason"] or row["error_type"] or row["cancel_reason"])
     ]
     return rest + left + silent
+
+
+def result_is_the_same(history: History) -> list[str]:
+    """A tree says in the end what it would have said undisturbed, but for the strikes whose outcome nobody knows."""
+    unknown = {
+        label_of(history.executions[row["execution_id"]])
+        for row in history.sql("select execution_id from tool_calls where status = 'unknown'")
+    }
+    expected = last_word(history.agent, unknown)
+    return [
+        f"{row['status']} with {text!r} instead of {expected!r}"
+        for row in history.labelled(ROOT)
+        if row["cancel_requested_at"] is None and (text := json.loads(row["result"] or "{}").get("output")) != expected
+    ]
 
 
 def durations_are_not_negative(history: History) -> list[str]:
@@ -273,6 +355,7 @@ INVARIANTS: Mapping[str, Callable[[History], list[str]]] = {
     "I7": results_reach_parents_once,
     "I9": nothing_is_left_at_rest,
     "I10": durations_are_not_negative,
+    "result": result_is_the_same,
 }
 
 

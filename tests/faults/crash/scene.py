@@ -19,7 +19,7 @@ import psutil
 from anyio.abc import Process
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import CONFIG, Brigade
+from tests.faults.crash.brigade import CAMPAIGN, CONFIG, Brigade
 from tests.faults.crash.ledger import Ledger
 from tests.faults.crash.victim import victim
 from tests.support.forked import KEPT
@@ -101,10 +101,11 @@ class Client:
         await self._call("list_executions", limit=1)
 
     async def dispatch(self, agent: str, label: str) -> str:
-        """Dispatch an agent under a key of its own, so that asking again is safe."""
+        """Dispatch an agent or a chain under a key of its own, so that asking again is safe."""
         await self.greet()
         self._ledger.add("dispatch", "invoke", label)
-        found = await self._call("dispatch_agent", name=agent, task=label, idempotency_key=label)
+        tool, name = ("run_chain", "chain") if agent == CAMPAIGN else ("dispatch_agent", "name")
+        found = await self._call(tool, **{name: agent}, task=label, idempotency_key=label)
         self._ledger.add("dispatch", "ok", label, id=found["execution_id"])
         return str(found["execution_id"])
 
@@ -122,6 +123,12 @@ class Client:
         self._ledger.add("cancel", "invoke", label, id=execution)
         await self._call("cancel_agent", execution_id=execution)
         self._ledger.add("cancel", "ok", label, id=execution)
+
+    async def say(self, label: str, execution: str, words: str) -> None:
+        """Say something to it."""
+        self._ledger.add("message", "invoke", label, text=words)
+        told = await self._call("send_message", execution_id=execution, text=words)
+        self._ledger.add("message", "ok", label, text=words, id=told["execution_id"])
 
     async def leave(self) -> int:
         """Say goodbye; the exit code of the server."""

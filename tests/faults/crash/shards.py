@@ -62,7 +62,10 @@ class Shards:
 
     async def _try(self, plan: Plan) -> Finding:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            finding = await run(plan, Path(folder))
+            try:
+                finding = await run(plan, Path(folder))
+            except Exception as error:
+                finding = Finding.of_failure(plan, error)
             if not finding.held:
                 self._keep(plan, Path(folder))
         with self._file.open("a", encoding="utf-8") as file:

@@ -13,9 +13,6 @@ from tests.faults.crash.seeds import SEED
 from tests.faults.crash.shards import Shards
 from tests.faults.crash.trial import Finding, Kind, Plan
 
-NOT_YET = {"I5"}
-"""Broken until a crash is recorded in the tool calls it cut."""
-
 
 async def tried(folder: Path, kind: Kind, seeds: range, *, fresh: bool = False) -> list[Finding]:
     """The findings of some trials."""
@@ -23,18 +20,21 @@ async def tried(folder: Path, kind: Kind, seeds: range, *, fresh: bool = False) 
         return await Shards(folder, kind).carry_out(Plan.of(kind, seed, fresh=fresh) for seed in seeds)
 
 
-@pytest.mark.parametrize(("kind", "count"), [("tree", 4), ("tool", 2), ("again", 1), ("together", 1)])
+@pytest.mark.parametrize(("kind", "count"), [("tree", 4), ("tool", 2), ("stop", 2), ("again", 1), ("together", 1)])
 async def test_a_killed_tree_keeps_its_promises(tmp_path: Path, kind: Kind, count: int) -> None:
     found = await tried(tmp_path, kind, range(SEED, SEED + count))
 
     assert len(found) == count
-    assert {finding.seed: finding.broken for finding in found if finding.broken.keys() - NOT_YET} == {}
+    assert {finding.seed: finding.broken for finding in found if finding.broken} == {}
+    assert [finding.resumed for finding in found] == [finding.interrupted for finding in found]
+    assert {finding.status for finding in found} <= {"completed", "cancelled" if kind == "stop" else "completed"}
 
 
 async def test_a_fresh_process_that_is_killed_keeps_its_promises(tmp_path: Path) -> None:
     [finding] = await tried(tmp_path, "tree", range(SEED, SEED + 1), fresh=True)
 
-    assert finding.broken.keys() <= NOT_YET, finding
+    assert finding.broken == {}, finding
+    assert finding.resumed == finding.interrupted
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="`strace` is not installed")
@@ -43,6 +43,7 @@ async def test_a_process_killed_at_a_write_to_the_disk_keeps_its_promises(tmp_pa
 
     assert not finding.survived
     assert finding.broken == {}
+    assert finding.resumed == finding.interrupted > 0
 
 
 async def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import EXECUTIONS, HAPPENINGS, ROOT
+from tests.faults.crash.brigade import EXECUTIONS, HAPPENINGS, LEAD, ROOT
 from tests.faults.crash.history import INVARIANTS, History, violations
 from tests.faults.crash.ledger import Entry, What
 from tests.faults.crash.scene import at_rest, scene
@@ -36,7 +36,7 @@ async def undisturbed(folder: Path) -> History:
     async with scene(folder) as here:
         with anyio.fail_after(50):
             async with here.client() as client:
-                await client.result(ROOT, await client.dispatch("Lead", ROOT))
+                await client.result(ROOT, await client.dispatch(LEAD, ROOT))
                 await client.leave()
             here.ledger.add("rest", "ok", processes=await at_rest(here))
         return History(here.database, here.ledger.entries)
@@ -45,7 +45,7 @@ async def undisturbed(folder: Path) -> History:
 def test_nothing_is_found_where_nothing_is_wrong(sound: History) -> None:
     assert violations(sound) == {}
     assert len(sound.executions) == EXECUTIONS
-    assert len(sound.of("turn", "invoke")) + len(sound.of("tool", "invoke")) == HAPPENINGS
+    assert len(sound.of("turn", "invoke")) + len(sound.of("tool", "invoke")) == HAPPENINGS[LEAD]
 
 
 ROWS = {
@@ -62,6 +62,14 @@ ROWS = {
     "a call has no row": ("I4", f"delete from tool_calls where execution_id = {LEAF}"),
     "a call has no result": ("I4", f"update tool_calls set result = null where execution_id = {LEAF}"),
     "a call has not ended": ("I4", f"update tool_calls set status = 'started' where execution_id = {LEAF}"),
+    "a lost turn counts": ("I4", f"update model_calls set pricing = 'lost' where execution_id = {LEAF} and turn = 1"),
+    "a call began and its end is not told": (
+        "I4",
+        f"delete from events where execution_id = {LEAF} and payload like '%look%' and type = 'timeline_event.completed'",
+    ),
+    "a result was kept otherwise": ("I4", f"update tool_calls set result = 'else' where execution_id = {LEAF}"),
+    "a call is unknown that nothing cut": ("I5", f"update tool_calls set status = 'unknown' where execution_id = {LEAF}"),
+    "the last word is another": ("result", "update executions set result = '{\"output\": \"no\"}' where task = 'root'"),
     "a result was not delivered": ("I7", f"delete from deliveries where child_execution_id = {LEAF}"),
     "a result was not read": ("I7", f"update deliveries set consumed_at = null where child_execution_id = {LEAF}"),
     "a result was read by nobody": ("I7", f"update deliveries set consumed_by = null where child_execution_id = {LEAF}"),
@@ -125,9 +133,19 @@ LEDGERS: dict[str, tuple[str, Callable[[Entries], Entries]]] = {
     "a call was seen that is not kept": ("I4", with_entry("turn", "root.1", turn=2, calls=["toolu_lost"])),
     "a tool ran for a turn that is not kept": ("I4", with_entry("tool", "root.9", tool="look")),
     "a kept reply was asked for again": ("I4", with_entry("kill", at=0, **{**KILL, "replies": {"root.1": 1}})),
+    "a request has no row": ("I4", with_entry("turn", "root.1", turn=1, calls=[])),
+    "no API would accept it": ("I4", with_entry("turn", "root.1", turn=1, calls=[], wrong=["a text is blank"])),
+    "the story was told otherwise": ("I4", with_entry("turn", "root.1", turn=1, calls=[], marks=["another"])),
     "a strike ran twice": ("I5", with_entry("tool", "root.1.3", tool="strike")),
     "a cut call is not called unknown": ("I5", with_entry("kill", **{**KILL, "cut": ["nowhere"]})),
     "a child began below a cancel": ("I6", with_entry("cancel", "root", at=0, id="whatever")),
+    "a cancelled one was asked on": (
+        "I6",
+        lambda entries: with_entry("turn", "root", turn=3, calls=[])(
+            with_entry("kill", **KILL)(with_entry("cancel", "root", id="whatever")(entries))
+        ),
+    ),
+    "something was said and never read": ("I7", lambda entries: [*entries, _said(entries)]),
     "a process is left": ("I9", with_entry("rest", processes=1)),
 }
 """What is done to the ledger, and which invariant must break."""
@@ -136,6 +154,11 @@ LEDGERS: dict[str, tuple[str, Callable[[Entries], Entries]]] = {
 def _told(entries: Entries, **more: object) -> Entry:
     told = next(entry for entry in entries if entry.what == "result")
     return replace(told, more={**told.more, **more})
+
+
+def _said(entries: Entries) -> Entry:
+    told = next(entry for entry in entries if entry.what == "result")
+    return Entry("message", "ok", ROOT, {"id": told.more["id"], "text": "mind the gap"})
 
 
 @pytest.mark.parametrize("damage", LEDGERS)

@@ -16,13 +16,14 @@ from typing import Any, Literal
 
 import anyio
 
-from tests.faults.crash.brigade import HAPPENINGS, ROOT
+from tests.faults.crash.brigade import CAMPAIGN, HAPPENINGS, HOLDER, LEAD, PATROL, ROOT
 from tests.faults.crash.history import OPEN, History, acknowledged, violations
+from tests.faults.crash.ledger import Stage
 from tests.faults.crash.scene import GONE, Client, Scene, at_rest, scene
 
-Kind = Literal["tree", "tool", "again", "together", "birth", "sync"]
-"""Killed at any moment; inside a tool that must not run twice; once more while it recovers; with two that take over; at a
-certain write to the disk, while the database is made or while the tree works."""
+Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync"]
+"""Killed at any moment; inside a tool that must not run twice; while it is being cancelled; once more while it recovers;
+with two that take over; at a certain write to the disk, while the database is made or while the tree works."""
 
 SYNCS = "fsync,fdatasync"
 TRACER = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
@@ -33,6 +34,10 @@ LONGEST_DELAY = 0.012
 """Seconds after a happening within which the kill falls: about what lies between one and the next."""
 START_SECONDS = 0.3
 """A kill before the first happening falls within so much of the start."""
+STOP_SECONDS = 0.04
+"""A kill of what is being cancelled falls within so much of the wish: about how long it takes to come true."""
+CHAINS, MESSAGES, ANSWERED = 0.3, 0.3, 0.5
+"""How many of the trees are chains, how many are told something meanwhile, and how many wishes are acknowledged."""
 PATIENCE = 100.0
 
 
@@ -45,16 +50,30 @@ class Plan:
     fresh: bool
     """Whether every process starts as the console script does."""
     after: int
-    """How many requests and tool runs before the kill, or which write to the disk."""
+    """How many requests and tool runs before the kill, or before the wish to cancel; or which write to the disk."""
     delay: float
+    agent: str
+    message_after: int | None = None
+    """When to tell the root something, if at all: how many requests and tool runs before."""
+    answered: bool = False
+    """Whether the kill waits until the wish to cancel is acknowledged."""
 
     @classmethod
     def of(cls, kind: Kind, seed: int, *, fresh: bool = False) -> Plan:
         """What a seed decides."""
         dice = random.Random(f"{kind} {seed}")
-        after = {"tool": 2, "birth": seed, "sync": seed}.get(kind) or dice.randrange(HAPPENINGS + 1)
+        if kind in ("birth", "sync"):
+            return cls(kind, seed, fresh, after=seed, delay=0.0, agent=PATROL)
+        if kind == "tool":
+            return cls(kind, seed, fresh, after=2, delay=dice.uniform(0, LONGEST_DELAY), agent=HOLDER)
+        agent = CAMPAIGN if dice.random() < CHAINS else LEAD
+        message = dice.randrange(1, HAPPENINGS[agent] // 2) if dice.random() < MESSAGES else None
+        if kind == "stop":
+            after = dice.randrange(1, HAPPENINGS[agent])
+            return cls(kind, seed, fresh, after, dice.uniform(0, STOP_SECONDS), agent, answered=dice.random() < ANSWERED)
+        after = dice.randrange(HAPPENINGS[agent] + 1)
         delay = dice.uniform(0, LONGEST_DELAY if after else START_SECONDS)
-        return cls(kind, seed, fresh, after, delay)
+        return cls(kind, seed, fresh, after, delay, agent, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +83,7 @@ class Finding:
     kind: Kind
     seed: int
     fresh: bool
+    agent: str
     seconds: float
     turns: int
     """Acknowledged before a kill."""
@@ -79,10 +99,23 @@ class Finding:
     """Nothing killed it: it never came to the chosen write."""
     broken: dict[str, list[str]]
 
+    @classmethod
+    def of_failure(cls, plan: Plan, error: Exception) -> Finding:
+        """Of a trial that did not come to its end, such as one in which a process hung."""
+        told = {"course": [repr(each) for each in causes(error)]}
+        return cls(plan.kind, plan.seed, plan.fresh, plan.agent, 0.0, 0, 0, 0, 0, 0, "", None, survived=False, broken=told)
+
     @property
     def held(self) -> bool:
         """Whether every promise was kept."""
         return not self.broken
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """What is in a group of errors, and in the groups in it."""
+    return (
+        [each for part in error.exceptions for each in causes(part)] if isinstance(error, BaseExceptionGroup) else [error]
+    )
 
 
 async def pause(seconds: float) -> None:
@@ -92,17 +125,25 @@ async def pause(seconds: float) -> None:
 
 
 async def kill_after(here: Scene, client: Client, happenings: int, delay: float) -> None:
-    """Kill the client's server some time after so many things happened, or when the tree has ended; note what was open."""
-    ledger, before = here.ledger, here.ledger.happenings
-    results = len(list(ledger.of("result", "ok")))
+    """Kill the client's server some time after so many things happened, or when the tree has ended."""
     if happenings:
-        await ledger.until(
-            lambda: ledger.happenings >= before + happenings or len(list(ledger.of("result", "ok"))) > results
-        )
+        await until_happened(here, happenings)
+    await kill(here, client, delay)
+
+
+async def kill(here: Scene, client: Client, delay: float) -> None:
+    """Kill the client's server some time from now; note what was open."""
     await pause(delay)
     client.process.kill()
     await client.process.wait()
     note_kill(here)
+
+
+async def until_happened(here: Scene, happenings: int) -> None:
+    """Wait until so many things happened from now, or a tree has ended."""
+    ledger, before = here.ledger, here.ledger.happenings
+    results = len(list(ledger.of("result", "ok")))
+    await ledger.until(lambda: ledger.happenings >= before + happenings or len(list(ledger.of("result", "ok"))) > results)
 
 
 def note_kill(here: Scene) -> None:
@@ -134,55 +175,62 @@ def _has_tables(here: Scene) -> bool:
 
 
 @asynccontextmanager
-async def living(here: Scene, agent: str, *, fresh: bool, under: Sequence[str] = ()) -> AsyncIterator[Client]:
-    """A client that dispatches the tree, waits for its result and leaves, as long as its server lives."""
+async def living(here: Scene, plan: Plan, under: Sequence[str] = ()) -> AsyncIterator[Client]:
+    """A client that dispatches the tree, speaks to it, waits for its result and leaves, as long as its server lives."""
 
     async def live(client: Client) -> None:
         with suppress(*GONE):
-            await client.result(ROOT, await client.dispatch(agent, ROOT))
+            execution = await client.dispatch(plan.agent, ROOT)
+            if plan.kind == "stop":
+                await until_happened(here, plan.after)
+                await client.cancel(ROOT, execution)
+            elif plan.message_after is not None and not list(here.ledger.of("message", "invoke")):
+                await until_happened(here, plan.message_after)
+                await client.say(ROOT, execution, f"note {plan.seed}")
+            await client.result(ROOT, execution)
             if under:
                 await client.leave()
 
-    async with here.client(fresh=fresh, under=under) as client, anyio.create_task_group() as group:
+    async with here.client(fresh=plan.fresh, under=under) as client, anyio.create_task_group() as group:
         group.start_soon(live, client, name="a client's life")
         yield client
         group.cancel_scope.cancel()
 
 
-async def take_over(here: Scene, agent: str, *, fresh: bool, several: bool = False) -> dict[str, Any]:
+async def take_over(here: Scene, plan: Plan) -> dict[str, Any]:
     """Let one process, or two at the same time, finish what was left; what the client of the first hears in the end."""
     found: dict[str, Any] = {}
 
     async def finish(first: bool) -> None:
-        async with here.client(fresh=fresh) as client:
-            ended = await client.result(ROOT, await client.dispatch(agent, ROOT))
+        async with here.client(fresh=plan.fresh) as client:
+            ended = await client.result(ROOT, await client.dispatch(plan.agent, ROOT))
             if first:
                 found.update(ended)
             code = await client.leave()
             assert code == 0, f"exit code {code}"
 
     async with anyio.create_task_group() as group:
-        for number in range(2 if several else 1):
+        for number in range(2 if plan.kind == "together" else 1):
             group.start_soon(finish, number == 0, name=f"take over {number}")
     return found
 
 
 async def run(plan: Plan, folder: Path) -> Finding:
     """Carry a plan out in an empty folder."""
-    began, agent = time.monotonic(), {"tool": "Holder", "birth": "Patrol", "sync": "Patrol"}.get(plan.kind, "Lead")
+    began = time.monotonic()
     async with scene(folder) as here:
         with anyio.fail_after(PATIENCE):
-            code = await _first_life(plan, here, agent)
+            code = await _first_life(plan, here)
             if plan.kind == "again":
-                async with living(here, agent, fresh=plan.fresh) as client:
+                async with living(here, plan) as client:
                     await kill_after(here, client, plan.after // 4, plan.delay)
-            ended = await take_over(here, agent, fresh=plan.fresh, several=plan.kind == "together")
+            ended = await take_over(here, plan)
             here.ledger.add("rest", "ok", processes=await at_rest(here))
         here.ledger.save(folder / "ledger.jsonl")
         return _finding(plan, here, ended, survived=code == 0, seconds=time.monotonic() - began)
 
 
-async def _first_life(plan: Plan, here: Scene, agent: str) -> int:
+async def _first_life(plan: Plan, here: Scene) -> int:
     """Start the tree and see its process killed; its exit code."""
     if plan.kind == "sync":
         async with here.client() as client:  # the database is there when the tracer begins to count
@@ -190,8 +238,12 @@ async def _first_life(plan: Plan, here: Scene, agent: str) -> int:
             await client.leave()
     traced = plan.kind in ("birth", "sync")
     under = (*TRACER, f"inject={SYNCS}:signal=SIGKILL:when={plan.after}") if traced else ()
-    async with living(here, agent, fresh=plan.fresh, under=under) as client:
-        if not traced:
+    async with living(here, plan, under) as client:
+        if plan.kind == "stop":
+            stage: Stage = "ok" if plan.answered else "invoke"
+            await here.ledger.until(lambda: bool(list(here.ledger.of("cancel", stage))))
+            await kill(here, client, plan.delay)
+        elif not traced:
             await kill_after(here, client, plan.after, plan.delay)
         code = await client.process.wait()
         if traced:
@@ -200,7 +252,7 @@ async def _first_life(plan: Plan, here: Scene, agent: str) -> int:
 
 
 def _finding(plan: Plan, here: Scene, ended: dict[str, Any], *, survived: bool, seconds: float) -> Finding:
-    history = History(here.database, here.ledger.entries)
+    history = History(here.database, here.ledger.entries, plan.agent)
     kills, entries = list(here.ledger.of("kill", "ok")), here.ledger.entries
     before = entries[: entries.index(kills[-1])]
     interrupted = {execution: attempt for entry in kills for execution, attempt in entry.more["open"].items()}
@@ -210,6 +262,7 @@ def _finding(plan: Plan, here: Scene, ended: dict[str, Any], *, survived: bool, 
         kind=plan.kind,
         seed=plan.seed,
         fresh=plan.fresh,
+        agent=plan.agent,
         seconds=round(seconds, 3),
         turns=sum(turns for turns, _ in acknowledged(before).values()),
         dispatches=len({entry.label for entry in before if entry.what == "turn" or entry.more.get("id")}),
