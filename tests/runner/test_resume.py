@@ -70,6 +70,27 @@ async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_i
         assert service.sql("select count(*) as n from messages where kind = 'reply'") == [{"n": 2}]
 
 
+async def test_a_lost_call_is_not_taken_for_the_reply_that_came_after_it(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Leaf", "act"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+
+    async with after_a_stop(tmp_path, {"Leaf": [say("half an ans", stop_reason="max_tokens"), hang()]}) as service:
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 2)
+
+    async with after_a_stop(tmp_path, {"Leaf": [say("wer")]}) as service:
+        end = await service.ended(started.id)
+
+        assert end.result is not None
+        assert end.result.text == "half an answer"
+        turns = service.sql("select turn, stop_reason from model_calls order by started_at, finished_at")
+        assert [(row["turn"], row["stop_reason"]) for row in turns] == [
+            (1, "lost"), (1, "max_tokens"), (2, "lost"), (2, "end_turn"),
+        ]  # fmt: skip
+
+
 @requirement("S2-LE-12")
 async def test_a_tree_of_three_levels_goes_on_from_the_top_and_each_result_is_delivered_once(tmp_path: Path) -> None:
     lead = [dispatch("Middle") + dispatch("Leaf", "quick"), say("waiting"), say("never asked")]
