@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, or_, update
+from sqlalchemy import bindparam, exists, literal, or_, select, update
 
+from db.clock import stamp
+from db.ids import inherited_delivery
 from db.status import ExecutionStatus
-from db.tables import columns_of, executions, model_calls
+from db.tables import columns_of, deliveries, executions, model_calls
 from db.turns import ModelCall
 from db.unit import Added, Event, Statement, Write
 
@@ -60,6 +62,30 @@ def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) 
     """A running execution goes on in another process: the time nobody ran it does not count."""
     parameters = {"execution": execution, "fence": attempt, "deadline": deadline}
     return Write([Statement(_GO_ON, parameters, guard=True)], events)
+
+
+_FENCE = select(literal(1)).where(
+    exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
+)
+
+
+def pass_on(execution: str, attempt: int, children: Sequence[str], events: Sequence[Event]) -> Write:
+    """The ends of children that an earlier execution had not read wait in the inbox of the one that continues it."""
+    rows = [
+        {
+            "id": inherited_delivery(child, execution),
+            "execution_id": execution,
+            "child_execution_id": child,
+            "kind": "result",
+            "payload": None,
+            "created_at": stamp(),
+            "consumed_at": None,
+            "consumed_by": None,
+        }
+        for child in children
+    ]
+    fence = Statement(_FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    return Write([fence, *(Added(deliveries, row) for row in rows)], events)
 
 
 _CHARGE = (

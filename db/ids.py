@@ -58,3 +58,8 @@ def new_execution_id() -> ExecutionId:
 def result_delivery(child: str) -> str:
     """The id of the delivery of a child's result: derived, so that a second one is refused by the primary key."""
     return f"{child}.result"
+
+
+def inherited_delivery(child: str, heir: str) -> str:
+    """The id of the same, for an execution that continues the child's parent: each has its own."""
+    return f"{child}.result.{heir}"

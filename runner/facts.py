@@ -52,6 +52,15 @@ class WentOn:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOn:
+    """It continues an execution that had not read how these children ended: now it is to read that."""
+
+    place: Place
+    attempt: int
+    children: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class CallLost:
     """A model was being asked when the process went: nobody heard the answer."""
 
@@ -254,6 +263,7 @@ Fact = (
     | Started
     | Adopted
     | WentOn
+    | PassedOn
     | CallLost
     | Replied
     | RepliedLate

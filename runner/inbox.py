@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from db.ids import result_delivery
 from db.latch import Latch
 from runner.result import Result
 from runner.transcript import Delivered, clean
@@ -53,11 +52,13 @@ class Item:
 class Inbox:
     """What has arrived and how many children are still out."""
 
-    __slots__ = ("_changed", "_items", "_open", "_spoken", "_taken", "_urgent", "_wake_on_any")
+    __slots__ = ("_changed", "_ends", "_items", "_open", "_spoken", "_taken", "_urgent", "_wake_on_any")
 
     def __init__(self, wake_on_any: bool) -> None:
         self._wake_on_any = wake_on_any
         self._items: dict[str, Item] = {}
+        self._ends: dict[str, str] = {}
+        """The items that tell of the ends of children, by child."""
         self._taken: set[str] = set()
         self._open: set[str] = set()
         self._urgent = 0
@@ -75,6 +76,7 @@ class Inbox:
         """Something arrived. Putting the same item twice, or one that was already shown, changes nothing."""
         if item.result is not None:
             self._open.discard(item.result.execution_id)
+            self._ends[item.result.execution_id] = item.id
         if item.id not in self._taken and item.id not in self._items:
             self._items[item.id] = item
             self._urgent += item.urgent
@@ -113,7 +115,7 @@ class Inbox:
 
     def find(self, child: str) -> Item | None:
         """The unread end of a child."""
-        return self._items.get(result_delivery(child))
+        return self._items.get(self._ends.get(child, ""))
 
     def claim(self, child: str) -> str | None:
         """The delivery of a child's end, for somebody who will hand it over now; asking again gives None."""

@@ -6,13 +6,13 @@ Owns the reading, and what a tree used before. Says nothing about what follows f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from db.clock import moment
-from db.ids import result_delivery
+from db.ids import inherited_delivery, result_delivery
 from db.reads import Reads, Record
 from db.status import ExecutionStatus
 from runner.allowance import Spent
@@ -32,6 +32,11 @@ class Chapter:
     tool_calls: Sequence[Record]
     model_calls: Sequence[Record]
     deliveries: Sequence[Record]
+
+    @property
+    def shows(self) -> frozenset[str]:
+        """What of it can show a delivery: its messages and the results of its tools."""
+        return frozenset(row["id"] for row in (*self.messages, *self.tool_calls))
 
 
 @dataclass(frozen=True)
@@ -59,15 +64,24 @@ class Past:
 
     def unread(self) -> list[Item]:
         """What came and was not read, in order; results with what the child had to say."""
-        waiting = [row for chapter in self.chapters for row in chapter.deliveries if row["consumed_at"] is None]
+        return [self.item(row) for row in self.own.deliveries if row["consumed_at"] is None]
+
+    def unheard(self) -> list[Item]:
+        """The ends that whoever it continues had not read, and that have not come to it either."""
+        known = {row["child_execution_id"] for row in self.own.deliveries}
+        came: dict[str, None] = {}
+        for chapter in self.chapters[:-1]:
+            ends = [row for row in chapter.deliveries if row["kind"] == "result"]
+            came.update({row["child_execution_id"]: None for row in ends})
+            known |= {row["child_execution_id"] for row in ends if row["consumed_by"] in chapter.shows}
         own = self.own.execution
-        return [self.item(row) for row in waiting if row["kind"] == "result" or row["execution_id"] == own]
+        return [replace(end_of(self.by_id[each]), id=inherited_delivery(each, own)) for each in came if each not in known]
 
     def item(self, delivery: Record) -> Item:
         """A delivery as whoever reads the inbox gets it."""
         if delivery["kind"] != "result":
             return Item.of_row(delivery)
-        return end_of(self.by_id[delivery["child_execution_id"]])
+        return replace(end_of(self.by_id[delivery["child_execution_id"]]), id=delivery["id"])
 
     def was(self, kind: str) -> list[Item]:
         """What came of one kind, read or not, in order."""

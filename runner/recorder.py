@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from db import adoption, approvals, endings, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
-from db.ids import new_id, result_delivery
+from db.ids import inherited_delivery, new_id, result_delivery
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event
@@ -93,6 +93,8 @@ class Recorder:
             case facts.WentOn(place, agent, attempt, deadline):
                 told = status_event(place, "running", agent, deadline_at=deadline, attempt=attempt, resumed=True)
                 return adoption.go_on(place.id, attempt, deadline, [told])
+            case facts.PassedOn(place, attempt, children):
+                return adoption.pass_on(place.id, attempt, children, [_passed_on(place, child) for child in children])
             case facts.CallLost(place, attempt, call):
                 payload = {"kind": "model", "id": call.id, "status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
                 return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
@@ -143,6 +145,11 @@ class Recorder:
 
 def _started(fact: facts.Started) -> dict[str, Any]:
     return status_event(fact.place, "running", fact.agent, deadline_at=fact.start.deadline)
+
+
+def _passed_on(place: Place, child: str) -> dict[str, Any]:
+    identifier = inherited_delivery(child, place.id)
+    return event(place, "delivery.created", {"kind": "result", "id": identifier, "execution_id": child})
 
 
 def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ mechanism of its own: rows say how far the work had come, and strategies begin w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ from registry import AgentSpec, Limits, UnknownName
 from runner import facts
 from runner.cause import Cause, End
 from runner.errors import Fenced, Interrupted, Refusal
+from runner.inbox import Item
 from runner.lookup import child_of_row
 from runner.loose_ends import settle_loose_ends
-from runner.past import Legacy, read_past
+from runner.past import Legacy, Past, read_past
 from runner.requests import again
 from runner.work import SpawnRequest
 
@@ -75,7 +77,7 @@ class Resumption:
         execution.born = max(own, default=0)
         execution.keys = {child["idempotency_key"]: child["id"] for child in past.children if child["idempotency_key"]}
         execution.strategy.recall(past)
-        for item in past.unread():
+        for item in (*past.unread(), *await self._inherit(past)):
             execution.inbox.put(item)
         if row is None:
             return None
@@ -84,6 +86,16 @@ class Resumption:
         if row["started_at"] is not None and execution.request.agent.on_restart == "fail":
             return Interrupted("it is not to be resumed")
         return None
+
+    async def _inherit(self, past: Past) -> Sequence[Item]:
+        """The ends that whoever it continues had not read are its own to read; another that continues it has them, too."""
+        execution, items = self._of, past.unheard()
+        if items:
+            children = [item.result.execution_id for item in items if item.result is not None]
+            fact = facts.PassedOn(execution.place, execution.attempt, children)
+            if not (await execution.services.recorder.record(fact, shielded=True)).held:
+                raise Fenced(execution.id)
+        return items
 
     def restart_children(self) -> None:
         """Those of its children that had not ended go on in its own group, once, before it does itself."""

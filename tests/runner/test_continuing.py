@@ -82,3 +82,30 @@ async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuat
 
         assert end.result is not None
         assert end.result.text == "found"
+
+
+async def test_each_of_two_continuations_gets_what_was_not_read(tmp_path: Path) -> None:
+    held = anyio.Event()
+    scripts: dict[str, Script] = {"Lead": [dispatch("Leaf"), gate(held, say("w"))], "Leaf": [say("found")]}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 2)
+        await service.until(lambda: service.statuses().get("Leaf") == ["completed"])
+        await service.dispatcher.cancel(started.id, "ada", "pause")
+        await service.ended(started.id)
+        together = anyio.Event()
+        service.model.scripts["Lead"] = [lambda request: gate(together, say(delivered(request)[0].text))]
+
+        both = [await service.dispatcher.resume(started.id) for _ in range(2)]
+        with anyio.fail_after(10):
+            await service.model.started("Lead", 4)
+        together.set()
+
+        for each in both:
+            end = await service.ended(each.id)
+            assert end.result is not None
+            assert (end.status, end.result.text) == ("completed", "found")
+        third = await service.dispatcher.resume(both[1].id, "and now?")
+        assert (await service.ended(third.id)).status == "completed"
+        assert len(delivered(service.model.of(third.id)[0])) == 1
