@@ -196,8 +196,6 @@ class Execution:
                     for _ in range(TURNS_TO_CLOSE):  # the connections of a whole tree close before its end is written down
                         await anyio.lowlevel.checkpoint()
                 await self.closing.finish(final)
-                if self._resumption is not None:
-                    await self._resumption.tidy_up()
             if last_write.cancelled_caught:
                 log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
                 self.closing.assume(final)

@@ -17,7 +17,6 @@ from runner.cause import Cause, End
 from runner.errors import Fenced, Interrupted, Refusal
 from runner.inbox import Item
 from runner.lookup import child_of_row
-from runner.loose_ends import settle_loose_ends
 from runner.past import Legacy, Past, read_past
 from runner.requests import again
 from runner.work import SpawnRequest
@@ -103,12 +102,6 @@ class Resumption:
         if heritage is not None and execution.group is not None:
             for row in heritage.legacy.open_children(heritage.row):
                 execution.adopt(inherit(execution.habitat, row, heritage.legacy, execution))
-
-    async def tidy_up(self) -> None:
-        """If it ended without going on: the calls that had begun, its own and those below, will never return."""
-        if self._heritage is not None:
-            services = self._of.services
-            await settle_loose_ends(services.database.reads, services.recorder, self._of.id)
 
 
 def inherit(
