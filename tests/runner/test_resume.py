@@ -1,55 +1,20 @@
 """What a process left open goes on in another: nothing that was acknowledged is lost, asked for or done twice."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from db.endings import CancelWish
 from runner.dispatcher import Order
-from runner.facts import CancelWished
 from runner.llm.protocol import Request
+from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, hang, say
 from tests.support.reading import delivered, dispatch, results, shown, text_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
-
-CONFIG = """
-defaults: {limits: {max_concurrent_agents: 2}}
-agents:
-  Lead: {sub_agents: [Middle, Leaf, Fragile], description: leads}
-  Middle: {sub_agents: [Leaf], description: leads less}
-  Leaf: {description: looks}
-  Fragile: {description: cannot be resumed, on_restart: fail}
-agent_chains:
-  line: {stages: [{name: one, agents: [Leaf, Middle]}, {name: two, agents: [Lead]}]}
-  brittle: {on_restart: fail, stages: [{name: one, agents: [Leaf]}]}
-"""
-
-
-@asynccontextmanager
-async def after_a_stop(
-    folder: Path, scripts: Mapping[str, Script], tools: LocalTools | None = None, config: str = CONFIG
-) -> AsyncIterator[Bench]:
-    """A service that goes on with what the one before left."""
-    extra = tools.for_agents("Leaf", "Lead") if tools is not None else ()
-    async with bench(folder, config, scripts, extra) as service:
-        await service.dispatcher.adopt()
-        yield service
-
-
-def with_all(count: int, turn: Callable[[Request], Turn]) -> Callable[[Request], Turn]:
-    """Wait until so many results are there, then answer."""
-    return lambda request: turn(request) if len(delivered(request)) == count else say("waiting")
-
-
-def tree(service: Bench) -> list[tuple[str, str, int]]:
-    rows = service.sql("select agent, status, attempt from executions order by id")
-    return [(row["agent"], row["status"], row["attempt"]) for row in rows]
 
 
 async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_is_recorded_as_lost(tmp_path: Path) -> None:
@@ -180,86 +145,6 @@ async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, eff
         assert '"agents"' in seen[1]
 
 
-@requirement("S2-LE-12")
-async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_path: Path) -> None:
-    async with bench(
-        tmp_path,
-        CONFIG,
-        {
-            "Lead": [dispatch("Fragile"), say("w")],
-            "Fragile": [say("so far") + call("list_agents"), hang()],
-            "Leaf": lambda _: hang(),
-        },
-    ) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        brittle = await service.dispatcher.start(Order("brittle", "look"))
-        with anyio.fail_after(10):
-            await service.model.started("Lead", 2)
-            await service.model.started("Fragile", 2)
-
-    async with after_a_stop(tmp_path, {"Lead": with_all(1, lambda request: say(delivered(request)[0].status))}) as service:
-        end = await service.ended(started.id)
-        line = await service.ended(brittle.id)
-
-        assert end.result is not None
-        assert end.result.text == "failed"
-        failed = service.sql("select error_type, error, result from executions where agent = 'Fragile'")[0]
-        assert failed["error_type"] == "interrupted"
-        assert "not to be resumed" in failed["error"]
-        assert "so far" in failed["result"]
-        assert (line.status, line.error) == ("failed", failed["error"])
-        assert service.sql("select id from executions where finished_at is null") == []
-        assert service.sql("select id from tool_calls where finished_at is null") == []
-
-
-async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_path: Path) -> None:
-    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf")
-            await service.model.started("Lead", 2)
-
-    async with bench(tmp_path, CONFIG, {}) as service:
-        await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
-        await service.dispatcher.adopt()
-        end = await service.ended(started.id)
-
-        assert end.status == "cancelled"
-        assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
-        assert service.model.requests == []
-
-
-async def test_what_is_asked_to_stop_and_left_by_its_process_does_not_go_on_and_none_of_its_calls_stays_open(
-    tmp_path: Path,
-) -> None:
-    begun, never = anyio.Event(), anyio.Event()
-
-    async def act(_: object) -> str:
-        begun.set()
-        await never.wait()
-        return "never"
-
-    tools = LocalTools({"act": act}, effect="at_most_once")
-    scripts: dict[str, Script] = {"Lead": [dispatch("Middle"), say("w")], "Middle": [dispatch("Leaf"), say("w")]}
-    async with bench(tmp_path, CONFIG, {**scripts, "Leaf": [call("act")]}, tools.for_agents("Leaf")) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await begun.wait()
-
-    async with bench(tmp_path, CONFIG, {}) as service:
-        await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
-        await service.dispatcher.adopt()
-        await service.ended(started.id)
-
-        assert [status for _, status, _ in tree(service)] == ["cancelled"] * 3
-        told = service.sql("select payload ->> 'status' as status, payload ->> 'resumed' as resumed from events")
-        assert [row for row in told if row["resumed"]] == []
-        [cut] = service.sql("select status, result from tool_calls where tool = 'local.act'")
-        assert cut["status"] == "unknown"
-        assert "whether it took effect is unknown" in cut["result"]
-        assert service.sql("select id from tool_calls where finished_at is null") == []
-
-
 async def test_a_model_reads_no_result_that_a_crash_could_still_take_back(tmp_path: Path) -> None:
     stored: list[list[str]] = []
 
@@ -375,21 +260,6 @@ async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denie
 
 async def _acts(_: object) -> str:
     return "did"
-
-
-async def test_an_execution_whose_configuration_is_lost_has_failed_and_says_why(tmp_path: Path) -> None:
-    then = CONFIG + "models: {paid: {model: m, base_url: '${ELSEWHERE}'}}\n"
-    async with bench(tmp_path, then, {"Leaf": lambda _: hang()}, environ={"ELSEWHERE": "http://there"}) as service:
-        started = await service.dispatcher.start(Order("Leaf", "look"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf")
-
-    async with after_a_stop(tmp_path, {}) as service:
-        end = await service.ended(started.id)
-
-        assert end.status == "failed"
-        assert "its configuration cannot be had again" in (end.error or "")
-        assert "ELSEWHERE" in (end.error or "")
 
 
 async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:
