@@ -25,7 +25,7 @@ from tests.support.service import OneModel, settings_of
 from tests.support.write_ahead_log import Recording
 
 PREFIXES = int(os.environ.get("OUTRIDER_PREFIXES", "150"))
-TALKS = 36
+TALKS = 30
 """That are recorded together: as many as fit into a log that is not folded back yet."""
 CUTS = 12
 """Of one recording."""

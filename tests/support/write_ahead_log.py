@@ -32,7 +32,9 @@ class Recording:
 
     @property
     def commits(self) -> list[int]:
-        """Where in the log each transaction ends."""
+        """Where in the log each transaction ends; nowhere if it was folded back just now."""
+        if not self.log:
+            return []
         (page,) = struct.unpack_from(">I", self.log, 8)
         frames = range(_HEADER, len(self.log) - page - _FRAME + 1, page + _FRAME)
         salts = self.log[16:24]
