@@ -247,6 +247,7 @@ def effects_happen_once(history: History) -> list[str]:
         f"{call} is unknown, and nothing cut it"
         for call, row in calls.items()
         if row["status"] == "unknown" and call not in cut
+        if history.executions[row["execution_id"]]["cancel_requested_at"] is None
     ]
     return found
 
