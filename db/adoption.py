@@ -88,6 +88,23 @@ def pass_on(execution: str, attempt: int, children: Sequence[str], events: Seque
     return Write([fence, *(Added(deliveries, row) for row in rows)], events)
 
 
+_LEAVE = (
+    update(executions)
+    .where(
+        executions.c.id == bindparam("execution"),
+        executions.c.attempt == bindparam("fence"),
+        executions.c.status == ExecutionStatus.RUNNING.value,
+        executions.c.waiting_for.is_(None),
+    )
+    .values(waiting_for="restart")
+)
+
+
+def leave(execution: str, attempt: int, events: Sequence[Event]) -> Write:
+    """A running execution is left to the next process; unless it waits for something anyway, it waits for that."""
+    return Write([Statement(_LEAVE, {"execution": execution, "fence": attempt}, guard=True)], events)
+
+
 _CHARGE = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))

@@ -53,7 +53,8 @@ class Closing:
     async def _finish(self, end: End) -> None:
         execution = self._of
         if isinstance(end, Fenced | WriterClosed) or (isinstance(end, Cause) and end.silent):
-            await self._adopt()
+            if not await self._adopt() and isinstance(end, Cause) and end.kind == "shutdown":
+                self._leave()
             return
         if execution.attempt > 1:  # calls that another process began, here or below, and that nobody took up again
             await settle_loose_ends(
@@ -67,6 +68,12 @@ class Closing:
         refused = await self.why_refused()
         if not isinstance(refused, Cause) or not await self.write(verdict(refused, execution.found)):
             await self._adopt()
+
+    def _leave(self) -> None:
+        """Whoever goes on with it should know that no call of its model was cut, if none was."""
+        execution = self._of
+        if execution.work is None or not execution.work.asking:
+            execution.services.recorder.post(facts.Left(execution.place, execution.attempt))
 
     def assume(self, end: End) -> None:
         """The store did not answer in time: this process goes on as if the end were written; the write is on its way."""

@@ -102,7 +102,6 @@ class Conversation:
 
         It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
         """
-        await self.work.pause()
         await self._errands.stored()
         await self._count_down()
         self.work.now("asking the model")
@@ -116,7 +115,6 @@ class Conversation:
 
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
-        await self.work.pause()
         await self._errands.stored()
         self.work.now("concluding")
         request = self._request(())
@@ -140,12 +138,15 @@ class Conversation:
 
     async def _call(self, request: Request, *, concluding: bool = False) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
+        await self.work.pause()  # nor does a service that stops; last, because leave to pay may have been waited for
         work, started = self.work, stamp()
         limit = anyio.current_time() + work.limits.model_timeout
         reply: Reply | None = None
         with work.draining, self._voice:
             with work.allowance.until(lambda: limit if concluding else min(limit, work.allowance.wrap_up_at)):
+                work.asking = True
                 reply = await self._model.complete(request, self._voice.heard)
+            work.asking = False
             if reply is not None:
                 await self._keep(reply, started, may_call=not concluding)
             elif concluding or anyio.current_time() < work.allowance.wrap_up_at:

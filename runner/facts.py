@@ -120,6 +120,14 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """Its process stops, and its model was not being asked."""
+
+    place: Place
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """It is over."""
 
@@ -270,6 +278,7 @@ Fact = (
     | ToolSettled
     | Said
     | Waiting
+    | Left
     | Ended
     | CancelWished
     | Posted

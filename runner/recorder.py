@@ -107,6 +107,8 @@ class Recorder:
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
                 return turns.say(attempt, message, consumed, _consumed(place, consumed))
+            case facts.Left(place, attempt):
+                return adoption.leave(place.id, attempt, [event(place, "execution.progress", {"waiting_for": "restart"})])
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():

@@ -10,7 +10,6 @@ import anyio
 
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
-from runner import facts
 from runner.allowance import Allowance
 from runner.draining import Draining
 from runner.handle import Child
@@ -97,6 +96,8 @@ class Work:
     permission: Permission
     """Asks a person where a call needs one."""
     activity: str = "starting"
+    asking: bool = False
+    """Whether its model is being asked."""
     rehearsed: bool = False
     final: Result | None = None
     """What `finish` reported."""
@@ -104,9 +105,8 @@ class Work:
     """What whoever reads the result should know about how it came about."""
 
     async def pause(self) -> None:
-        """Stay here if the service is stopping. The row says so: whoever goes on knows that nobody was being asked."""
+        """Stay here if the service is stopping: the next process goes on."""
         if self.draining.parking:
-            self.recorder.post(facts.Waiting(self.place, "restart"))
             await anyio.sleep_forever()
 
     def now(self, activity: str) -> None:
