@@ -210,6 +210,7 @@ class Conversation:
         starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
+        self._voice.kept()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used, len(calls))
         if refused:

@@ -97,12 +97,16 @@ class Voice:
             self._speech.whisper(self.place, "timeline_event.created", {"kind": "model", "id": self.id})
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if error is not None:  # a text that was finished ends with the event of its row
+        if error is not None:
             self.break_off("cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "failed")
 
+    def kept(self) -> None:
+        """The text is stored, and has ended with the event of its row."""
+        self.id = ""
+
     def break_off(self, status: str) -> None:
-        """The text ends here, unfinished: `failed` or `cancelled`."""
-        if self._speech.watched(self.place):
+        """The text ends here, unfinished: `failed` or `cancelled`. One that is kept has ended already."""
+        if self.id and self._speech.watched(self.place):
             self._speech.tell(self.place.id)
             ended = {"kind": "model", "id": self.id, "status": status}
             self._speech.whisper(self.place, "timeline_event.completed", ended)
