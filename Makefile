@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements properties fuzz faults conformance docs bundle bench lock clean-room clean
+.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,14 +74,11 @@ format: $(STAMP) ## Format the code and repair what ruff can repair
 requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
 	@$(BIN)/python -m tests.requirements.update
 
-properties: $(STAMP) ## Try 10,000 interleavings of cancel, complete and spawn, 1,000 trees with budgets, 2,000 forged approvals
-	@OUTRIDER_INTERLEAVINGS=10000 OUTRIDER_TREES=1000 OUTRIDER_FORGERIES=2000 $(BIN)/pytest -q --timeout=0 tests/properties
-
 fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face (OUTRIDER_SEED repeats a run)
 	@OUTRIDER_FUZZ=100000 $(BIN)/pytest -q --timeout=0 tests/mcp_face/test_fuzz.py
 
-faults: $(STAMP) ## Run every fault of the model API and of upstreams, and write docs/reference/faults.md
-	@$(BIN)/python -m tests.faults.page
+faults: $(STAMP) servers ## Measure what is guaranteed, for hours (ONLY="tree cancel": some of it), and write docs/reference/guarantees.md
+	@$(BIN)/python -m tests.faults.guarantees.run $(ONLY)
 
 conformance: $(STAMP) servers ## Run the official MCP conformance suite, and write docs/reference/conformance.md
 	@$(BIN)/python -m tests.conformance.page

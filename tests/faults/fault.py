@@ -6,16 +6,16 @@ Invariant: a fault that is not contained fails its test; a figure is only ever w
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import anyio
 import psutil
+
+from tests.support.figures import FIGURES, tell
 
 LAG_SECONDS = 0.1
 """How long the event loop may stand still for everybody else."""
@@ -23,9 +23,6 @@ GROWTH_BYTES = 64 * 1024 * 1024
 """How much memory a fault may cost."""
 GRACE_SECONDS = 1.0
 """How much later than its timeout a fault may end."""
-
-FIGURES = "OUTRIDER_FAULT_FIGURES"
-"""The file that `make faults` collects figures in; without it nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +61,7 @@ async def contained(fault: Fault, way: str, *, within: float) -> AsyncIterator[F
     assert figure.seconds < within + GRACE_SECONDS, f"{fault.name} took {figure.seconds:.2f} s"
     assert figure.lag_seconds < LAG_SECONDS, f"{fault.name} held the loop for {figure.lag_seconds * 1000:.0f} ms"
     assert figure.growth_bytes < GROWTH_BYTES, f"{fault.name} cost {figure.growth_bytes >> 20} MB"
-    _keep(fault, way, figure)
-
-
-def _keep(fault: Fault, way: str, figure: Figure) -> None:
-    if path := os.environ.get(FIGURES):
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"fault": fault.name, "way": way, **asdict(figure)}) + "\n")
+    tell(fault=fault.name, way=way, **asdict(figure))
 
 
 async def _watch(figure: Figure, process: psutil.Process, before: int) -> None:

@@ -1,12 +1,12 @@
 """Random trees with random budgets: they always end, and go over a limit by no more than estimates in flight were wrong.
 
-`OUTRIDER_TREES` says how many are tried; a failure names the seed that repeats its batch. The figures are in its report.
+`OUTRIDER_TREES` says how many are tried; a failure names the seed that repeats its batch.
 """
 
-import logging
 import os
 import random
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import anyio
@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from tests.properties.spending_verdicts import Figures, judge
 from tests.properties.spending_world import CONFIG, World, plant, work
+from tests.support.figures import tell
 from tests.support.local_tools import LocalTools
 from tests.support.requirement import requirement
 from tests.support.service import bench
-
-log = logging.getLogger("tests.spending")
 
 TREES = int(os.environ.get("OUTRIDER_TREES", "60"))
 BATCH = 20
@@ -43,7 +42,7 @@ async def test_no_tree_goes_over_a_limit_by_more_than_its_estimates_were_wrong_a
 ) -> None:
     figures = await spend(seed, exact=exact)
     note(str(figures))
-    log.info("seed %d, exact %s: %s", seed, exact, figures)
+    tell(seed=seed, exact=exact, **asdict(figures))
     assert figures.violations == []
 
 

@@ -39,7 +39,16 @@ PAUSED = "to be continued by whoever runs this"
 CARRIED_OUT = "this should not have been carried out"
 
 _CHILD = re.compile(r'"execution_id":"(\w+)"')
-_FAVOURITES = {"dispatch_agent": 5, "get_result": 2, "wait_for": 2, "look": 2, "act": 2, "finish": 0.5, "fall": 0.3, "hurt": 0.3}
+_FAVOURITES = {
+    "dispatch_agent": 5,
+    "get_result": 2,
+    "wait_for": 2,
+    "look": 2,
+    "act": 2,
+    "finish": 0.5,
+    "fall": 0.3,
+    "hurt": 0.3,
+}
 """Of the tools that are there, which are called more often than others."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -41,8 +41,11 @@ class Shards:
             whole, _, _ = self._file.read_bytes().rpartition(b"\n")
             self._file.write_bytes(whole + b"\n" if whole else b"")
 
-    async def carry_out(self, plans: Iterable[Plan]) -> list[Finding]:
-        """Run the plans that have no finding yet; those of a sweep end with the first that nothing killed."""
+    async def carry_out(self, plans: Iterable[Plan], tell: Callable[[int], None] = lambda _: None) -> list[Finding]:
+        """Run the plans that have no finding yet; those of a sweep end with the first that nothing killed.
+
+        `tell` hears after each how many there are.
+        """
         self._mend()
         done = {finding.seed for finding in self.findings()}
         waiting = iter([plan for plan in plans if plan.seed not in done])
@@ -53,7 +56,9 @@ class Shards:
             for plan in waiting:
                 if over:
                     return
-                over = (await self._try(plan)).survived
+                over = (await self._try(plan)).survived or over
+                done.add(plan.seed)
+                tell(len(done))
 
         async with anyio.create_task_group() as group:
             for number in range(AT_ONCE):

@@ -3,7 +3,6 @@
 `make faults` tries many more. `OUTRIDER_SEED` repeats a run; a failure names the seeds of its trials.
 """
 
-import shutil
 from pathlib import Path
 
 import anyio
@@ -37,7 +36,6 @@ async def test_a_fresh_process_that_is_killed_keeps_its_promises(tmp_path: Path)
     assert finding.resumed == finding.interrupted
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="`strace` is not installed")
 async def test_a_process_killed_at_a_write_to_the_disk_keeps_its_promises(tmp_path: Path) -> None:
     [finding] = await tried(tmp_path, "sync", range(12, 13))
 

@@ -21,13 +21,14 @@ from tests.faults.crash.brigade import CAMPAIGN, HAPPENINGS, HOLDER, LEAD, PATRO
 from tests.faults.crash.history import OPEN, History, acknowledged, violations
 from tests.faults.crash.ledger import Stage
 from tests.faults.crash.scene import GONE, Client, Scene, at_rest, scene
+from tests.support.tracing import strace
 
 Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync"]
 """Killed at any moment; inside a tool that must not run twice; while it is being cancelled; once more while it recovers;
 with two that take over; at a certain write to the disk, while the database is made or while the tree works."""
 
 SYNCS = "fsync,fdatasync"
-TRACER = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
+TRACER = ("-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
 """Counts, for each thread, the calls by which SQLite makes something durable; all of a database's birth are one thread's,
 and all of its later life another's."""
 
@@ -242,7 +243,7 @@ async def _first_life(plan: Plan, here: Scene) -> int:
             await client.greet()
             await client.leave()
     traced = plan.kind in ("birth", "sync")
-    under = (*TRACER, f"inject={SYNCS}:signal=SIGKILL:when={plan.after}") if traced else ()
+    under = (strace(), *TRACER, f"inject={SYNCS}:signal=SIGKILL:when={plan.after}") if traced else ()
     async with living(here, plan, under) as client:
         if plan.kind == "stop":
             stage: Stage = "ok" if plan.answered else "invoke"
