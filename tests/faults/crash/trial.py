@@ -28,7 +28,7 @@ Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync"]
 with two that take over; at a certain write to the disk, while the database is made or while the tree works."""
 
 SYNCS = "fsync,fdatasync"
-TRACER = ("-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
+TRACER = ("-f", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
 """Counts, for each thread, the calls by which SQLite makes something durable; all of a database's birth are one thread's,
 and all of its later life another's."""
 
