@@ -6,7 +6,8 @@ dispatches count for the whole subtree: what a child spends, its ancestors have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -32,24 +33,31 @@ class Spent:
     tool_calls: int = 0
 
 
-Armed = dict[anyio.CancelScope, Callable[[], float]]
-"""Scopes that end with some part of an execution's time, and when that is: it moves while a person is waited for."""
-
-
 class Bounded:
-    """A cancel scope among armed ones."""
+    """A cancel scope that ends with some part of an execution's time, wherever that moves while a person is waited for."""
 
-    __slots__ = ("_armed", "_end", "_scope")
+    __slots__ = ("_allowance", "_limit", "_scope", "_share")
 
-    def __init__(self, armed: Armed, end: Callable[[], float]) -> None:
-        self._armed, self._end, self._scope = armed, end, anyio.CancelScope(deadline=end())
+    def __init__(self, allowance: Allowance, limit: float = math.inf, share: float = 1.0) -> None:
+        self._allowance, self._limit, self._share = allowance, limit, share
+        self._scope = anyio.CancelScope(deadline=self._end)
+
+    @property
+    def _end(self) -> float:
+        allowance = self._allowance
+        reserve = allowance.deadline - allowance.wrap_up_at if not allowance.stands else 0.0
+        return min(self._limit, allowance.deadline - self._share * reserve)
+
+    def rearm(self) -> None:
+        """The time it depends on has moved."""
+        self._scope.deadline = self._end
 
     def __enter__(self) -> anyio.CancelScope:
-        self._armed[self._scope] = self._end
+        self._allowance.armed.append(self)
         return self._scope.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        del self._armed[self._scope]
+        self._allowance.armed.remove(self)
         return self._scope.__exit__(kind, error, trace)
 
 
@@ -57,7 +65,7 @@ class Allowance:
     """Admit before, settle after."""
 
     __slots__ = (
-        "_armed", "_asked", "_stood", "_stopped_at", "_stops", "budget", "dispatched", "limits", "own", "parent",
+        "_asked", "_scope", "_stood", "_stopped_at", "_stops", "armed", "budget", "dispatched", "limits", "own", "parent",
         "started_at", "timeout",
     )  # fmt: skip
 
@@ -82,7 +90,9 @@ class Allowance:
         self._stopped_at = 0.0
         self._stood = 0.0
         """Seconds the clock stood still so far."""
-        self._armed: Armed = {}
+        self._scope: anyio.CancelScope | None = None
+        self.armed: list[Bounded] = []
+        """The scopes that end with a part of its time."""
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -126,16 +136,16 @@ class Allowance:
 
     def bind(self, scope: anyio.CancelScope) -> None:
         """Let a scope end at the deadline, wherever that moves."""
-        self._armed[scope] = lambda: self.deadline
+        self._scope = scope
         scope.deadline = self.deadline
 
-    def until(self, end: Callable[[], float]) -> Bounded:
-        """A scope that ends at a time that may move with the deadline."""
-        return Bounded(self._armed, end)
-
-    def before_wrap_up(self) -> Bounded:
+    def before_wrap_up(self, limit: float = math.inf) -> Bounded:
         """A scope for ordinary work: it ends where the time for a conclusion begins, and cannot eat the reserve."""
-        return self.until(lambda: self.wrap_up_at)
+        return Bounded(self, limit)
+
+    def within_wrap_up(self) -> Bounded:
+        """A scope for settling what is open before the conclusion: it takes half of the reserve at most."""
+        return Bounded(self, share=0.5)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
@@ -166,8 +176,10 @@ class Allowance:
             self._rearm()
 
     def _rearm(self) -> None:
-        for scope, end in self._armed.items():
-            scope.deadline = end()
+        if self._scope is not None:
+            self._scope.deadline = self.deadline
+        for each in self.armed:
+            each.rearm()
 
     # -- admit ---------------------------------------------------------------------------------------------------------
 

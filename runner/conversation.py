@@ -42,6 +42,11 @@ EXHAUSTED = {"time_budget": "seconds", "max_iterations": "turns", "token_budget"
 class Conversation:
     """What an execution and its model say to each other."""
 
+    __slots__ = (
+        "_agent", "_countdown", "_errands", "_instructions", "_lost", "_model", "_positions", "_spec", "_spending",
+        "_system", "_tools", "_voice", "transcript", "work",
+    )  # fmt: skip
+
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, AgentSpec)
         assert work.model is not None
@@ -143,7 +148,7 @@ class Conversation:
         limit = anyio.current_time() + work.limits.model_timeout
         reply: Reply | None = None
         with work.draining, self._voice:
-            with work.allowance.until(lambda: limit if concluding else min(limit, work.allowance.wrap_up_at)):
+            with anyio.CancelScope(deadline=limit) if concluding else work.allowance.before_wrap_up(limit):
                 work.asking = True
                 reply = await self._model.complete(request, self._voice.heard)
             work.asking = False

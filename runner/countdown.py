@@ -40,19 +40,19 @@ class Countdown:
         self._allowance = allowance
         self._few = math.ceil(allowance.limits.max_iterations * LAST_TURNS)
         self._seconds = allowance.timeout - allowance.limits.reserve_of(allowance.timeout)
-        self._told: set[str] = set()
+        self._told: frozenset[str] = frozenset()
 
     def news(self) -> list[Low]:
         """What runs low and was not told yet."""
         if not self._allowance.budget and not self._few_turns and not self._little_time:  # as nearly always
             return []
         low = [replace(each, left=max(0.0, each.left)) for each in self._low() if each.what not in self._told]
-        self._told.update(each.what for each in low)
+        self._told |= {each.what for each in low}
         return low
 
     def told(self, what: Iterable[str]) -> None:
         """It was told of these before."""
-        self._told.update(what)
+        self._told |= frozenset(what)
 
     @property
     def _few_turns(self) -> bool:

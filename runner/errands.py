@@ -35,6 +35,8 @@ CUT_OFF = ToolResult(
 class Errands:
     """Runs what a model asks for; results of `citable` servers can be cited."""
 
+    __slots__ = ("_citable", "_results", "_work")
+
     def __init__(self, work: Work, citable: Container[str]) -> None:
         self._work, self._citable = work, citable
         self._results: list[Ticket] = []
@@ -132,7 +134,7 @@ class Errands:
             return CUT_OFF if call.cut else INTERRUPTED
         if tool is None or not (call.held or _must_be_allowed(call, tool)):
             return None
-        return await self._work.permission.allow(call, tool, "repeat" if call.held == "repeat" else "gate")
+        return await self._work.permission().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
 
     def _tool(self, call: ToolCall) -> Tool | None:
         """The tool a call means, if there is one."""

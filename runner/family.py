@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -184,7 +185,7 @@ class ExecutionFamily:
                 await self._cancellation.cancel(child.id, by=me.name, reason="its caller concludes")
             else:
                 await child.ask_to_wrap_up()
-        with me.allowance.until(lambda: (me.allowance.wrap_up_at + me.allowance.deadline) / 2):
+        with me.allowance.within_wrap_up():
             await me.inbox.until_all_ended()
         for child in tuple(me.alive.values()):
             await self._cancellation.cancel(child.id, by=me.name, reason="its caller has to conclude")
@@ -230,7 +231,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         pass_on=family.pass_on,
         server_instructions=server_instructions,
         goes_on_elsewhere=execution.goes_on_elsewhere,
-        permission=_permission(execution),
+        permission=partial(_permission, execution),
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)

@@ -76,6 +76,8 @@ class Asker:
 class Permission:
     """Asks for one execution."""
 
+    __slots__ = ("_approvals", "_asker", "_questions", "_recorder")
+
     def __init__(self, approvals: Approvals, recorder: Recorder, questions: Questions, asker: Asker) -> None:
         self._approvals, self._recorder, self._questions, self._asker = approvals, recorder, questions, asker
 

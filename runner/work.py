@@ -93,7 +93,7 @@ class Work:
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     goes_on_elsewhere: Callable[[], bool]
     """Whether it is being stopped without an end, so that another process goes on with it."""
-    permission: Permission
+    permission: Callable[[], Permission]
     """Asks a person where a call needs one."""
     activity: str = "starting"
     asking: bool = False

@@ -29,6 +29,8 @@ from runner.work import Work
 class Loop:
     """One agent at its work."""
 
+    __slots__ = ("_opened", "_reason", "_talk", "_work")
+
     def __init__(self, work: Work) -> None:
         self._work = work
         self._talk = Conversation(work)
