@@ -266,30 +266,28 @@ class Configured:
     body: str
 
 
+GoingOn = Adopted | WentOn | PassedOn | CallLost | Left
+"""An execution passes from one process to another, or from one that has ended to its continuation."""
+
+Asking = ApprovalRequested | ApprovalDecided | ApprovalUsed | ApprovalClosed | WaitedInVain
+"""A person is asked whether a call may run."""
+
 Fact = (
     Spawned
     | Started
-    | Adopted
-    | WentOn
-    | PassedOn
-    | CallLost
+    | GoingOn
+    | Asking
     | Replied
     | RepliedLate
     | ToolSettled
     | Said
     | Waiting
-    | Left
     | Ended
     | CancelWished
     | Posted
     | Refused
     | Failed
     | Noticed
-    | ApprovalRequested
-    | ApprovalDecided
-    | ApprovalUsed
-    | ApprovalClosed
-    | WaitedInVain
     | ToolsPinned
     | ToolDrifted
     | Deleted

@@ -88,16 +88,8 @@ class Recorder:
                 return writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
             case facts.Started(place, _, start):
                 return writes.start(place.id, start, [_started(fact)])
-            case facts.Adopted(inheritance):
-                return adoption.adopt(inheritance)
-            case facts.WentOn(place, agent, attempt, deadline):
-                told = status_event(place, "running", agent, deadline_at=deadline, attempt=attempt, resumed=True)
-                return adoption.go_on(place.id, attempt, deadline, [told])
-            case facts.PassedOn(place, attempt, children):
-                return adoption.pass_on(place.id, attempt, children, [_passed_on(place, child) for child in children])
-            case facts.CallLost(place, attempt, call):
-                payload = {"kind": "model", "id": call.id, "status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
-                return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
+            case facts.Adopted() | facts.WentOn() | facts.PassedOn() | facts.CallLost() | facts.Left():
+                return _going_on(fact)
             case facts.Replied():
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.RepliedLate(reply, outcomes):
@@ -107,8 +99,6 @@ class Recorder:
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
                 return turns.say(attempt, message, consumed, _consumed(place, consumed))
-            case facts.Left(place, attempt):
-                return adoption.leave(place.id, attempt, [event(place, "execution.progress", {"waiting_for": "restart"})])
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
@@ -124,17 +114,14 @@ class Recorder:
                 return writes.error_record(place.id, kind, severity, message, {"agent": agent, **context})
             case facts.Noticed(place, kind, payload):
                 return writes.note([event(place, kind, payload)])
-            case facts.ApprovalRequested(place, _, attempt, new):
-                return approvals.request(new, attempt, [event(place, "approval.requested", _question(fact))])
-            case facts.ApprovalDecided(place, tool, decision):
-                return approvals.decide(decision, [event(place, "approval.decided", _decision(tool, decision))])
-            case facts.ApprovalUsed(held, arguments_hash, deadlines):
-                return approvals.use(held, arguments_hash, deadlines)
-            case facts.ApprovalClosed(place, tool, held, closed):
-                told = event(place, f"approval.{closed}", {"id": held.approval, "call": held.call, "tool": tool})
-                return approvals.close(held, closed, [told])
-            case facts.WaitedInVain(held, deadlines):
-                return approvals.go_on(held, deadlines)
+            case (
+                facts.ApprovalRequested()
+                | facts.ApprovalDecided()
+                | facts.ApprovalUsed()
+                | facts.ApprovalClosed()
+                | facts.WaitedInVain()
+            ):
+                return _asking(fact)
             case facts.ToolsPinned(server, fingerprints):
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
@@ -143,6 +130,39 @@ class Recorder:
                 return delete_tree(root)
             case facts.Configured(config_hash, body):
                 return writes.snapshot(config_hash, body)
+
+
+def _going_on(fact: facts.GoingOn) -> Write:
+    """What is written when an execution passes from one process, or one life, to another."""
+    match fact:
+        case facts.Adopted(inheritance):
+            return adoption.adopt(inheritance)
+        case facts.WentOn(place, agent, attempt, deadline):
+            told = status_event(place, "running", agent, deadline_at=deadline, attempt=attempt, resumed=True)
+            return adoption.go_on(place.id, attempt, deadline, [told])
+        case facts.PassedOn(place, attempt, children):
+            return adoption.pass_on(place.id, attempt, children, [_passed_on(place, child) for child in children])
+        case facts.CallLost(place, attempt, call):
+            payload = {"kind": "model", "id": call.id, "status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
+            return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
+        case facts.Left(place, attempt):
+            return adoption.leave(place.id, attempt, [event(place, "execution.progress", {"waiting_for": "restart"})])
+
+
+def _asking(fact: facts.Asking) -> Write:
+    """What is written when a person is asked, answers, or is no longer asked."""
+    match fact:
+        case facts.ApprovalRequested(place, _, attempt, new):
+            return approvals.request(new, attempt, [event(place, "approval.requested", _question(fact))])
+        case facts.ApprovalDecided(place, tool, decision):
+            return approvals.decide(decision, [event(place, "approval.decided", _decision(tool, decision))])
+        case facts.ApprovalUsed(held, arguments_hash, deadlines):
+            return approvals.use(held, arguments_hash, deadlines)
+        case facts.ApprovalClosed(place, tool, held, closed):
+            told = event(place, f"approval.{closed}", {"id": held.approval, "call": held.call, "tool": tool})
+            return approvals.close(held, closed, [told])
+        case facts.WaitedInVain(held, deadlines):
+            return approvals.go_on(held, deadlines)
 
 
 def _started(fact: facts.Started) -> dict[str, Any]:
