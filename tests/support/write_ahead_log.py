@@ -7,12 +7,25 @@ Invariant: a cut is what a machine finds whose process was killed between two co
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
+from db.engine import sqlite_library
+
 _HEADER, _FRAME = 32, 24
+
+
+@contextmanager
+def unfolded(database: Path) -> Iterator[None]:
+    """While somebody reads, the log is not folded back: it keeps every commit from here on."""
+    with closing(sqlite_library().connect(f"file:{database}?mode=ro", uri=True, isolation_level=None)) as reader:
+        reader.execute("begin")
+        reader.execute("select count(*) from sqlite_master").fetchall()
+        yield
 
 
 @dataclass(frozen=True)
@@ -32,9 +45,7 @@ class Recording:
 
     @property
     def commits(self) -> list[int]:
-        """Where in the log each transaction ends; nowhere if it was folded back just now."""
-        if not self.log:
-            return []
+        """Where in the log each transaction ends."""
         (page,) = struct.unpack_from(">I", self.log, 8)
         frames = range(_HEADER, len(self.log) - page - _FRAME + 1, page + _FRAME)
         salts = self.log[16:24]
