@@ -88,9 +88,15 @@ class Chain:
         if len(good) > 1:
             answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
-        if self._asked and stage is not self._chain.stages[-1]:
+        if self._asked and stage is not self._chain.stages[-1] and not self._begun(len(self._outputs)):
             self._ended = partial(self.found, "asked")
             await self._skip_after(stage, "asked to conclude")
+
+    def _begun(self, position: int) -> bool:
+        """Whether a stage had begun before a restart: a wish to conclude came to that one, and it answers it."""
+        taken = [child for (stage, _), child in self._seated.items() if stage == self._chain.stages[position].name]
+        ends = [self._ends[child].result for child in taken if child in self._ends]
+        return len(taken) > sum(end is not None and end.status == ExecutionStatus.SKIPPED for end in ends)
 
     def _request(self, seat: Seat) -> SpawnRequest:
         earlier = [(name, result.text) for name, result in self._outputs]

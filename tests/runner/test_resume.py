@@ -189,6 +189,23 @@ async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+async def test_a_chain_that_is_asked_to_conclude_keeps_what_a_later_stage_finds_after_a_stop(tmp_path: Path) -> None:
+    scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("middle")], "Synthesizer": [say("both")]}
+    async with bench(tmp_path, CONFIG, {**scripts, "Lead": [hang()]}) as service:
+        chain = await service.dispatcher.start(Order("line", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Lead")
+        await service.dispatcher.ask_to_wrap_up(chain.id)
+        read = "select 1 from deliveries where execution_id = ? and kind = 'wrap_up' and consumed_at is not null"
+        await service.until(lambda: service.sql(read, chain.id))
+
+    async with after_a_stop(tmp_path, {"Lead": [say("the cause")]}) as service:
+        end = await service.ended(chain.id)
+
+        assert end.result is not None
+        assert (end.status, end.result.text) == ("completed", "the cause")
+
+
 async def test_time_runs_on_but_not_while_nobody_ran_it(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
         started = await service.dispatcher.start(Order("Leaf", "look", timeout=60))
