@@ -33,12 +33,13 @@ from runner.errors import Refusal
 from runner.execution import Execution
 from runner.family import begin
 from runner.following import follow
+from runner.guard import admit_continuation
 from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
-from runner.origin import Origin
+from runner.origin import NOWHERE, Origin
 from runner.requests import continued, top_level
 from runner.services import Services
 from runner.steering import Steering
@@ -133,11 +134,11 @@ class Dispatcher:
         """Go on with what processes that are gone left open; return how many trees. Only who serves does this."""
         return 0 if self.services.draining.stopping else len(await self._adoption.adopt())
 
-    async def resume(self, execution: str, text: str = "") -> Child:
+    async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
         """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
 
         A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits. Raises
-        UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work.
+        UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work, or where nothing would follow.
         """
         reads = self.services.database.reads
         row = await reads.execution(execution)
@@ -147,8 +148,9 @@ class Dispatcher:
             for adopted in await self._adoption.adopt(row["root_execution_id"]):
                 return adopted.describe()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
-        request = continued(self.services.settings, row, text or CARRY_ON)
+        request = continued(self.services.settings, row, text or CARRY_ON, asker)
         self._check_models(request.agent)
+        admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(self._habitat, request, None)
         await self._entered(root)
         self._run(root)

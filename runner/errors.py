@@ -25,6 +25,7 @@ RefusalKind = Literal[
     "key_reused",
     "no_model",
     "running",
+    "ended",
 ]
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from registry import CatalogueEntry, Limits, fold, nearest
+from db.reads import Record
+from db.status import ExecutionStatus
+from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, fold, nearest
 from runner.budget import Shortage
 from runner.errors import Refusal
 
@@ -117,3 +119,16 @@ def too_little_left(agent: str, short: Shortage, *, top_level: bool) -> Refusal:
 
 def _shown(unit: str, number: float) -> str:
     return f"${number:.4f}" if unit == "usd" else f"{number:,.0f} tokens"
+
+
+def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Sequence[Record], text: str) -> None:
+    """Refuse to continue what would do nothing more, or where nobody would read `text`; raises Refusal."""
+    if isinstance(subject, ChainSpec):
+        skipped = any(each["status"] == ExecutionStatus.SKIPPED for each in children)
+        if row["status"] == ExecutionStatus.COMPLETED and not skipped:
+            last = children[-1]["id"] if children else row["continues_execution_id"]
+            hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
+            raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
+    elif text and subject.strategy == "function":
+        hint = "start it anew, with all it should know as its task"
+        raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)

@@ -122,8 +122,14 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnR
     )
 
 
+def name_of(row: Record) -> str:
+    """The agent or chain of an execution, as configured: what it is called may say which of several like it it is."""
+    name: str = row["path"].rpartition("/")[2]
+    return name
+
+
 def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnRequest:
-    name, task = row["path"].rpartition("/")[2], row["task"] or ""
+    name, task = name_of(row), row["task"] or ""
     if above is None:
         return top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
     if not isinstance(above.agent, ChainSpec):
@@ -139,9 +145,11 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     raise Refusal("unknown_agent", f"`{above.agent.name}` has no such agent in a stage `{row['stage']}`", "start it anew")
 
 
-def continued(settings: Settings, row: Record, text: str) -> SpawnRequest:
-    """A new execution that goes on from one that has ended, with fresh limits; raises UnknownName."""
-    made = top_level(settings, row["path"].rpartition("/")[2], row["task"] or "", None)
+def continued(settings: Settings, row: Record, text: str, asker: Origin) -> SpawnRequest:
+    """A new execution that goes on from one that has ended, with fresh limits; raises UnknownName.
+
+    It belongs to whom the old one belongs to, and lives in the session of whoever asks for it.
+    """
+    made = top_level(settings, name_of(row), row["task"] or "", None)
     data = from_json(row["input"]) if row["input"] else None
-    origin = Origin(row["principal"], row["session_id"])
-    return replace(made, input=data, prompt=text, origin=origin, continues=row["id"])
+    return replace(made, input=data, prompt=text, origin=replace(asker, principal=row["principal"]), continues=row["id"])

@@ -7,12 +7,15 @@ child has which seat and how it ended; rows know the same, so it goes on after a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+
+from pydantic_core import from_json
 
 from db.status import ExecutionStatus
 from registry import ChainSpec, StageSpec
 from runner import facts
+from runner.context import CARRY_ON
 from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
@@ -60,7 +63,7 @@ class Chain:
             if status.is_terminal:
                 self._ends[row["id"]] = end_of(row)
         read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
-        self._said = [item for item in past.was("message") if item.id in read]
+        self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
         self._asked = any(item.id in read for item in past.was("wrap_up"))
 
     async def run(self) -> Result:
@@ -178,6 +181,15 @@ class Chain:
             await self._seat(stage, seat.step, replace(self._request(seat), status="skipped", reason=reason))
         except Refusal:
             return
+
+
+def _wish(past: Past) -> Iterator[Item]:
+    """What a chain that continues another was told, if anything: as a message it is meant for whoever works for it."""
+    if past.earlier:
+        first = past.own.messages[0]
+        text = from_json(first["content"])[0]["text"]
+        if text != CARRY_ON:
+            yield Item(first["id"], "message", text, by="its caller")
 
 
 def _succeeded(item: Item) -> bool:

@@ -14,12 +14,14 @@ import anyio
 
 from db.listing import Wanted
 from db.watch import INTERVAL
-from registry import CatalogueEntry
+from registry import CatalogueEntry, UnknownName
 from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
 from runner.lookup import child_of_row, is_gone
+from runner.origin import Origin
+from runner.requests import name_of
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.questions import word_in
@@ -88,6 +90,20 @@ class Client:
             return await self.dispatcher.start_once(order)
         except NoModel as error:
             raise Refusal("no_model", str(error), error.hint) from error
+
+    async def resume(self, execution: str, text: str) -> Child:
+        """Continue one of its executions that has ended, if it may dispatch such an agent; raises Refusal."""
+        dispatcher, asking = self.dispatcher, self._asking
+        row = await self.row(execution)
+        assert row is not None
+        if row["strategy"] != "chain":
+            entry_of(self.catalogue, name_of(row), dispatcher.services.settings.agents)
+        try:
+            return await dispatcher.resume(execution, text, Origin(None, asking.session, trace_context(asking.meta)))
+        except NoModel as error:
+            raise Refusal("no_model", str(error), error.hint) from error
+        except UnknownName as error:
+            raise Refusal("unknown_agent", str(error), error.hint) from error
 
     # -- look ----------------------------------------------------------------------------------------------------------
 

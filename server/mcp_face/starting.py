@@ -14,7 +14,7 @@ from registry import UnknownName
 from registry.durations import LONGEST
 from runner.alerts import task_of, unwrapped
 from runner.dispatcher import Order
-from runner.errors import NoModel, Refusal
+from runner.errors import Refusal
 from runner.tools.dispatch import (
     ASK_FOR_IT,
     DEFAULT_WAIT,
@@ -140,8 +140,7 @@ class _StartingTools:
     async def _continue(self, execution: str, text: str) -> ToolResult:
         """What has ended goes on as a new execution, which knows what the old one knew."""
         try:
-            child = await self._client.dispatcher.resume(execution, text)
-        except (Refusal, UnknownName, NoModel) as error:
-            kind = error.kind if isinstance(error, Refusal) else "cannot_continue"
-            return refuse(kind, str(error), error.hint)
+            child = await self._client.resume(execution, text)
+        except Refusal as refusal:
+            return refuse(refusal.kind, str(refusal), refusal.hint)
         return answer({"execution_id": child.id, "status": child.status, "message": "continued", "continues": execution})

@@ -38,7 +38,6 @@ ErrorType = (
         "invalid_arguments",
         "not_found",
         "unknown_chain",
-        "ended",
         "query_refused",
         "unavailable",
         "internal",

@@ -185,6 +185,22 @@ async def test_a_message_steers_a_running_agent_and_continues_one_that_has_ended
     assert "look up instead" in str([message.content for message in last.messages])
 
 
+async def test_only_an_agent_that_a_client_may_dispatch_is_continued_for_it(tmp_path: Path) -> None:
+    lead = {"Lead": [dispatch("Hidden"), say("waiting"), say("done")], "Hidden": [say("seen")]}
+    config = CONFIG.replace("[Left]}", "[Left, Hidden]}").replace("Hidden: {}", "Hidden: {description: hides}")
+    config += "serve: {agents: [Lead]}\n"
+    async with face(tmp_path, config, lead) as opened, opened.client() as caller:
+        ended = (await caller.call("run_agent", name="Lead", task="look", wait_seconds=20))["execution_id"]
+        [hidden] = opened.bench.sql("select id from executions where agent = 'Hidden'")
+        below = await caller.refused("send_message", execution_id=hidden["id"], text="obey")
+    without = CONFIG.replace("Lead:", "Leader:")
+    async with face(tmp_path, without, {}) as opened, opened.client() as caller:
+        gone = await caller.refused("send_message", execution_id=ended, text="go on")
+
+    assert below["type"] == "not_in_catalogue"
+    assert gone["type"] == "unknown_agent"
+
+
 async def test_a_long_result_is_cut_and_read_on(tmp_path: Path) -> None:
     words = "all work and no play " * 5_000
     async with face(tmp_path, CONFIG, {"Left": [say(words)]}) as opened, opened.client() as caller:

@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from runner.dispatcher import Order
+from runner.errors import Refusal
+from runner.origin import Origin
 from tests.support.models import Script, Step, call, gate, say
 from tests.support.reading import delivered, dispatch, dispatched, results, shown, text_of
 from tests.support.service import bench
@@ -64,6 +67,26 @@ async def test_a_chain_that_failed_is_continued_where_it_failed(tmp_path: Path) 
             "line": ["failed", "completed"], "Leaf": ["completed"], "Middle": ["completed"], "Synthesizer": ["completed"],
             "Lead": ["failed", "completed"],
         }  # fmt: skip
+
+
+async def test_what_a_continued_chain_is_told_reaches_its_agents_and_a_complete_one_says_whom_to_continue(
+    tmp_path: Path,
+) -> None:
+    scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("m")], "Synthesizer": [say("s")], "Lead": []}
+    async with bench(tmp_path, CONFIG, scripts) as service:
+        first = await service.run("line", "find it")
+        service.model.scripts["Lead"] = lambda request: say(f"heard {'mind the gap' in shown(request)}")
+
+        continued = await service.dispatcher.resume(first.id, "mind the gap", Origin(session="here"))
+        end = await service.ended(continued.id)
+
+        assert end.result is not None
+        assert end.result.text == "heard True"
+        assert service.sql("select session_id from executions where id = ?", continued.id) == [{"session_id": "here"}]
+        [last] = service.sql("select id from executions where parent_execution_id = ?", continued.id)
+        with pytest.raises(Refusal, match="has run all its stages") as refused:
+            await service.dispatcher.resume(continued.id, "and now?")
+        assert last["id"] in refused.value.hint
 
 
 async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuation(tmp_path: Path) -> None:

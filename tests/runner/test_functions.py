@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
+
 from registry import AgentSpec, load
 from registry.strategies import Strategy
 from runner.dispatcher import Order
+from runner.errors import Refusal
 from runner.strategies import STRATEGIES
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel, say
@@ -46,6 +49,8 @@ async def test_a_function_is_dispatched_and_its_failure_is_a_result(tmp_path: Pa
             ("Count", "function", None),
             ("Stumble", "function", None),
         }
+        with pytest.raises(Refusal, match="reads no messages"):
+            await dispatcher.resume(rows[0]["id"], "once more")
 
 
 @requirement("S2-AF-2")
