@@ -5,6 +5,7 @@ shown. Invariant: it holds no value of a variable and no secret, only their sour
 the same specs.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -54,7 +55,20 @@ def origin(path: TreePath, located: Located) -> TreePath | None:
 
 def snapshot_text(tree: Mapping[str, Any], source: str) -> str:
     """Return the canonical text of the effective configuration and of the place it was read from."""
-    content = {"config": tree, "source": source}
+    return _canonical({"config": tree, "source": source})
+
+
+def rehearsed_text(snapshot: str) -> str:
+    """Return the text of the same configuration, whose models are only rehearsed."""
+    return _canonical({**json.loads(snapshot), "rehearse": True})
+
+
+def hash_of(snapshot: str) -> str:
+    """Return the name of a snapshot: its SHA-256."""
+    return hashlib.sha256(snapshot.encode()).hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, sort_keys=False, separators=(",", ":"))
 
 

@@ -4,7 +4,6 @@ Owns: where the file is looked for and the order of reading, checking and buildi
 Invariant: either there is no problem and Settings come out, or one ConfigError carries every problem there is.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ from registry.agents import AgentSpec, agent_spec, as_entry
 from registry.chains import chain_spec
 from registry.checks import check_models, check_names, check_references, check_serving
 from registry.document import Document, with_built_ins
-from registry.effective import effective_tree, snapshot_text
+from registry.effective import effective_tree, hash_of, snapshot_text
 from registry.errors import ConfigError, Problem
 from registry.findings import Findings
 from registry.limits import MAX_CONCURRENT_ROOTS
@@ -76,7 +75,8 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
                 put(tree, where, secret)
             else:
                 findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
-    return _settled(file, findings, os.environ if environ is None else environ, tuple(registered))
+    settings = _settled(file, findings, os.environ if environ is None else environ, tuple(registered))
+    return settings.rehearsed() if content.get("rehearse") else settings
 
 
 def _read(file: Path) -> tuple[Located, list[Problem]]:
@@ -145,6 +145,6 @@ def _build(
         serve=serve_spec(document.serve, names),
         source=file,
         snapshot=snapshot,
-        hash=hashlib.sha256(snapshot.encode()).hexdigest(),
+        hash=hash_of(snapshot),
         located=located,
     )

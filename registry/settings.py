@@ -13,6 +13,7 @@ from typing import TypeVar
 from registry.agents import AgentSpec
 from registry.catalogue import CatalogueEntry, offered_agents, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place
+from registry.effective import hash_of, rehearsed_text
 from registry.errors import UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.locate import Located
@@ -54,6 +55,8 @@ class Settings:
     snapshot: str
     hash: str
     located: Located = field(repr=False)
+    rehearse: bool = False
+    """Whether every model is kept to its rehearsal, key or no key."""
 
     def agent(self, name: str) -> AgentSpec:
         """Return the agent of that name, however it is spelt."""
@@ -124,6 +127,11 @@ class Settings:
         """Return the names of the variables that hold a key of a model or the token of a caller."""
         keys = {model.api_key_env for model in self.models.values()}
         return frozenset(keys | {token.token_env for token in self.serve.http.tokens.values()})
+
+    def rehearsed(self) -> "Settings":
+        """Return the same, rehearsed; so does whoever goes on with its executions, because their snapshot says so."""
+        snapshot = rehearsed_text(self.snapshot)
+        return replace(self, rehearse=True, snapshot=snapshot, hash=hash_of(snapshot))
 
     def denying(self, today: "Settings") -> "Settings":
         """Return these settings with what today's deny-lists deny: a resumed execution gets no tool back."""

@@ -39,8 +39,6 @@ class Blueprint:
 
     settings: Settings
     database: Path
-    rehearse: bool = False
-    """Keep every model to its rehearsal, key or no key."""
     pace: float = 0.0
     """Seconds a rehearsed reply takes, so that people can watch."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -123,7 +121,7 @@ class _Assembly:
 
     def _models(self, settings: Settings) -> Models:
         blueprint = self._blueprint
-        made = Models(settings.models, blueprint.environ, rehearse=blueprint.rehearse, pace=blueprint.pace)
+        made = Models(settings.models, blueprint.environ, rehearse=settings.rehearse, pace=blueprint.pace)
         self.own_models.append(made)
         return made
 

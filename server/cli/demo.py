@@ -39,7 +39,7 @@ def demo(
     if live:
         preflight.check_live(settings, order.name, os.environ)
     pace = 0.0 if fast else PACE
-    blueprint = Blueprint(settings, chosen_database(db), rehearse=not live, pace=pace)
+    blueprint = Blueprint(settings if live else settings.rehearsed(), chosen_database(db), pace=pace)
 
     lead = settings.chain(order.name).stages[0].agents[0].name
 

@@ -9,12 +9,13 @@ import pytest
 
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, hang, say
 from tests.support.reading import delivered, dispatch, results, shown, text_of
 from tests.support.requirement import requirement
-from tests.support.service import Bench, bench
+from tests.support.service import Bench, bench, settings_of
 
 
 async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_is_recorded_as_lost(tmp_path: Path) -> None:
@@ -277,6 +278,23 @@ async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denie
 
 async def _acts(_: object) -> str:
     return "did"
+
+
+async def test_what_was_rehearsed_goes_on_rehearsed_where_there_is_a_key(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("agents: {Quick: [{when: any, say: at once}]}", encoding="utf-8")
+    models = "models: {one: {model: none, base_url: 'http://127.0.0.1:9', rehearsal: script.yaml}}"
+    settings = settings_of(tmp_path, f"{models}\nagents: {{Quick: {{description: answers}}}}")
+    database, key = tmp_path / "outrider.db", {"ANTHROPIC_API_KEY": "canary"}
+    async with open_service(Blueprint(settings.rehearsed(), database, pace=60, environ=key)) as dispatcher:
+        started = await dispatcher.start(Order("Quick", "say something"))
+
+    async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
+        assert await dispatcher.adopt() == 1
+        with anyio.fail_after(10):
+            end = await dispatcher.wait(started.id)
+
+    assert end.result is not None
+    assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)
 
 
 async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:

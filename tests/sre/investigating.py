@@ -100,7 +100,7 @@ async def rehearse(
     folder: Path, order: Order, config: Path = CONFIG, environ: Mapping[str, str] | None = None
 ) -> Investigation:
     """Run any order, rehearsed, on a database of its own."""
-    blueprint = Blueprint(load(config, environ or {}), folder / "outrider.db", rehearse=True)
+    blueprint = Blueprint(load(config, environ or {}).rehearsed(), folder / "outrider.db")
     async with open_service(blueprint) as dispatcher:
         started = await dispatcher.start(order)
         with anyio.fail_after(50):
