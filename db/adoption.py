@@ -53,13 +53,17 @@ _GO_ON = (
         executions.c.id == bindparam("execution"),
         executions.c.attempt == bindparam("fence"),
         executions.c.status == ExecutionStatus.RUNNING.value,
+        executions.c.cancel_requested_at.is_(None),
     )
     .values(deadline_at=bindparam("deadline"), waiting_for=None)
 )
 
 
 def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) -> Write:
-    """A running execution goes on in another process: the time nobody ran it does not count."""
+    """A running execution goes on in another process: the time nobody ran it does not count.
+
+    Refused once it is asked to stop: a wish that came after it was adopted found nobody to tell.
+    """
     parameters = {"execution": execution, "fence": attempt, "deadline": deadline}
     return Write([Statement(_GO_ON, parameters, guard=True)], events)
 

@@ -60,9 +60,16 @@ class Resumption:
             execution.allowance.go_on(left)
             fact = facts.WentOn(execution.place, execution.name, execution.attempt, execution.deadline())
             if not (await execution.services.recorder.record(fact)).held:
-                raise Fenced(execution.id)
+                await self._look_again(heritage)
         if heritage.unfit is not None:
             raise Interrupted(heritage.unfit)
+
+    async def _look_again(self, heritage: Heritage) -> None:
+        """It may not go on: somebody else has it, or it was asked to stop since its row was read."""
+        row = await self._of.services.database.reads.execution(self._of.id)
+        if row is None or row["attempt"] != self._of.attempt or row["cancel_requested_at"] is None:
+            raise Fenced(self._of.id)
+        self._heritage = replace(heritage, row=row)
 
     async def recall(self) -> End | None:
         """Know from rows how far it had come; its end, if it is not to go on."""

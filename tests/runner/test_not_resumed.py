@@ -64,6 +64,23 @@ async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_pat
         assert service.model.requests == []
 
 
+async def test_a_wish_to_cancel_that_comes_between_adoption_and_going_on_is_granted(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+            await service.model.started("Lead", 2)
+
+    async with bench(tmp_path, CONFIG, {"Lead": [say("too late")], "Leaf": [say("too late")]}) as service:
+        await service.dispatcher.adopt()
+        service.dispatcher.services.recorder.post(CancelWished(CancelWish(started.id, "ada", "enough")))
+        end = await service.ended(started.id)
+
+        assert end.status == "cancelled"
+        assert [status for _, status, _ in tree(service)] == ["cancelled", "cancelled"]
+        assert service.model.requests == []
+
+
 async def test_what_is_asked_to_stop_and_left_by_its_process_does_not_go_on_and_none_of_its_calls_stays_open(
     tmp_path: Path,
 ) -> None:
