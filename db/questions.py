@@ -60,12 +60,13 @@ class Questions:
         """These, answered or not."""
         return await self._run(select(approvals).where(approvals.c.id.in_(ids)))
 
-    async def waiting_since(self, root: str) -> Mapping[str, str]:
-        """Since when executions of a tree have waited for a person, answered meanwhile or not."""
+    async def waiting(self, root: str) -> Mapping[str, Row]:
+        """The executions of a tree that wait for a person, answered meanwhile or not: `since` when, and `until` when."""
+        since, until = func.min(approvals.c.requested_at).label("since"), func.min(approvals.c.expires_at).label("until")
         query = (
-            select(approvals.c.execution_id, func.min(approvals.c.requested_at).label("since"))
+            select(approvals.c.execution_id, since, until)
             .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
             .where(approvals.c.root_execution_id == root, tool_calls.c.status == "waiting")
             .where(approvals.c.decision.is_(None) | approvals.c.decided_by.is_not(None), approvals.c.used_at.is_(None))
         )
-        return {row["execution_id"]: row["since"] for row in await self._run(query.group_by(approvals.c.execution_id))}
+        return {row["execution_id"]: row for row in await self._run(query.group_by(approvals.c.execution_id))}

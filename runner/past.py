@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from db.clock import moment
+from db.clock import moment, stamp
 from db.ids import inherited_delivery, result_delivery
 from db.reads import Reads, Record
 from db.status import ExecutionStatus
@@ -126,15 +126,15 @@ class Legacy:
         self._below: dict[str | None, list[Record]] | None = None
         self.seen: datetime | None = None
         """The last sign of life."""
-        self._waiting: Mapping[str, str] = {}
-        """Since when executions have waited for a person: from there on their clocks, and their callers', stood still."""
+        self._waiting: Mapping[str, Record] = {}
+        """Those that waited for a person, and since when: from there on their clocks, and their callers', stood still."""
 
     async def read(self, reads: Reads) -> None:
         """Read the rows, unless that was done."""
         if self._below is not None:
             return
         last = await reads.last_event(self._root, besides="approval.decided")  # which anybody may write
-        self._waiting = await reads.questions.waiting_since(self._root)
+        self._waiting = await reads.questions.waiting(self._root)
         self.seen = moment(last["at"]) if last is not None else None
         self._below = {}
         for row in await reads.tree_rows(self._root):
@@ -154,9 +154,16 @@ class Legacy:
         """Seconds it had left; the time in which nobody ran it does not count. None for one that had not begun."""
         if row["deadline_at"] is None:
             return None
-        stood = [moment(self._waiting[each["id"]]) for each in self._all(row) if each["id"] in self._waiting]
+        stood = [moment(each["since"]) for each in self._waits(row)]
         seen = min([self.seen or moment(row["started_at"]), *stood])
         return max(0.0, (moment(row["deadline_at"]) - seen).total_seconds())
+
+    def stands(self, row: Record) -> bool:
+        """Whether its clock goes on standing still, for a question that is still open: its deadline stays."""
+        return any(each["until"] > stamp() for each in self._waits(row))
+
+    def _waits(self, row: Record) -> list[Record]:
+        return [self._waiting[each["id"]] for each in self._all(row) if each["id"] in self._waiting]
 
     def open_children(self, row: Record) -> list[Record]:
         """Its children that had not ended: those at work before those that wait."""

@@ -58,7 +58,8 @@ class Resumption:
         left = heritage.legacy.remaining(heritage.row)
         if left is not None and heritage.row["cancel_requested_at"] is None:  # what is asked to stop does not go on
             execution.allowance.go_on(left)
-            fact = facts.WentOn(execution.place, execution.name, execution.attempt, execution.deadline())
+            deadline = heritage.row["deadline_at"] if heritage.legacy.stands(heritage.row) else execution.deadline()
+            fact = facts.WentOn(execution.place, execution.name, execution.attempt, deadline)
             if not (await execution.services.recorder.record(fact)).held:
                 await self._look_again(heritage)
         if heritage.unfit is not None:
