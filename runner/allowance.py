@@ -107,8 +107,9 @@ class Allowance:
         """Whether its clock stands still, because a person is waited for."""
         return self._stops > 0
 
-    def go_on(self, seconds_left: float) -> None:
-        """The clock runs again, with this much left on it."""
+    def go_on(self, seconds_left: float, allowed: float) -> None:
+        """The clock runs again, with this much left on it; no more than `allowed` was on it when it started."""
+        self.timeout = min(self.timeout, allowed)
         self.started_at = anyio.current_time() + seconds_left - self.timeout
 
     @property

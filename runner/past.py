@@ -158,6 +158,10 @@ class Legacy:
         seen = min([self.seen or moment(row["started_at"]), *stood])
         return max(0.0, (moment(row["deadline_at"]) - seen).total_seconds())
 
+    def allowed(self, row: Record) -> float:
+        """Seconds from its start to its hard end: at most that, since restarts and people who were waited for moved it."""
+        return (moment(row["deadline_at"]) - moment(row["started_at"])).total_seconds()
+
     def stands(self, row: Record) -> bool:
         """Whether its clock goes on standing still, for a question that is still open: its deadline stays."""
         return any(each["until"] > stamp() for each in self._waits(row))

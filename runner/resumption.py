@@ -57,7 +57,7 @@ class Resumption:
         execution.born_at -= heritage.legacy.lived(heritage.row)
         left = heritage.legacy.remaining(heritage.row)
         if left is not None and heritage.row["cancel_requested_at"] is None:  # what is asked to stop does not go on
-            execution.allowance.go_on(left)
+            execution.allowance.go_on(left, heritage.legacy.allowed(heritage.row))
             deadline = heritage.row["deadline_at"] if heritage.legacy.stands(heritage.row) else execution.deadline()
             fact = facts.WentOn(execution.place, execution.name, execution.attempt, deadline)
             if not (await execution.services.recorder.record(fact)).held:

@@ -34,6 +34,8 @@ def ps(
         put_json(found)
     elif found:
         put(aligned(COLUMNS, [_cells(entry) for entry in found]))
+        if any(entry["owner_gone"] for entry in found):
+            note("`outrider resume ID` goes on with what lost its process (owner gone); `outrider serve` does so by itself")
     else:
         nothing = "nothing was run with this database yet" if every else "nothing is running"
         note(nothing + ("; `outrider demo` is a start" if every else "; `outrider ps --all` lists what ended"))

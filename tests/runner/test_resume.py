@@ -231,6 +231,21 @@ async def _row(folder: Path, execution: str) -> Mapping[str, Any]:
 
 
 @requirement("S2-LE-12")
+async def test_a_child_that_got_little_time_keeps_no_more_of_it_for_its_conclusion_after_a_stop(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it", timeout=20))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+            await service.model.started("Lead", 2)
+
+    lead = with_all(1, lambda request: say(str(delivered(request)[0].outcome)))
+    async with after_a_stop(tmp_path, {"Lead": lead, "Leaf": [say("found")]}) as service:
+        end = await service.ended(started.id)
+
+        assert end.result is not None
+        assert end.result.text == "completed"
+
+
 async def test_two_services_that_adopt_at_once_share_no_execution(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
         for _ in range(20):

@@ -127,6 +127,7 @@ def test_what_a_process_that_died_left_open_is_marked_and_can_be_cancelled(shell
 
     listed = shell.type("ps")
     assert "owner gone" in listed.stdout
+    assert "note: `outrider resume ID` goes on with what lost its process" in listed.stderr
     root = shell.json("ps")[0]
     assert root["owner_gone"] is True
     assert "its process is gone" in shell.type("show", root["short_id"]).stdout
