@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
-from runner.effects import may_repeat
+from runner.effects import NOT_BEGUN, cut_short, may_repeat
 from runner.past import Chapter, Past
 from runner.result import Result
 from runner.tools.finish import NAME as FINISH
@@ -102,7 +102,8 @@ class _Reading:
         self._answer(asked, self._calls.get(row["id"], {}))
 
     def _answer(self, asked: Sequence[ToolCall], rows: Mapping[str, Record]) -> None:
-        """Pair each call with its result; what had not ended is left open in the last reply of the execution's own."""
+        """Pair each call with its result. What had not ended is left open in the last reply of the execution's own; what
+        an execution that went before left open, as nobody came to settle it, stays without a result."""
         answers: dict[str, Answer] = {}
         open_: list[ToolCall] = []
         for each in asked:
@@ -112,6 +113,9 @@ class _Reading:
             elif row["finished_at"] is not None:
                 answers[each.id] = Answer(each, row["result"] or "", bool(row["is_error"]), row["server"] in self._citable)
                 self._finish(row)
+            elif self._chapter is not self._past.own:
+                cut = NOT_BEGUN if row["status"] == "waiting" else cut_short(row["effect"])
+                answers[each.id] = Answer(each, cut.text, is_error=True)
             else:
                 open_.append(_left_open(each, row))
         self._transcript.unanswered, self._transcript.answers = open_, answers

@@ -1,12 +1,14 @@
 """An execution that has ended is continued by a new one, which knows what the old one knew; what is done is not redone."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from db.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.origin import Origin
@@ -87,6 +89,21 @@ async def test_what_a_continued_chain_is_told_reaches_its_agents_and_a_complete_
         with pytest.raises(Refusal, match="has run all its stages") as refused:
             await service.dispatcher.resume(continued.id, "and now?")
         assert last["id"] in refused.value.hint
+
+
+async def test_a_call_that_nobody_came_to_settle_is_told_as_such_and_not_made_again(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [call("list_agents"), say("seen")]}) as service:
+        first = await service.run("Lead", "look")
+        with closing(sqlite_library().connect(service.database)) as connection, connection:
+            connection.execute("update tool_calls set status = 'started', result = null, finished_at = null")
+        service.model.scripts["Lead"] = [say("once more")]
+
+        end = await service.ended((await service.dispatcher.resume(first.id, "and now?")).id)
+
+        assert end.status == "completed"
+        [request] = service.model.of(end.id)
+        assert [message.kind for message in request.messages] == ["task", "reply", "results", "reply", "task"]
+        assert "stopped before it had a result" in shown(request)
 
 
 async def test_results_that_a_stopped_execution_had_not_read_reach_its_continuation(tmp_path: Path) -> None:
