@@ -307,7 +307,13 @@ async def test_neither_a_late_answer_nor_what_others_did_meanwhile_costs_time_af
 async def test_restarts_while_a_person_is_waited_for_give_no_time_away(tmp_path: Path) -> None:
     root, _ = await stopped_while_it_asks(tmp_path)
     async with after_a_restart(tmp_path, "unheard") as (opened, _):
-        for table, column in [("events", "at"), ("approvals", "requested_at"), ("executions", "deadline_at")]:
+        times = [
+            ("events", "at"),
+            ("approvals", "requested_at"),
+            ("executions", "started_at"),
+            ("executions", "deadline_at"),
+        ]
+        for table, column in times:
             for row in opened.sql(f"select distinct {column} as at from {table}"):
                 later(opened, table, column, -1_000, f"{column} = '{row['at']}'")  # all this was long ago
         await opened.dispatcher.adopt()
@@ -319,12 +325,11 @@ async def test_restarts_while_a_person_is_waited_for_give_no_time_away(tmp_path:
         while not any(each.allowance.stands for each in opened.dispatcher.tree):
             await anyio.lowlevel.checkpoint()
         left = {each.name: each.allowance.seconds_left for each in opened.dispatcher.tree}
-        allowed = {each.name: each.allowance.timeout for each in opened.dispatcher.tree}
         [question] = await asked(opened)
         await decide(opened, question)
         assert (await opened.dispatcher.wait(root)).status == "completed"
 
-    assert all(left[name] <= allowed[name] for name in ("Lead", "Worker")), left
+    assert max(left["Lead"], left["Worker"]) <= 60, left
 
 
 def later(opened: Bench, table: str, column: str, seconds: float, where: str = "true") -> None:
