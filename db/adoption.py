@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, exists, literal, or_, select, update
+from sqlalchemy import bindparam, or_, update
 
 from db.clock import stamp
 from db.ids import inherited_delivery
 from db.status import ExecutionStatus
 from db.tables import columns_of, deliveries, executions, model_calls
-from db.turns import ModelCall
+from db.turns import FENCE, ModelCall
 from db.unit import Added, Event, Statement, Write
 
 _ADOPT = (
@@ -68,11 +68,6 @@ def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) 
     return Write([Statement(_GO_ON, parameters, guard=True)], events)
 
 
-_FENCE = select(literal(1)).where(
-    exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
-)
-
-
 def pass_on(execution: str, attempt: int, children: Sequence[str], events: Sequence[Event]) -> Write:
     """The ends of children that an earlier execution had not read wait in the inbox of the one that continues it."""
     rows = [
@@ -88,7 +83,7 @@ def pass_on(execution: str, attempt: int, children: Sequence[str], events: Seque
         }
         for child in children
     ]
-    fence = Statement(_FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    fence = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
     return Write([fence, *(Added(deliveries, row) for row in rows)], events)
 
 

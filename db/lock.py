@@ -16,7 +16,7 @@ from db.errors import DatabaseUnavailable
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(descriptor: int) -> bool:
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:  # there is only one kind here
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -30,9 +30,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(descriptor: int) -> bool:
+    def _try_lock(descriptor: int, *, shared: bool = False) -> bool:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -73,6 +73,13 @@ class FileLock:
     def try_acquire(self) -> bool:
         """Take the lock if it is free."""
         return _try_lock(self._descriptor)
+
+    def is_held(self) -> bool:
+        """Whether somebody has the lock. Several may ask at once: they do not take each other for its holder."""
+        if not _try_lock(self._descriptor, shared=True):
+            return True
+        _unlock(self._descriptor)
+        return False
 
     def release(self) -> None:
         """Let others have it."""

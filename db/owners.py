@@ -47,7 +47,7 @@ def is_alive(database: Path, owner: str) -> bool:
     except DatabaseUnavailable:
         return False
     try:
-        return not lock.try_acquire()
+        return lock.is_held()
     finally:
         lock.close()
 

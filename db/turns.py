@@ -16,7 +16,7 @@ from db.status import ExecutionStatus
 from db.tables import columns_of, deliveries, executions, messages, model_calls, tool_calls
 from db.unit import Added, Event, Statement, Write
 
-_FENCE = select(literal(1)).where(
+FENCE = select(literal(1)).where(
     exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
 )
 
@@ -236,7 +236,7 @@ def settle(outcome: ToolOutcome, events: Sequence[Event]) -> Write:
 
 def say(attempt: int, message: MessageDraft, consumed: Sequence[str], events: Sequence[Event]) -> Write:
     """A message of ours in the transcript; the deliveries it shows are consumed with it, or it is not written."""
-    steps = [Statement(_FENCE, {"execution": message.execution_id, "fence": attempt}, guard=True)]
+    steps = [Statement(FENCE, {"execution": message.execution_id, "fence": attempt}, guard=True)]
     if consumed:
         steps.append(_consume(consumed, by=message.id, at=stamp()))
     return Write([*steps, message.added()], events)

@@ -14,9 +14,8 @@ from db.adoption import Inheritance
 from db.owners import is_alive
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import ConfigError
 from runner import facts
-from runner.editions import Editions, UnknownEdition
+from runner.editions import Editions
 from runner.execution import Execution
 from runner.habitat import Habitat
 from runner.past import Legacy
@@ -48,7 +47,8 @@ class Adoption:
         legacy, habitat, unfit = Legacy(row["root_execution_id"]), self._habitat, None
         try:
             habitat = await self._editions.habitat(row["config_hash"])
-        except (ConfigError, UnknownEdition) as error:
+        except Exception as error:  # whatever it is: the others must not wait for this one
+            log.info("execution %s cannot go on as it was configured", row["id"], exc_info=True)
             unfit = f"its configuration cannot be had again: {error}"
         execution = inherit(habitat, row, legacy, unfit=unfit)
         self._start(execution)

@@ -15,6 +15,8 @@ from runner.result import Result
 INTERRUPTED = "interrupted: the process that ran it is gone"
 """What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
 
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
 
 def is_gone(row: Mapping[str, Any], database: Path) -> bool:
     """Whether an execution is open although the process that ran it is not there any more."""
@@ -27,7 +29,6 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
     ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
     deadline = row["deadline_at"]
     open_ = row["finished_at"] is None
-    tokens = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     return Child(
         id=row["id"],
         agent=row["agent"],
@@ -40,7 +41,7 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
         remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
         usage={
             "turns": row["turns"],
-            "tokens": sum(row[name] for name in tokens),
+            "tokens": sum(row[name] for name in TOKENS),
             "cost_usd": row["cost_usd"],
             "tool_calls": row["tool_call_count"],
         },

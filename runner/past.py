@@ -17,10 +17,9 @@ from db.reads import Reads, Record
 from db.status import ExecutionStatus
 from runner.allowance import Spent
 from runner.inbox import Item
+from runner.lookup import TOKENS
 from runner.result import Result
 from runner.transcript import Delivered
-
-TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,9 @@ from runner import facts
 from runner.cancellation import cancel_from_outside
 from runner.execution import Execution
 from runner.inbox import Item
-from runner.lookup import is_gone
 from runner.recorder import Recorder
 
 NOT_BEGUN = "asked to conclude before it had begun"
-PROCESS_GONE = "asked to conclude after its process had gone"
 
 Cancel = Callable[[str, str, str], Awaitable[str]]
 """Stops an execution, for somebody and a reason."""
@@ -55,13 +53,15 @@ class Steering:
         return await self._post(row, Item(new_id(), "message", text, by=by))
 
     async def ask_to_wrap_up(self, execution: str, by: str) -> str:
-        """Let it answer with what it has: `requested` or `already_finished`. What has nothing, or nobody, is cancelled."""
+        """Let it answer with what it has: `requested` or `already_finished`. What has not begun is cancelled.
+
+        One that lost its process concludes when somebody goes on with it.
+        """
         row = await self._row(execution)
         if row["finished_at"] is not None:
             return "already_finished"
-        gone = is_gone(row, self._database.path)
-        if gone or row["status"] == ExecutionStatus.PENDING:
-            return await self._cancel(execution, by, PROCESS_GONE if gone else NOT_BEGUN)
+        if row["status"] == ExecutionStatus.PENDING:
+            return await self._cancel(execution, by, NOT_BEGUN)
         if await self._database.reads.asked_to_wrap_up(execution):
             return "requested"  # once is enough: each wish costs a conclusion
         if await self._post(row, Item(new_id(), "wrap_up")):

@@ -24,6 +24,9 @@ from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
 from runner.work import SpawnRequest, Work
 
+BUDGETS = ("cost_budget", "token_budget")
+"""Why a seat stays empty that nobody could pay."""
+
 
 class Chain:
     """A chain at work. `_outputs` has one entry for every stage that is done."""
@@ -62,6 +65,8 @@ class Chain:
             self._seated[row["stage"], row["step_id"]] = row["id"]
             if status.is_terminal:
                 self._ends[row["id"]] = end_of(row)
+            if status is ExecutionStatus.SKIPPED and row["reason"] in BUDGETS:
+                self._unpaid = row["reason"]
         read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
         self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
         self._asked = any(item.id in read for item in past.was("wrap_up"))
@@ -115,7 +120,7 @@ class Chain:
             if refusal.kind != "budget":
                 raise
             self._unpaid = refusal.context["reason"]
-            child = await self._work.spawn(replace(request, status="skipped", reason=str(refusal)))
+            child = await self._work.spawn(replace(request, status="skipped", reason=self._unpaid))
         self._seated[stage.name, step] = child.id
 
     async def _repeat_what_was_said(self) -> None:

@@ -357,3 +357,17 @@ async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:
         assert end.result is not None
         assert (end.result.outcome, end.result.summary) == ("partial", "half")
         assert service.model.requests == []
+
+
+async def test_a_wish_to_conclude_that_came_while_nobody_ran_it_is_heard(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Lead": [say("so far") + call("list_agents"), hang()]}) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        await service.model.started("Lead", 2)
+
+    async with bench(tmp_path, CONFIG, {"Lead": [say("what I have")]}) as service:
+        assert await service.dispatcher.ask_to_wrap_up(started.id) == "requested"
+        await service.dispatcher.adopt()
+        end = await service.ended(started.id)
+
+        assert end.result is not None
+        assert (end.result.outcome, end.result.reason, end.result.text) == ("partial", "asked", "what I have")

@@ -242,4 +242,5 @@ async def test_an_execution_of_another_process_is_steered_and_concludes(tmp_path
             other.kill()
             assert await service.dispatcher.send_message(abandoned, "for whoever goes on", "ada")
             assert await service.dispatcher.ask_to_wrap_up(abandoned) == "requested"
-            assert (await service.dispatcher.wait(abandoned)).status == "cancelled"
+            waiting = await service.dispatcher.services.database.reads.unread(abandoned)
+            assert [delivery["kind"] for delivery in waiting] == ["message", "wrap_up"]
