@@ -42,6 +42,8 @@ class Outcome:
     """`requested`, `done` or `already_finished`."""
     was_over: frozenset[str]
     rows: list[Mapping[str, Any]]
+    alone: bool = False
+    """Whether nobody runs it at the moment, so that the wish waits for somebody who does."""
 
     @property
     def left(self) -> int:
@@ -96,6 +98,10 @@ def _tell(outcome: Outcome, wish: Wish) -> None:
         put(_line(row, wish, was_over=row["id"] in outcome.was_over))
     if outcome.answer == "already_finished":
         note(f"it had ended before; {f'{show} has its answer' if wish.wrap_up else 'nothing was cancelled'}")
+    elif outcome.alone:
+        note(
+            f"its process is gone; it concludes once `outrider resume {outcome.rows[0]['id']}` or a service goes on with it"
+        )
     elif outcome.left:
         note(f"{outcome.left} still {'concluding' if wish.wrap_up else 'stopping'}; {show} tells when they have")
     elif wish.wrap_up:
@@ -107,6 +113,7 @@ def _tell(outcome: Outcome, wish: Wish) -> None:
 
 async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
     from runner.cancellation import cancel_from_outside
+    from runner.lookup import is_gone
     from runner.steering import steering_from_outside
     from server.cli.store import writing
 
@@ -117,9 +124,11 @@ async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
             answer = await steering_from_outside(opened, recorder).ask_to_wrap_up(execution, person())
         else:
             answer = await cancel_from_outside(opened, recorder, execution, person(), wish.reason)
-        rows = await _settled(opened, execution)
+        top = await opened.reads.execution(execution)
+        alone = wish.wrap_up and top is not None and is_gone(top, opened.path)
+        rows = await opened.reads.tree(execution) if alone else await _settled(opened, execution)
         over = answer == "requested" and all(row["finished_at"] is not None for row in rows)
-        return Outcome("done" if over else answer, before, rows)
+        return Outcome("done" if over else answer, before, rows, alone)
 
 
 async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:

@@ -73,9 +73,15 @@ def test_what_is_being_cancelled_takes_no_message_and_what_lost_its_process_keep
     assert alone.stderr.startswith("note: the process of Lead is gone; it reads the message once `outrider resume ")
     assert shell.json("message", root["short_id"], "hello?")["owner_gone"] is True
 
-    ended = shell.type("cancel", root["short_id"], "--wrap-up")
-    assert (ended.returncode, ended.stderr) == (0, "note: it had nothing to conclude with, so it was cancelled\n")
-    assert shell.rows("select distinct status from executions") == [{"status": "cancelled"}]
+    asked = shell.type("cancel", root["short_id"], "--wrap-up")
+    assert asked.returncode == 0
+    assert asked.stderr.startswith("note: its process is gone; it concludes once `outrider resume ")
+    assert shell.rows("select status from executions where agent = 'Lead'") == [{"status": "running"}]
+    resumed = shell.type("resume", root["short_id"], GATE=str(gate))
+    assert (resumed.returncode, "asked" in resumed.stderr) == (0, True), resumed.stderr
+    assert shell.rows("select outcome, reason from executions where agent = 'Lead'") == [
+        {"outcome": "partial", "reason": "asked"}
+    ]
 
 
 @requirement("S2-LE-4")
