@@ -211,12 +211,6 @@ class Reads:
             query = query.where(executions.c.root_execution_id == root)
         return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
 
-    async def open_executions(self) -> list[Record]:
-        """Everything that has not ended, in whichever process, children before their parents."""
-        return await self._all(
-            select(executions).where(executions.c.finished_at.is_(None)).order_by(executions.c.id.desc())
-        )
-
     async def tree_rows(self, root: str) -> list[Record]:
         """Every execution of a tree, older ones first."""
         return await self._all(select(executions).where(executions.c.root_execution_id == root).order_by(executions.c.id))
@@ -352,11 +346,6 @@ class Reads:
         """Whether somebody asked an execution to conclude."""
         query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
         return bool(await self._all(query.limit(1)))
-
-    async def counts(self) -> Mapping[str, int]:
-        """How many executions are in each status."""
-        rows = await self._all(select(executions.c.status, func.count().label("n")).group_by(executions.c.status))
-        return {row["status"]: row["n"] for row in rows}
 
 
 def _common(one: str, other: str) -> int:

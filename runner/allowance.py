@@ -44,9 +44,7 @@ class Bounded:
 
     @property
     def _end(self) -> float:
-        allowance = self._allowance
-        reserve = allowance.deadline - allowance.wrap_up_at if not allowance.stands else 0.0
-        return min(self._limit, allowance.deadline - self._share * reserve)
+        return min(self._limit, self._allowance.deadline - self._share * self._allowance.reserve)
 
     def rearm(self) -> None:
         """The time it depends on has moved."""
@@ -65,8 +63,8 @@ class Allowance:
     """Admit before, settle after."""
 
     __slots__ = (
-        "_asked", "_scope", "_stood", "_stopped_at", "_stops", "armed", "budget", "dispatched", "limits", "own", "parent",
-        "started_at", "timeout",
+        "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline", "dispatched",
+        "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +81,12 @@ class Allowance:
         limited = above is not None or limits.max_cost_usd is not None or limits.max_tokens is not None
         self.budget: Budget | None = Budget(limits, above, holder, granted=granted) if limited else None
         """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
-        self.started_at: float | None = None
+        self.reserve = limits.reserve_of(timeout)
+        """Seconds kept back for a conclusion."""
+        self.deadline = self.wrap_up_at = math.inf
+        """The hard end, and where the time for a conclusion begins, on the event loop's clock; infinite before the start
+        and while its own clock stands still."""
+        self._started_at: float | None = None
         self._asked: WrapUp | None = None
         self._stops = 0
         """How many wait for a person, in this execution and below it: while any does, the clock stands still."""
@@ -98,9 +101,10 @@ class Allowance:
 
     def start(self) -> None:
         """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up."""
-        self.started_at = anyio.current_time()
+        self._started_at = anyio.current_time()
         if self.parent is not None:
             self.timeout = min(self.timeout, self.parent.seconds_before_wrap_up)
+        self._reckon()
 
     @property
     def stands(self) -> bool:
@@ -110,30 +114,21 @@ class Allowance:
     def go_on(self, seconds_left: float, allowed: float) -> None:
         """The clock runs again, with this much left on it; no more than `allowed` was on it when it started."""
         self.timeout = min(self.timeout, allowed)
-        self.started_at = anyio.current_time() + seconds_left - self.timeout
-
-    @property
-    def deadline(self) -> float:
-        """The hard end, on the event loop's clock; infinite before the start and while its own clock stands still."""
-        return float("inf") if self.started_at is None or self.stands else self.started_at + self.timeout + self._stood
-
-    @property
-    def wrap_up_at(self) -> float:
-        """When the time for a conclusion begins."""
-        return self.deadline - self.limits.reserve_of(self.timeout) if self.started_at is not None else float("inf")
+        self._started_at = anyio.current_time() + seconds_left - self.timeout
+        self._reckon()
 
     @property
     def seconds_left(self) -> float:
         """Until the hard end."""
-        if self.started_at is None:
+        if self._started_at is None:
             return self.timeout
         now = self._stopped_at if self.stands else anyio.current_time()
-        return max(0.0, self.started_at + self.timeout + self._stood - now)
+        return max(0.0, self._started_at + self.timeout + self._stood - now)
 
     @property
     def seconds_before_wrap_up(self) -> float:
         """Until the time for a conclusion begins."""
-        return max(0.0, self.seconds_left - self.limits.reserve_of(self.timeout))
+        return max(0.0, self.seconds_left - self.reserve)
 
     def bind(self, scope: anyio.CancelScope) -> None:
         """Let a scope end at the deadline, wherever that moves."""
@@ -168,15 +163,20 @@ class Allowance:
         self._stops += 1
         if self._stops == 1:
             self._stopped_at = anyio.current_time()
-            self._rearm()
+            self._reckon()
 
     def _go_on(self) -> None:
         self._stops -= 1
         if not self._stops:
             self._stood += anyio.current_time() - self._stopped_at
-            self._rearm()
+            self._reckon()
 
-    def _rearm(self) -> None:
+    def _reckon(self) -> None:
+        """Its time has begun or moved: so do all ends that depend on it."""
+        self.reserve = self.limits.reserve_of(self.timeout)
+        began = math.inf if self._started_at is None or self.stands else self._started_at
+        self.deadline = began + self.timeout + self._stood
+        self.wrap_up_at = self.deadline - self.reserve
         if self._scope is not None:
             self._scope.deadline = self.deadline
         for each in self.armed:

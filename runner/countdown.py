@@ -39,7 +39,7 @@ class Countdown:
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
         self._few = math.ceil(allowance.limits.max_iterations * LAST_TURNS)
-        self._seconds = allowance.timeout - allowance.limits.reserve_of(allowance.timeout)
+        self._seconds = allowance.timeout - allowance.reserve
         self._told: frozenset[str] = frozenset()
 
     def news(self) -> list[Low]:

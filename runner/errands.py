@@ -54,30 +54,31 @@ class Errands:
             tool=tool.label if tool is not None else clean(call.name),
             server=tool.server if tool is not None else "",
             arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
-            effect=self._effect_of(call),
+            effect=_effect_of(tool),
             started_at=stamp(),
             status="waiting" if _must_be_allowed(call, tool) else "started",
         )
 
     async def run(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
         """Run calls, all at once; whatever happens, `answers` has one for each when this is over."""
-        for call in calls:
-            answers[call.id] = self._answer(call, NOT_BEGUN)
+        tools = [self._tool(call) for call in calls]
+        for call, tool in zip(calls, tools, strict=True):
+            answers[call.id] = self._answer(call, tool, NOT_BEGUN)
         self._work.now(_doing(calls))
 
-        async def run(call: ToolCall) -> None:
+        async def run(call: ToolCall, tool: Tool | None) -> None:
             try:
-                answers[call.id] = self._answer(call, await self._run(call))
+                answers[call.id] = self._answer(call, tool, await self._run(call, tool))
             except anyio.get_cancelled_exc_class():
-                answers[call.id] = self._answer(call, self._cut_short(call))
+                answers[call.id] = self._answer(call, tool, _cut_short(call, tool))
                 raise
 
         if len(calls) == 1:  # the common case needs no task of its own
-            await run(calls[0])
+            await run(calls[0], tools[0])
         else:
             async with anyio.create_task_group() as group:
-                for call in calls:
-                    group.start_soon(run, call, name=f"tool {call.name}")
+                for call, tool in zip(calls, tools, strict=True):
+                    group.start_soon(run, call, tool, name=f"tool {call.name}")
 
     async def too_late(self, call: ToolCall) -> ToolOutcome:
         """How a call ends that nobody may begin any more. A report is an answer, not an act: it is heard even now."""
@@ -93,21 +94,21 @@ class Errands:
             if ticket.error is not None:
                 raise ticket.error
 
-    async def _run(self, call: ToolCall) -> ToolResult:
+    async def _run(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         work, begun = self._work, time.monotonic()
         assert work.toolbox is not None
         try:
-            refused = await self._refused(call)
+            refused = await self._refused(call, tool)
             await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
             begun = time.monotonic()
             with work.draining:
                 result = refused or await work.toolbox.tools.call(call)
         except anyio.get_cancelled_exc_class():
             if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
-                work.recorder.post(self._settled(call, self._cut_short(call), begun))
+                work.recorder.post(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
         if not result.recorded:
-            settled = self._settled(call, result, begun)
+            settled = self._settled(call, tool, result, begun)
             if result.consumed:
                 await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
@@ -115,21 +116,11 @@ class Errands:
         work.inbox.took(*result.consumed)
         return result
 
-    def _answer(self, call: ToolCall, result: ToolResult) -> Answer:
-        tool = self._tool(call)
+    def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
         return Answer(call, result.text, result.is_error, citable=tool is not None and tool.server in self._citable)
 
-    def _cut_short(self, call: ToolCall) -> ToolResult:
-        begun = call.flight.sent or call.held == "repeat"  # before a restart, if not since
-        return cut_short(self._effect_of(call)) if begun else NOT_BEGUN
-
-    def _effect_of(self, call: ToolCall) -> str:
-        tool = self._tool(call)
-        return tool.effect if tool is not None else "read_only"  # what is not there does nothing
-
-    async def _refused(self, call: ToolCall) -> ToolResult | None:
+    async def _refused(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
         """What the model is told of a call that is not carried out; None for one that is, as most are."""
-        tool = self._tool(call)
         if call.cut or call.lost or (call.held == "repeat" and tool is None):
             return CUT_OFF if call.cut else INTERRUPTED
         if tool is None or not (call.held or _must_be_allowed(call, tool)):
@@ -140,8 +131,8 @@ class Errands:
         """The tool a call means, if there is one."""
         return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
 
-    def _settled(self, call: ToolCall, result: ToolResult, begun: float) -> facts.ToolSettled:
-        work, tool = self._work, self._tool(call)
+    def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> facts.ToolSettled:
+        work = self._work
         label = tool.label if tool is not None else call.name
         return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
 
@@ -162,6 +153,15 @@ class Errands:
 def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
     """Whether a call that could be carried out waits for a person first."""
     return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
+
+
+def _effect_of(tool: Tool | None) -> str:
+    return tool.effect if tool is not None else "read_only"  # what is not there does nothing
+
+
+def _cut_short(call: ToolCall, tool: Tool | None) -> ToolResult:
+    begun = call.flight.sent or call.held == "repeat"  # before a restart, if not since
+    return cut_short(_effect_of(tool)) if begun else NOT_BEGUN
 
 
 def _doing(calls: Sequence[ToolCall]) -> str:
