@@ -169,6 +169,7 @@ class Conversation:
             system=self._scene(),
             messages=self.transcript.messages,
             tools=tools,
+            withheld=self._tools,
             input=work.input,
             waits=bool(work.catalogue),
             on_attempt=self._attempting,

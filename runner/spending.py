@@ -38,7 +38,7 @@ class Spending:
 
     def _prompt(self, request: Request) -> int:
         if not self._counted:
-            return prompt_tokens(request.system, request.messages, request.tools)
+            return prompt_tokens(request.system, request.messages, request.shown)
         return self._counted + tokens_of(size_of(request.messages[self._messages :]))
 
     async def leave_to_ask(self, request: Request) -> Leave | None:

@@ -32,10 +32,12 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
         fields.append(_THINKING)
     if request.system:
         fields.append(b'"system":' + to_json(request.system))
-    if request.tools:
-        *tools, last = (tool.encoded for tool in request.tools)
+    if request.shown:
+        *tools, last = (tool.encoded for tool in request.shown)
         # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest is not.
         fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
+        if not request.tools:
+            fields.append(b'"tool_choice":{"type":"none"}')
     fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
     return b"{" + b",".join(fields) + b"}"
 

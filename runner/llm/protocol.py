@@ -39,6 +39,9 @@ class Request:
     system: str
     messages: Sequence[Message]
     tools: Sequence[Tool] = ()
+    """Those it may call."""
+    withheld: Sequence[Tool] = ()
+    """Where it may call none: those that its history speaks of. A provider wants to know them, and has them cached."""
     input: Any = None
     """The structured input of the execution (an alert, for example), for rehearsal templates only."""
     waits: bool = False
@@ -47,6 +50,11 @@ class Request:
     """What the answer may have at most, where a budget allows less than the model does."""
     on_attempt: OnAttempt | None = None
     """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
+
+    @property
+    def shown(self) -> Sequence[Tool]:
+        """The tools that are sent."""
+        return self.tools or self.withheld
 
 
 @dataclass(frozen=True, slots=True)

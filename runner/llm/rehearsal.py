@@ -123,5 +123,5 @@ def _tool_use(request: Request, index: int, tool: str, arguments: Any) -> Block:
 
 def _estimate(request: Request, content: list[Block]) -> Usage:
     messages = sum(len(message.encoded) for message in request.messages)
-    asked = len(request.system) + messages + sum(len(tool.encoded) for tool in request.tools)
+    asked = len(request.system) + messages + sum(len(tool.encoded) for tool in request.shown)
     return Usage(asked // CHARACTERS_PER_TOKEN + 1, len(to_json(content)) // CHARACTERS_PER_TOKEN + 1)

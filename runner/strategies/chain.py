@@ -73,6 +73,8 @@ class Chain:
 
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
+        if self._asked:  # before a restart: not everybody at work may have heard of it
+            await self._work.settle_children(cancel=False)
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
             self._work.now(f"stage {stage.name}")

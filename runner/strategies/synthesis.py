@@ -15,6 +15,8 @@ class Synthesis:
         self._work = work
         self._talk = Conversation(work)
         self._opened = False
+        self._spoken = False
+        """Whether somebody said something that is in the transcript and was not answered before a stop."""
 
     @property
     def found(self) -> str:
@@ -24,13 +26,16 @@ class Synthesis:
     def recall(self, past: Past) -> None:
         """Know again what was said."""
         self._talk.recall(past)
+        last = past.own.messages[-1]["id"]
+        self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in past.own.deliveries)
 
     async def run(self) -> Result:
         """Ask once, and once more when somebody has something to say to it; what else arrives is only noted."""
         if not self._opened:
             await self._talk.open()
             self._opened = True
-        to_ask = self._work.inbox.spoken or not self.found or self._talk.transcript.messages[-1].kind == "task"
+        spoken, self._spoken = self._spoken or self._work.inbox.spoken, False
+        to_ask = spoken or not self.found or self._talk.transcript.messages[-1].kind == "task"
         if self._work.inbox.waiting:
             await self._talk.drain()
         if to_ask:

@@ -1,18 +1,20 @@
 """What a process left open goes on in another: nothing that was acknowledged is lost, asked for or done twice."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from db.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
-from tests.support.models import Script, Turn, call, hang, say
+from tests.support.models import Script, Turn, call, gate, hang, say
 from tests.support.reading import delivered, dispatch, results, shown, text_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench, settings_of
@@ -207,6 +209,28 @@ async def test_a_chain_that_is_asked_to_conclude_keeps_what_a_later_stage_finds_
         assert (end.status, end.result.text) == ("completed", "the cause")
 
 
+async def test_agents_of_a_chain_hear_of_a_wish_to_conclude_that_it_read_just_before_a_stop(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"*": lambda _: hang()}) as service:
+        chain = await service.dispatcher.start(Order("line", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf")
+            await service.model.started("Middle")
+        await service.dispatcher.ask_to_wrap_up(chain.id)
+        await service.until(lambda: service.sql("select 1 from deliveries where execution_id <> ?", chain.id))
+    with closing(sqlite_library().connect(service.database)) as connection, connection:
+        connection.execute("delete from deliveries where execution_id <> ?", (chain.id,))
+
+    def concluding(request: Request) -> Turn:
+        return hang() if request.tools else say(f"{request.agent} so far")
+
+    async with after_a_stop(tmp_path, {"Leaf": concluding, "Middle": concluding, "Synthesizer": [say("both")]}) as service:
+        end = await service.ended(chain.id)
+
+        assert end.result is not None
+        assert (end.result.reason, service.statuses()["Lead"]) == ("asked", ["skipped"])
+        assert "both" in end.result.text
+
+
 async def test_time_runs_on_but_not_while_nobody_ran_it(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
         started = await service.dispatcher.start(Order("Leaf", "look", timeout=60))
@@ -333,6 +357,25 @@ async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) ->
         assert end.result.text == "heard 1"
         results_ = service.sql("select agent, result ->> 'output' as text from executions where role = 'stage' order by id")
         assert [row["text"] for row in results_] == ["heard 1", "heard 1", "heard 1"]
+
+
+async def test_what_was_said_to_a_synthesis_after_its_answer_is_answered_after_a_stop(tmp_path: Path) -> None:
+    config = "agents: {Merger: {strategy: synthesis}}"
+    held = anyio.Event()
+    async with bench(tmp_path, config, {"Merger": [gate(held, say("merged")), hang()]}) as service:
+        started = await service.dispatcher.start(Order("Merger", "merge"))
+        with anyio.fail_after(10):
+            await service.model.started("Merger")
+            await service.dispatcher.send_message(started.id, "name the culprit", "ada")
+            held.set()
+            await service.model.started("Merger", 2)
+
+    later: dict[str, Script] = {"Merger": [lambda request: say(f"told {'culprit' in shown(request)}")]}
+    async with after_a_stop(tmp_path, later, config=config) as service:
+        end = await service.ended(started.id)
+
+        assert end.result is not None
+        assert end.result.text == "told True"
 
 
 async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ def objections(body: Mapping[str, Any], *, paused: str = "\0") -> list[str]:
     role, last = turns[-1]
     if role != "user" and not any(paused in block.get("text", "") for block in last):
         found.append("the last message is the model's")
+    tools = any(block["type"].startswith("tool_") for _, blocks in turns for block in blocks)
+    if tools and not body.get("tools"):
+        found.append("there are calls in it, and no tools are defined")
     ids = [block["id"] for _, blocks in turns for block in blocks if block["type"] == "tool_use"]
     return found + [f"two calls are called {each}" for each in {*ids} if ids.count(each) > 1]
 

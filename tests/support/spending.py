@@ -12,7 +12,7 @@ from runner.llm.protocol import Request, Usage
 
 def size(request: Request) -> int:
     """The bytes of a prompt."""
-    parts = (*(message.encoded for message in request.messages), *(tool.encoded for tool in request.tools))
+    parts = (*(message.encoded for message in request.messages), *(tool.encoded for tool in request.shown))
     return len(request.system.encode()) + sum(len(part) for part in parts)
 
 

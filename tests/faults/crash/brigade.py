@@ -104,7 +104,7 @@ class Seen:
             reports=(*pushed, *filter(None, map(_output, results.values()))),
             said=tuple(said),
             marks=tuple(hashlib.blake2s(json.dumps(each).encode(), digest_size=6).hexdigest() for each in body["messages"]),
-            concluding=not body.get("tools") and body["model"] != "Synthesizer",
+            concluding=body.get("tool_choice") == {"type": "none"},
         )
 
     def called(self, tool: str) -> list[str]:

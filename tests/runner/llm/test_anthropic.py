@@ -203,7 +203,16 @@ async def test_a_stop_reason_that_is_no_word_is_unknown(odd: Any) -> None:
         assert (await complete(api)).stop_reason == "unknown"
 
 
-async def test_a_conclusion_has_no_tools_and_an_empty_system_prompt_is_left_out() -> None:
+async def test_a_conclusion_may_call_none_of_the_tools_that_its_history_speaks_of() -> None:
+    history = [user("count the pods"), *called("kube__pods", "7"), user("conclude now")]
+    async with messages_api(reply(text("ok"))) as api:
+        await complete(api, replace(at(api, *history), withheld=[tool("kube__pods")]))
+        sent = api.requests[0].body
+        assert [each["name"] for each in sent["tools"]] == ["kube__pods"]
+        assert sent["tool_choice"] == {"type": "none"}
+
+
+async def test_without_tools_and_system_prompt_both_are_left_out() -> None:
     async with messages_api(reply(text("ok"))) as api:
         await complete(api, replace(at(api), system=""))
         assert set(api.requests[0].body) == {"model", "max_tokens", "stream", "cache_control", "messages"}
