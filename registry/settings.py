@@ -134,9 +134,13 @@ class Settings:
         return replace(self, rehearse=True, snapshot=snapshot, hash=hash_of(snapshot))
 
     def denying(self, today: "Settings") -> "Settings":
-        """Return these settings with what today's deny-lists deny: a resumed execution gets no tool back."""
+        """Return these settings as today's allow: a resumed execution gets no tool back, and asks where it has to now."""
         agents = {name: _denied(agent, today.agents.get(name)) for name, agent in self.agents.items()}
-        upstreams = {name: _denied(server, today.upstreams.get(name)) for name, server in self.upstreams.items()}
+        upstreams = {
+            name: _gated(_denied(each, now), now)
+            for name, each in self.upstreams.items()
+            for now in [today.upstreams.get(name)]
+        }
         return replace(self, agents=MappingProxyType(agents), upstreams=MappingProxyType(upstreams))
 
     def defined_at(self, *path: str | int) -> str:
@@ -151,6 +155,10 @@ class Settings:
         near = nearest(name, known)
         places = [self.defined_at(section, near) for section in sections] if near else []
         raise UnknownName(kind, name, known, "".join(places))
+
+
+def _gated(then: UpstreamSpec, today: UpstreamSpec | None) -> UpstreamSpec:
+    return then if today is None else replace(then, imposed_gates=today.gates)
 
 
 def _denied(then: Filtered, today: Filtered | None) -> Filtered:

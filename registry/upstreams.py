@@ -128,6 +128,8 @@ class UpstreamSpec:
     tools: ToolFilter = ToolFilter()
     effects: Mapping[str, Effect] = field(default_factory=_nothing, hash=False)
     gates: Mapping[str, Gate] = field(default_factory=_nothing, hash=False)
+    imposed_gates: Mapping[str, Gate] = field(default_factory=_nothing, hash=False)
+    """Those of a later configuration: a call that one of both wants a person to allow waits for one."""
     trust_annotations: bool = False
     timeout: float | None = None
     start_timeout: float = DEFAULT_START_TIMEOUT
@@ -140,7 +142,7 @@ class UpstreamSpec:
 
     def gate_of(self, tool: str) -> Gate | None:
         """Return the configured gate of a tool."""
-        return _setting_of(tool, self.gates)
+        return "ask" if _setting_of(tool, self.imposed_gates) == "ask" else _setting_of(tool, self.gates)
 
 
 V = TypeVar("V")
