@@ -2,7 +2,7 @@
 
 Owns the order: the face answers at once, the service opens behind it, and when the clients are gone or somebody wants the
 process to end, what still runs is treated as the configuration says. Must not know: which transport it is. Invariant: the
-process ends within the grace after a signal, and within two seconds after a second one.
+process ends within the grace after a signal or the last client, and within two seconds after a second signal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -27,6 +26,7 @@ from db.trouble import Trouble
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates
+from server.stopping import come_to_rest, leave_after
 
 if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher
@@ -39,8 +39,6 @@ FINISH_SECONDS = 600.0
 
 ADOPTION_SECONDS = 1.0
 """Between looks for processes that are gone."""
-CLOSING_SECONDS = 5.0
-"""Of the grace, what is kept for closing: upstream processes that do not go by themselves are killed after four."""
 QUICK_SECONDS = 1.5
 """How long closing may take after a second signal."""
 LEFT = 130
@@ -103,31 +101,37 @@ class Serving:
         return await (await self.service.dispatcher()).services.database.writer.check()
 
     async def _part(self) -> None:
-        """What becomes of executions whose clients are gone. `keep` leaves them to whoever serves next."""
+        """What becomes of executions whose clients are gone: as after a signal, but to `finish` there is more time."""
         if self.stopping.is_set:
             await anyio.sleep_forever()  # a signal came first, and ends this
-        if self.service.is_open:
-            dispatcher = await self.service.dispatcher()
-            wish = dispatcher.services.settings.serve.on_disconnect
-            if wish != "keep":
-                await dispatcher.drain(FINISH_SECONDS, wish, GONE)
+        if not self.service.is_open:
+            return
+        dispatcher = await self.service.dispatcher()
+        wish = dispatcher.services.settings.serve.on_disconnect
+        if wish == "finish":
+            await dispatcher.drain(FINISH_SECONDS, wish, GONE)
+        else:
+            self.stopping.set()
+            await come_to_rest(dispatcher, wish, GONE, _leave)
 
     async def _mind(self, signals: AsyncIterator[signal.Signals], carrying: anyio.CancelScope, group: TaskGroup) -> None:
-        """The first signal lets what is under way come to its end, the second ends whatever is still waited for."""
+        """The first signal lets what is under way come to its end, the second ends whatever is still waited for.
+
+        Where a client has gone before, that counts as the first: a host sends a signal when it will wait no longer, and
+        kills soon after.
+        """
         await anext(signals)
-        self.stopping.set()
-        group.start_soon(self._stop, carrying, name="come to rest")
-        await anext(signals)
-        _leave_after(QUICK_SECONDS)
+        if not self.stopping.is_set:
+            self.stopping.set()
+            group.start_soon(self._stop, carrying, name="come to rest")
+            await anext(signals)
+        leave_after(QUICK_SECONDS, _leave)
         group.cancel_scope.cancel("a second signal")
 
     async def _stop(self, carrying: anyio.CancelScope) -> None:
         if self.service.is_open:
             dispatcher = await self.service.dispatcher()
-            serve = dispatcher.services.settings.serve
-            _leave_after(serve.shutdown_grace)
-            rest = serve.shutdown_grace - min(CLOSING_SECONDS, serve.shutdown_grace / 2)
-            await dispatcher.drain(rest, serve.on_disconnect, STOPPED)
+            await come_to_rest(dispatcher, dispatcher.services.settings.serve.on_disconnect, STOPPED, _leave)
         carrying.cancel("a signal")
 
 
@@ -141,13 +145,6 @@ async def _adopt_in_time(dispatcher: Dispatcher) -> None:
             log.exception("nothing could be adopted")
 
 
-def _leave_after(seconds: float) -> None:
-    """End the process by then, whatever it waits for: what was acknowledged is committed, and the rest is resumed."""
-
-    def leave() -> None:
-        log.error("closing took longer than %g s, and is left", seconds)
-        os._exit(LEFT)
-
-    timer = threading.Timer(seconds, leave)
-    timer.daemon = True
-    timer.start()
+def _leave() -> None:
+    log.error("closing took too long, and is left")
+    os._exit(LEFT)

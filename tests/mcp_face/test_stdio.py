@@ -63,12 +63,13 @@ async def test_nothing_but_the_protocol_reaches_the_output_whatever_an_agent_pri
         assert noise.count(words) >= 3, words
 
 
-async def test_a_host_that_closes_its_side_ends_the_process_at_once_and_its_work_is_kept(shell: Shell) -> None:
+async def test_a_host_that_closes_its_side_ends_the_process_within_the_grace_and_its_work_is_kept(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, f"{CONFIG}serve: {{shutdown_grace: 3s}}\n")
     gate = shell.gate("gate")
     async with over_stdio(shell, LEGACY, GATE=str(gate)) as wire:
         await dispatched(wire, "Lead")
         async with at_gate(gate):
-            with anyio.fail_after(2):
+            with anyio.fail_after(4):
                 assert await wire.close() == 0
             assert statuses(shell) == {"running"}
 
@@ -187,7 +188,8 @@ child.wait()
 """
 
 
-def test_a_host_that_is_killed_leaves_no_process_behind(shell: Shell) -> None:
+def test_a_host_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, f"{CONFIG}serve: {{shutdown_grace: 3s}}\n")
     gate = shell.gate("gate")
     call = request(1, "tools/call", {"name": "dispatch_agent", "arguments": {"name": "Lead", "task": "go"}}, MODERN)
     ours, theirs = os.pipe()  # held open by whoever is still alive
