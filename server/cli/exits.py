@@ -23,6 +23,9 @@ class Exit(IntEnum):
     NOT_FOUND = 4
     CANCELLED = 5
     INTERRUPTED = 130
+    """From the keyboard."""
+    STOPPED = 143
+    """By SIGTERM: what is left of the execution can be resumed."""
 
 
 _BY_STATUS = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}

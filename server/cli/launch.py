@@ -1,14 +1,14 @@
 """A launch: one tree, run in this process and watched until it ends; the keyboard can stop it.
 
 Owns the signals and the order of things: begin, watch, tell the end, then close. Must not know: what is begun, and where
-that came from. Invariant: the first interruption asks the tree to stop and goes on showing it, the second leaves at once.
+that came from. Invariant: an interruption asks the tree to stop and goes on showing it, a termination comes to rest and
+leaves the tree to whoever goes on with it; a second signal leaves at once.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -25,6 +25,7 @@ from server.cli.exits import CommandError, Exit
 from server.cli.messages import error as say_error
 from server.cli.options import person
 from server.cli.tree_view import TreeView
+from server.stopping import come_to_rest, leave_after
 
 LEAVE_SECONDS = 3.0
 """How long leaving at once may take: enough to stop upstream processes, short enough to be at once."""
@@ -63,8 +64,10 @@ class Launch:
 
     def __init__(self, blueprint: Blueprint, begin: Begin, view: TreeView) -> None:
         self._blueprint, self._begin, self._view = blueprint, begin, view
-        self._interruptions = 0
-        self._service: Dispatcher | None = None
+        self._told: signal.Signals | None = None
+        """The first signal."""
+        self._at_work: tuple[Dispatcher, TaskGroup] | None = None
+        """The service, and what ends before it closes."""
         self._root: str | None = None
         self._ended: Ended | None = None
 
@@ -73,7 +76,7 @@ class Launch:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
                 scope = anyio.CancelScope()
-                group.start_soon(self._mind, signals, scope, group, name="mind the keyboard")
+                group.start_soon(self._mind, signals, scope, name="mind signals")
                 with scope:
                     await self._carry_out(tell)
                 group.cancel_scope.cancel()
@@ -83,17 +86,18 @@ class Launch:
 
     async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
         async with open_service(self._blueprint) as service, anyio.create_task_group() as watchers:
-            self._service = service
+            self._at_work = service, watchers
             watchers.start_soon(self._view.paint, name="paint the tree")
             watchers.start_soon(self._tell_trouble, service.services.database.writer, name="tell of trouble")
             try:
                 started = await self._begin(service)
                 self._root = started.id
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
-                if self._interruptions:  # it came while the first row was being written
+                if self._interrupted:  # it came while the first row was being written
                     await self._cancel(service, started.id)
                 ended = await self._end_of(service, await service.wait(started.id))
             finally:
+                self._at_work = None
                 watchers.cancel_scope.cancel()
                 self._view.finish()
             self._ended = ended
@@ -123,26 +127,45 @@ class Launch:
             pricing=frozenset(kind for kinds in pricing.values() for kind in kinds),
             remarks=remarks,
             short_id=await reads.short(child.id),
-            interrupted=self._interruptions > 0,
+            interrupted=self._interrupted,
         )
 
-    async def _mind(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope, group: TaskGroup) -> None:
-        async for _ in signals:
-            self._interruptions += 1
-            if self._interruptions == 1 and self._service is not None:
-                self._view.painter.say("cancelling; interrupt once more to leave at once")
-                if self._root is not None:
-                    group.start_soon(self._cancel, self._service, self._root, name="cancel the tree")
-            elif self._interruptions <= 2:
-                leave = threading.Timer(LEAVE_SECONDS, self._leave_now)
-                leave.daemon = True
-                leave.start()
-                scope.cancel("interrupted")
-            else:
-                self._leave_now()
+    @property
+    def _interrupted(self) -> bool:
+        return self._told is signal.SIGINT
+
+    async def _mind(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope) -> None:
+        self._told = await anext(signals)
+        if self._at_work is None:
+            self._leave(scope)
+        else:
+            self._end_early(*self._at_work, scope)
+        await anext(signals)
+        self._leave(scope)
+        await anext(signals)
+        self._leave_now()
+
+    def _end_early(self, service: Dispatcher, watchers: TaskGroup, scope: anyio.CancelScope) -> None:
+        if not self._interrupted:
+            self._view.painter.say("stopping when what is under way has ended; a second signal leaves at once")
+            watchers.start_soon(self._stop, service, scope, name="come to rest")
+            return
+        self._view.painter.say("cancelling; interrupt once more to leave at once")
+        if self._root is not None:
+            watchers.start_soon(self._cancel, service, self._root, name="cancel the tree")
+
+    async def _stop(self, service: Dispatcher, scope: anyio.CancelScope) -> None:
+        """Ask no model any more; what is left then, unless the tree has come to its end meanwhile, is to be resumed."""
+        await come_to_rest(service, "keep", "stopped", self._leave_now)
+        if self._root is None or service.tree.get(self._root) is not None:
+            scope.cancel("stopped")
+
+    def _leave(self, scope: anyio.CancelScope) -> None:
+        leave_after(LEAVE_SECONDS, self._leave_now)
+        scope.cancel("left")
 
     def _leave_now(self) -> NoReturn:
-        """End the process, whatever it waits for: what was acknowledged is committed, the rest is lost anyway."""
+        """End the process, whatever it waits for: what was acknowledged is committed, and the rest is resumed."""
         left = self._left()
         say_error(str(left), left.hint)
         os._exit(left.code)
@@ -154,7 +177,10 @@ class Launch:
             self._view.painter.say(f"not cancelled: {error}; interrupt once more to leave at once")
 
     def _left(self) -> CommandError:
+        verb, code = ("interrupted", Exit.INTERRUPTED) if self._interrupted else ("stopped", Exit.STOPPED)
         if self._root is None:
-            return CommandError("interrupted before anything was started", code=Exit.INTERRUPTED)
-        hint = f"`outrider show {self._root}` tells how far it came, `outrider resume {self._root}` goes on with it"
-        return CommandError("left before the end", hint, Exit.INTERRUPTED)
+            return CommandError(f"{verb} before anything was started", code=code)
+        go_on = f"`outrider resume {self._root}` goes on with it"
+        if not self._interrupted:
+            return CommandError("stopped before the end", f"{go_on}, and so does the next `outrider serve`", code)
+        return CommandError("left before the end", f"`outrider show {self._root}` tells how far it came, {go_on}", code)

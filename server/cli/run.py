@@ -24,7 +24,8 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
 ) -> int:
     """Run an agent or a chain: a live tree on stderr, the answer on stdout.
 
-    The first Ctrl-C cancels the tree and shows it, the second leaves at once.
+    The first Ctrl-C cancels the tree and shows it, the second leaves at once. SIGTERM lets what is under way end, and
+    `outrider resume` goes on with the rest.
     """
     import anyio
 

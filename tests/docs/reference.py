@@ -32,7 +32,8 @@ EXITS = """\
 | 3 | refused by a limit |
 | 4 | not found |
 | 5 | cancelled |
-| 130 | interrupted |
+| 130 | interrupted from the keyboard |
+| 143 | stopped by `SIGTERM`; `outrider resume` goes on with the execution |
 """
 
 COMMAND_LINE = f"""\

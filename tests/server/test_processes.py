@@ -6,11 +6,16 @@ import os
 import signal
 import sqlite3
 import subprocess
+from dataclasses import replace
+from pathlib import Path
 
+import anyio
 import pytest
 
+from tests.faults.crash.victim import victim
+from tests.support.messages_api import messages_api, reply, text
 from tests.support.requirement import requirement
-from tests.support.shell import SCRIPT, SECONDS, Shell, held
+from tests.support.shell import SCRIPT, SECONDS, Shell, held, make_shell
 
 
 def integrity(shell: Shell) -> str:
@@ -83,11 +88,10 @@ def test_a_child_that_waits_for_a_slot_is_cancelled_from_another_process_and_nev
 
 
 @requirement("S2-CA-11")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_interruption_cancels_the_tree_and_shows_it(shell: Shell, number: signal.Signals) -> None:
+def test_the_first_interruption_cancels_the_tree_and_shows_it(shell: Shell) -> None:
     gate = shell.gate("gate")
     with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
-        running.send_signal(number)
+        running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=SECONDS)
 
     assert running.returncode == 130
@@ -117,6 +121,53 @@ def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell
     root = shell.rows("select id from executions where agent = 'Lead'")[0]["id"]
     assert "cancelling" in said
     assert f"error: left before the end\n\nhint: `outrider show {root}` tells how far it came" in told
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_termination_lets_what_is_under_way_end_or_be_cut_by_a_second_one_and_leaves_the_tree_to_be_resumed(
+    shell: Shell, patient: bool
+) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running:
+        with held(gate):
+            running.send_signal(signal.SIGTERM)
+            assert running.stderr is not None
+            while "note: stopping when what is under way has ended" not in running.stderr.readline():
+                assert running.poll() is None
+            if not patient:
+                running.send_signal(signal.SIGTERM)
+                running.wait(SECONDS)
+        answer, told = running.communicate(timeout=SECONDS)
+
+    root = shell.json("ps")[0]["id"]
+    assert (running.returncode, answer) == (143, "")
+    assert told.endswith(
+        "error: stopped before the end\n\n"
+        f"hint: `outrider resume {root}` goes on with it, and so does the next `outrider serve`\n"
+    )
+    assert statuses(shell) == {"Lead": "running", "Waiter": "running"}
+
+    resumed = shell.type("resume", root)
+    assert (resumed.returncode, resumed.stdout) == (0, "[rehearsed] it is done\n"), resumed.stderr
+    calls = shell.rows("select status from tool_calls where tool = 'gate.wait'")
+    assert calls == [{"status": "completed" if patient else "unknown"}]
+
+
+async def test_a_tree_that_comes_to_its_end_while_its_process_stops_is_told_as_ever(tmp_path: Path) -> None:
+    shell, gate = make_shell(tmp_path, "models: {m: {model: claude-any}}\nagents: {Quick: {}}\n"), anyio.Event()
+    slowly = replace(reply(text("at once"), gate=gate), pace=0.05)  # so that it ends long after the signal
+    async with messages_api(slowly) as api:
+        environ = shell.surroundings(ANTHROPIC_API_KEY="none", ANTHROPIC_BASE_URL=api.url)
+        with anyio.fail_after(SECONDS):
+            async with victim(["run", "Quick", "look"], tmp_path, environ) as running:
+                await api.arrived(1)
+                running.send_signal(signal.SIGTERM)
+                gate.set()
+                assert running.stdout is not None
+                assert await running.stdout.receive() == b"at once\n"
+                assert await running.wait() == 0
+
+    assert "note: stopping" in (tmp_path / "stderr").read_text(encoding="utf-8")
 
 
 def test_what_a_process_that_died_left_open_is_marked_and_can_be_cancelled(shell: Shell) -> None:
