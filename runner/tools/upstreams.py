@@ -84,8 +84,10 @@ class Upstreams:
             await _close([server for each in (self, *self._editions) for server in each.connected])
         self._group.cancel_scope.cancel()
         if isinstance(error, Exception):
-            # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group.
-            return await self._group.__aexit__(None, None, None)
+            # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group, and whether
+            # or not the group still had something to cancel.
+            await self._group.__aexit__(None, None, None)
+            return None
         return await self._group.__aexit__(kind, error, trace)
 
     def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:

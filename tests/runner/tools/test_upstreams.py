@@ -269,7 +269,12 @@ async def test_leaving_stops_every_server_and_what_it_started() -> None:
     assert await ended([process])
 
 
-async def test_an_error_of_the_service_leaves_as_it_is() -> None:
+@pytest.mark.parametrize("seconds", [8.0, 0.0])
+async def test_an_error_of_the_service_leaves_as_it_is_also_when_closing_takes_too_long(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.tools.upstreams.CLOSE_GRACE", seconds)
+
     async def use_and_fail() -> None:
         async with opened(raw("pid")) as here:
             await here.tools().list_tools()
@@ -277,7 +282,7 @@ async def test_an_error_of_the_service_leaves_as_it_is() -> None:
 
     with pytest.raises(ValueError, match="mine"):
         await use_and_fail()
-    assert await none_running(0)
+    assert await none_running()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
