@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults import page as outside
-from tests.faults.guarantees.cancels import cancelled
+from tests.faults.guarantees.cancels import bereft, cancelled
 from tests.faults.guarantees.guarantee import Broken, Course, Guarantee, Measured
 from tests.faults.guarantees.kills import killed, none_goes_on, none_twice, nothing_lost, same_result, swept
 from tests.faults.guarantees.suites import Suite, overshoot, said
@@ -47,6 +47,11 @@ EVERY = (
         Suite("tests/runner/test_cut_transcripts.py", "OUTRIDER_PREFIXES", 2000, said("every one accepted")),
     ),
     Guarantee("cancel", "a cancelled tree of a thousand is over at once", cancelled),
+    Guarantee(
+        "children",
+        "the own servers of cancelled executions are gone within five seconds, with all they started, whatever they ignore",
+        bereft,
+    ),
     Guarantee(
         "races",
         "cancel, complete and spawn in any order: each execution ends once, each result is told once",
