@@ -1,7 +1,7 @@
 """A stdio server of one execution, good or bad at ending: `python own_server.py KIND`. Standard library only.
 
-Owns: the kinds. `obeys` ends with its input. `breeds` does, too, but has a child in its group that hears no signal and holds
-its output. `ignores` has such a child, and is like it. `stuck` neither reads nor answers nor hears, once it was called.
+Owns: the kinds. `obeys` ends with its input. `breeds` does so, but has a child in its group that hears no signal and keeps
+the output. `ignores` has such a child, and is like it. `stuck` neither reads nor answers nor hears, once it was called.
 Must not know: Outrider or the SDK. Invariant: it starts at once, because there are many.
 """
 
