@@ -8,6 +8,7 @@ from registry.agents import SYNTHESIZER, AgentOverrides, AgentReference, AgentSp
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.describe import describe
+from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
@@ -62,6 +63,7 @@ __all__ = [
     "find_config",
     "fold",
     "held_secrets",
+    "is_rehearsed",
     "json_schema",
     "load",
     "nearest",

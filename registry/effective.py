@@ -63,6 +63,11 @@ def rehearsed_text(snapshot: str) -> str:
     return _canonical({**json.loads(snapshot), "rehearse": True})
 
 
+def is_rehearsed(snapshot: str) -> bool:
+    """Whether the models of that configuration are only rehearsed."""
+    return bool(json.loads(snapshot).get("rehearse"))
+
+
 def hash_of(snapshot: str) -> str:
     """Return the name of a snapshot: its SHA-256."""
     return hashlib.sha256(snapshot.encode()).hexdigest()

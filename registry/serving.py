@@ -119,8 +119,8 @@ class ServeEntry(Entry):
     )
     shutdown_grace: SecondsOrZero = Field(
         default=DEFAULT_SHUTDOWN_GRACE,
-        description="from a signal, or a stdio client's leaving, to the end of the process: model calls and tools under way "
-        "may end, nothing new begins",
+        description="from a signal, or a stdio client's leaving, to the end of the process: model calls and tools under "
+        "way may end, nothing new begins",
     )
     http: HttpEntry = Field(default=HttpEntry(), description="who may call over HTTP")
 

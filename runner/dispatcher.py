@@ -84,7 +84,8 @@ class Dispatcher:
         cancel = partial(self._cancellation.cancel, patient=False)
         self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
         self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
-        self._adoption = Adoption(self._habitat, Editions(self._habitat, services.restored), self._run)
+        self._editions = Editions(self._habitat, services.restored)
+        self._adoption = Adoption(self._habitat, self._editions, self._run)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -118,7 +119,7 @@ class Dispatcher:
 
     def _request(self, order: Order) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
-        self._check_models(request.agent)
+        _check_models(self.services, request.agent)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace))
         return replace(request, limits=capped, key=order.key, origin=origin)
@@ -137,8 +138,9 @@ class Dispatcher:
     async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
         """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
 
-        A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits. Raises
-        UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work, or where nothing would follow.
+        A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits; what was
+        only rehearsed stays so. Raises UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work, or
+        where nothing would follow.
         """
         reads = self.services.database.reads
         row = await reads.execution(execution)
@@ -148,20 +150,14 @@ class Dispatcher:
             for adopted in await self._adoption.adopt(row["root_execution_id"]):
                 return adopted.describe()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
-        request = continued(self.services.settings, row, text or CARRY_ON, asker)
-        self._check_models(request.agent)
+        habitat = await self._editions.of_continuation(row["config_hash"])
+        request = continued(habitat.services.settings, row, text or CARRY_ON, asker)
+        _check_models(habitat.services, request.agent)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
-        root = Execution(self._habitat, request, None)
+        root = Execution(habitat, request, None)
         await self._entered(root)
         self._run(root)
         return root.describe()
-
-    def _check_models(self, subject: AgentSpec | ChainSpec) -> None:
-        """Refuse before anything is written when a model of the first agents cannot be asked."""
-        self.services.model_for(subject)
-        for stage in subject.stages if isinstance(subject, ChainSpec) else ():
-            for stage_agent in stage.agents:
-                self.services.model_for(self.services.settings.agent(stage_agent.name))
 
     async def wait(self, execution: str) -> Child:
         """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
@@ -274,6 +270,14 @@ class Dispatcher:
             live = self.tree.get(delivery["execution_id"])
             if live is not None:
                 live.inbox.put(Item.of_row(delivery))
+
+
+def _check_models(services: Services, subject: AgentSpec | ChainSpec) -> None:
+    """Refuse before anything is written when a model of the first agents cannot be asked."""
+    services.model_for(subject)
+    for stage in subject.stages if isinstance(subject, ChainSpec) else ():
+        for stage_agent in stage.agents:
+            services.model_for(services.settings.agent(stage_agent.name))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Editions: an execution runs with the configuration it was started with, also after a restart with another one.
 
 Owns one habitat for each configuration in use, today's and those of executions that go on. What today's configuration
-denies is denied to all of them.
+denies is denied to all of them. Invariant: what was only rehearsed asks no real model, however it goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from runner.errors import RunnerError
+from registry import RegistryError, is_rehearsed
+from runner.errors import Refusal, RunnerError
 from runner.habitat import Habitat
 from runner.services import Services
 
@@ -33,3 +34,14 @@ class Editions:
                 raise UnknownEdition("it is not stored", "start it again")
             self._habitats[config_hash] = replace(self._today, services=self._make(body))
         return self._habitats[config_hash]
+
+    async def of_continuation(self, config_hash: str) -> Habitat:
+        """Where an ended execution is continued: as configured today, unless it was only rehearsed; raises Refusal."""
+        body = await self._today.services.database.reads.snapshot(config_hash)
+        if body is None or not is_rehearsed(body):
+            return self._today
+        try:
+            return await self.habitat(config_hash)
+        except (RegistryError, UnknownEdition) as error:
+            message = f"it was only rehearsed, and its configuration cannot be had again: {error}"
+            raise Refusal("no_model", message, "start it anew") from error

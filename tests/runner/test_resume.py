@@ -10,6 +10,7 @@ import pytest
 
 from db.engine import sqlite_library
 from runner.dispatcher import Order
+from runner.errors import Refusal
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
@@ -319,7 +320,7 @@ async def _acts(_: object) -> str:
     return "did"
 
 
-async def test_what_was_rehearsed_goes_on_rehearsed_where_there_is_a_key(tmp_path: Path) -> None:
+async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there_is_a_key(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text("agents: {Quick: [{when: any, say: at once}]}", encoding="utf-8")
     models = "models: {one: {model: none, base_url: 'http://127.0.0.1:9', rehearsal: script.yaml}}"
     settings = settings_of(tmp_path, f"{models}\nagents: {{Quick: {{description: answers}}}}")
@@ -330,10 +331,18 @@ async def test_what_was_rehearsed_goes_on_rehearsed_where_there_is_a_key(tmp_pat
     async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
         assert await dispatcher.adopt() == 1
         with anyio.fail_after(10):
-            end = await dispatcher.wait(started.id)
+            first = await dispatcher.wait(started.id)
+            continued = await dispatcher.resume(started.id, "and now?")
+            second = await dispatcher.wait(continued.id)
 
-    assert end.result is not None
-    assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)
+    for end in (first, second):
+        assert end.result is not None
+        assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)
+
+    (tmp_path / "script.yaml").unlink()
+    async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
+        with pytest.raises(Refusal, match="it was only rehearsed, and its configuration cannot be had again"):
+            await dispatcher.resume(started.id, "and now?")
 
 
 async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:
