@@ -10,15 +10,13 @@ import pytest
 
 from db.engine import sqlite_library
 from runner.dispatcher import Order
-from runner.errors import Refusal
 from runner.llm.protocol import Request
-from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, gate, hang, say
 from tests.support.reading import delivered, dispatch, results, shown, text_of
 from tests.support.requirement import requirement
-from tests.support.service import Bench, bench, settings_of
+from tests.support.service import Bench, bench
 
 
 async def test_a_committed_reply_is_not_asked_for_again_and_the_call_in_flight_is_recorded_as_lost(tmp_path: Path) -> None:
@@ -147,6 +145,10 @@ async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, eff
         seen = [text_of(block) for block in results(service.model.requests[0])]
         assert ("again" if runs == 2 else "whether it took effect is unknown") in seen[0]
         assert '"agents"' in seen[1]
+
+
+async def _acts(_: object) -> str:
+    return "did"
 
 
 async def test_a_model_reads_no_result_that_a_crash_could_still_take_back(tmp_path: Path) -> None:
@@ -294,55 +296,6 @@ async def test_two_services_that_adopt_at_once_share_no_execution(tmp_path: Path
             {"n": 20, "attempt": 2}
         ]
         assert len(one.model.requests) + len(two.model.requests) == 20
-
-
-async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denied_today(
-    tmp_path: Path,
-) -> None:
-    then = CONFIG.replace("description: looks", "description: looks, custom_instructions: the old way")
-    tools = LocalTools({"act": _acts, "look": _acts})
-    async with bench(tmp_path, then, {"Leaf": lambda _: hang()}, tools.for_agents("Leaf")) as service:
-        started = await service.dispatcher.start(Order("Leaf", "look"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf")
-
-    today = CONFIG.replace(
-        "description: looks", "description: looks, custom_instructions: the new way, tools: {deny: [act]}"
-    )
-    async with after_a_stop(tmp_path, {"Leaf": [say("done")]}, tools, today) as service:
-        await service.ended(started.id)
-
-        assert "the old way" in service.model.requests[0].system
-        assert [tool.name for tool in service.model.requests[0].tools if tool.server == "local"] == ["look"]
-
-
-async def _acts(_: object) -> str:
-    return "did"
-
-
-async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there_is_a_key(tmp_path: Path) -> None:
-    (tmp_path / "script.yaml").write_text("agents: {Quick: [{when: any, say: at once}]}", encoding="utf-8")
-    models = "models: {one: {model: none, base_url: 'http://127.0.0.1:9', rehearsal: script.yaml}}"
-    settings = settings_of(tmp_path, f"{models}\nagents: {{Quick: {{description: answers}}}}")
-    database, key = tmp_path / "outrider.db", {"ANTHROPIC_API_KEY": "canary"}
-    async with open_service(Blueprint(settings.rehearsed(), database, pace=60, environ=key)) as dispatcher:
-        started = await dispatcher.start(Order("Quick", "say something"))
-
-    async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
-        assert await dispatcher.adopt() == 1
-        with anyio.fail_after(10):
-            first = await dispatcher.wait(started.id)
-            continued = await dispatcher.resume(started.id, "and now?")
-            second = await dispatcher.wait(continued.id)
-
-    for end in (first, second):
-        assert end.result is not None
-        assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)
-
-    (tmp_path / "script.yaml").unlink()
-    async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
-        with pytest.raises(Refusal, match="it was only rehearsed, and its configuration cannot be had again"):
-            await dispatcher.resume(started.id, "and now?")
 
 
 async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:
