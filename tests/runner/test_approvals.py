@@ -21,7 +21,6 @@ from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
 from tests.support.models import Step, Turn, call, hang, malformed_call, say
 from tests.support.reading import answer, delivered, dispatch, results, text_of
-from tests.support.servers import sdk_server
 from tests.support.service import Bench, bench
 
 
@@ -399,22 +398,3 @@ async def test_a_person_decides_whether_a_call_that_a_crash_cut_runs_again(tmp_p
     [call_row] = opened.sql("select status, result from tool_calls")
     assert call_row["status"] == ("completed" if word.approved else "unknown")
     assert word.approved or "whether it took effect is unknown" in call_row["result"]
-
-
-async def test_a_resumed_execution_asks_where_todays_configuration_says_so(tmp_path: Path) -> None:
-    def config(**more: Any) -> str:
-        return f"mcp_servers: {{a: {sdk_server(**more)}}}\nagents: {{Worker: {{mcp_servers: [a]}}}}"
-
-    async with bench(tmp_path, config(gates={"echo": "none"}), {"Worker": [hang()]}) as opened:
-        root = await opened.dispatcher.start(Order("Worker", "say it"))
-        with anyio.fail_after(10):
-            await opened.model.started("Worker")
-
-    scripts = {"Worker": [call("a__echo", value=1), say("understood")]}
-    async with bench(tmp_path, config(gates={"e*": "ask"}), scripts) as opened:
-        await opened.dispatcher.adopt()
-        [question] = await asked(opened)
-        assert await decide(opened, question, NO)
-        await opened.ended(root.id)
-
-    assert "not on a Friday" in told(opened)

@@ -1,6 +1,7 @@
 """With which configuration an execution goes on: the one it began with, and what was rehearsed stays rehearsed."""
 
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -9,8 +10,11 @@ from runner.dispatcher import Order
 from runner.errors import Refusal
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop
+from tests.support.gated import NO, asked, decide
 from tests.support.local_tools import LocalTools
-from tests.support.models import hang, say
+from tests.support.models import call, hang, say
+from tests.support.reading import results, text_of
+from tests.support.servers import sdk_server
 from tests.support.service import bench, settings_of
 
 
@@ -36,6 +40,25 @@ async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denie
 
         assert "the old way" in service.model.requests[0].system
         assert [tool.name for tool in service.model.requests[0].tools if tool.server == "local"] == ["look"]
+
+
+async def test_a_resumed_execution_asks_where_todays_configuration_says_so(tmp_path: Path) -> None:
+    def config(**more: Any) -> str:
+        return f"mcp_servers: {{a: {sdk_server(**more)}}}\nagents: {{Worker: {{mcp_servers: [a]}}}}"
+
+    async with bench(tmp_path, config(gates={"echo": "none"}), {"Worker": [hang()]}) as opened:
+        root = await opened.dispatcher.start(Order("Worker", "say it"))
+        with anyio.fail_after(10):
+            await opened.model.started("Worker")
+
+    scripts = {"Worker": [call("a__echo", value=1), say("understood")]}
+    async with bench(tmp_path, config(gates={"e*": "ask"}), scripts) as opened:
+        await opened.dispatcher.adopt()
+        [question] = await asked(opened)
+        assert await decide(opened, question, NO)
+        await opened.ended(root.id)
+
+    assert "not on a Friday" in text_of(results(opened.model.of("Worker")[1])[0])
 
 
 async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there_is_a_key(tmp_path: Path) -> None:
