@@ -315,6 +315,30 @@ async def test_a_resumed_execution_keeps_its_configuration_but_not_what_is_denie
         assert [tool.name for tool in service.model.requests[0].tools if tool.server == "local"] == ["look"]
 
 
+async def test_todays_limit_on_model_calls_binds_what_goes_on_with_another_configuration_too(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
+        started = [await service.dispatcher.start(Order("Leaf", f"look {number}")) for number in range(3)]
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 3)
+
+    together = anyio.Event()
+
+    async def leaf(_: Request) -> Turn:
+        if service.model.running > 1:
+            together.set()
+        with anyio.move_on_after(0.2):  # for somebody else to be asked meanwhile
+            await together.wait()
+        return say("done")
+
+    today = CONFIG.replace("limits: {", "limits: {max_concurrent_model_calls: 1, ")
+    async with after_a_stop(tmp_path, {"Leaf": leaf}, config=today) as service:
+        started.append(await service.dispatcher.start(Order("Leaf", "look, too")))
+        ended = [await service.ended(each.id) for each in started]
+
+        assert [each.status for each in ended] == ["completed"] * 4
+        assert service.model.peak == 1
+
+
 async def _acts(_: object) -> str:
     return "did"
 
