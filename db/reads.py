@@ -138,6 +138,11 @@ class Reads:
         found = await self._all(select(executions).where(executions.c.id == identifier))
         return found[0] if found else None
 
+    async def those(self, identifiers: Sequence[str]) -> list[Record]:
+        """These executions, in this order."""
+        found = {row["id"]: row for row in await self._all(select(executions).where(executions.c.id.in_(identifiers)))}
+        return [found[each] for each in identifiers if each in found]
+
     async def keyed(self, principal: str | None, key: str) -> Record | None:
         """The top-level execution that a caller started with this key, or None."""
         found = await self._all(select(executions).where(of_key()), {"asker": principal or "", "key": key})

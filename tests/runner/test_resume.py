@@ -8,8 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
+from db.endings import CancelWish
 from db.engine import sqlite_library
 from runner.dispatcher import Order
+from runner.facts import CancelWished
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
@@ -358,6 +360,31 @@ async def test_what_was_rehearsed_goes_on_rehearsed_where_there_is_a_key(tmp_pat
 
     assert end.result is not None
     assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)
+
+
+async def test_what_goes_on_later_says_that_it_waits_for_a_slot_and_what_is_to_stop_waits_for_none(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
+        first, second, third = [await service.dispatcher.start(Order("Leaf", f"look {each}")) for each in range(3)]
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 3)
+
+    opened = anyio.Event()
+    scripts = {first.id: [gate(opened, say("first"))], second.id: [say("second")]}
+    async with bench(tmp_path, CONFIG.replace("limits: {", "limits: {max_concurrent_roots: 1, "), scripts) as service:
+        await service.dispatcher.services.recorder.record(CancelWished(CancelWish(third.id, "ada", "enough")))
+        await service.dispatcher.adopt()
+        with anyio.fail_after(10):
+            await service.model.started(first.id)
+        assert (await service.ended(third.id)).status == "cancelled"
+
+        shown = {row["id"]: (row["status"], row["waiting_for"]) for row in service.sql("select * from executions")}
+        assert shown[first.id] == ("running", None)
+        assert shown[second.id] == ("running", "slot")
+        opened.set()
+        ended = [await service.ended(each.id) for each in (first, second)]
+        assert [each.status for each in ended] == ["completed", "completed"]
+        lost = service.sql("select execution_id from model_calls where pricing = 'lost' order by execution_id")
+        assert [row["execution_id"] for row in lost] == [first.id, second.id]  # it had asked before it waited
 
 
 async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) -> None:
