@@ -216,6 +216,12 @@ class Reads:
             query = query.where(executions.c.root_execution_id == root)
         return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
 
+    async def open_by_owner(self) -> Mapping[str, int]:
+        """How many open executions each process owns."""
+        query = select(executions.c.owner, func.count().label("n")).where(executions.c.finished_at.is_(None))
+        rows = await self._all(query.where(executions.c.owner.is_not(None)).group_by(executions.c.owner))
+        return {row["owner"]: row["n"] for row in rows}
+
     async def tree_rows(self, root: str) -> list[Record]:
         """Every execution of a tree, older ones first."""
         return await self._all(select(executions).where(executions.c.root_execution_id == root).order_by(executions.c.id))
