@@ -8,9 +8,29 @@ from db.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from runner.llm.protocol import Request
-from tests.runner.resuming import CONFIG, after_a_stop
+from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.models import Turn, gate, hang, say
+from tests.support.reading import dispatch
 from tests.support.service import bench
+
+
+async def test_children_that_waited_for_a_slot_wait_on_and_run(tmp_path: Path) -> None:
+    async with bench(
+        tmp_path,
+        CONFIG,
+        {"Lead": [dispatch("Leaf") + dispatch("Leaf") + dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()},
+    ) as service:
+        started = await service.dispatcher.start(Order("Lead", "find it"))
+        with anyio.fail_after(10):
+            await service.model.started("Leaf", 2)
+            await service.model.started("Lead", 2)
+
+    async with after_a_stop(tmp_path, {"Lead": with_all(3, lambda _: say("done")), "Leaf": [say("seen")]}) as service:
+        end = await service.ended(started.id)
+
+        assert end.result is not None
+        assert end.result.text == "done"
+        assert [status for _, status, _ in tree(service)] == ["completed"] * 4
 
 
 async def test_todays_limit_on_model_calls_binds_what_goes_on_with_another_configuration_too(tmp_path: Path) -> None:
