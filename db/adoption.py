@@ -6,14 +6,15 @@ write of an execution is fenced by it: whatever the old process might still say 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import bindparam, or_, update
+from sqlalchemy import bindparam, func, or_, update
 
 from db.clock import stamp
 from db.ids import inherited_delivery
-from db.status import ExecutionStatus
+from db.status import SLOT, ExecutionStatus
 from db.tables import columns_of, deliveries, executions, model_calls
 from db.turns import FENCE, ModelCall
 from db.unit import Added, Event, Statement, Write
@@ -25,8 +26,12 @@ _ADOPT = (
         executions.c.owner == bindparam("gone"),
         or_(bindparam("tree").is_(None), executions.c.root_execution_id == bindparam("tree")),
     )
-    .values(owner=bindparam("heir"), attempt=executions.c.attempt + 1)
-    .returning(executions)
+    .values(
+        owner=bindparam("heir"),
+        attempt=executions.c.attempt + 1,
+        waiting_for=func.coalesce(executions.c.waiting_for, SLOT),
+    )
+    .returning(executions.c.id, executions.c.parent_execution_id, executions.c.status)
 )
 
 
@@ -42,9 +47,17 @@ class Inheritance:
 
 
 def adopt(inheritance: Inheritance) -> Write:
-    """Take over everything open that a process left; the rows are in the ticket. Whoever comes second gets none."""
+    """Take over everything open that a process left: which, is in the ticket. Whoever comes second gets none.
+
+    From here on each waits for its turn to go on; what it waited for already, such as a person, is still told instead.
+    """
     parameters = {"gone": inheritance.gone, "heir": inheritance.heir, "tree": inheritance.root}
     return Write([Statement(_ADOPT, parameters, looks_around=True)])
+
+
+def had_waited(row: Mapping[str, Any]) -> bool:
+    """Whether an adopted execution, which has not gone on yet, was waiting when its process went: then nobody was asked."""
+    return row["started_at"] is None or row["waiting_for"] not in (None, SLOT)
 
 
 _GO_ON = (

@@ -138,6 +138,11 @@ class Reads:
         found = await self._all(select(executions).where(executions.c.id == identifier))
         return found[0] if found else None
 
+    async def those(self, identifiers: Sequence[str]) -> list[Record]:
+        """These executions, in this order."""
+        found = {row["id"]: row for row in await self._all(select(executions).where(executions.c.id.in_(identifiers)))}
+        return [found[each] for each in identifiers if each in found]
+
     async def keyed(self, principal: str | None, key: str) -> Record | None:
         """The top-level execution that a caller started with this key, or None."""
         found = await self._all(select(executions).where(of_key()), {"asker": principal or "", "key": key})
@@ -210,6 +215,12 @@ class Reads:
             root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
             query = query.where(executions.c.root_execution_id == root)
         return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
+
+    async def open_by_owner(self) -> Mapping[str, int]:
+        """How many open executions each process owns."""
+        query = select(executions.c.owner, func.count().label("n")).where(executions.c.finished_at.is_(None))
+        rows = await self._all(query.where(executions.c.owner.is_not(None)).group_by(executions.c.owner))
+        return {row["owner"]: row["n"] for row in rows}
 
     async def tree_rows(self, root: str) -> list[Record]:
         """Every execution of a tree, older ones first."""

@@ -49,6 +49,10 @@ TERMINAL = frozenset(status for status, after in TRANSITIONS.items() if not afte
 OPEN = frozenset(TRANSITIONS) - TERMINAL
 
 
+SLOT = "slot"
+"""What an execution waits for (`waiting_for`) until it is its turn: a new one to begin, an adopted one to go on."""
+
+
 def sources(target: ExecutionStatus) -> frozenset[ExecutionStatus]:
     """The statuses from which `target` may be reached: what a guarded UPDATE has to ask for."""
     return frozenset(status for status, after in TRANSITIONS.items() if target in after)

@@ -2,7 +2,8 @@
 
 Owns finding it and starting it again from the top; what goes on below is each execution's own resumption. Whether a process
 lives is known by its lock and not by a clock, so nothing waits for a heartbeat; the change of owner is one guarded UPDATE,
-so of several processes that adopt at once each execution gets exactly one.
+so of several processes that adopt at once each execution gets exactly one. Ten thousand of them hold nobody up: they are
+this process's at once, and are started a few at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+import anyio
+
 from db.adoption import Inheritance
+from db.errors import StoreError
 from db.owners import is_alive
 from db.reads import Record
 from db.status import ExecutionStatus
@@ -23,6 +27,11 @@ from runner.resumption import inherit
 
 log = logging.getLogger("outrider.adoption")
 
+AT_A_TIME = 20
+"""Top-level executions that are made from their rows without a pause: a few milliseconds' work."""
+PATIENCE_SECONDS = 1.0
+"""Until rows that could not be read are asked for again: what is ours would otherwise stay where it is."""
+
 
 class Adoption:
     """Takes over trees for one service; `start` gives an execution its task."""
@@ -30,18 +39,35 @@ class Adoption:
     def __init__(self, habitat: Habitat, editions: Editions, start: Callable[[Execution], None]) -> None:
         self._habitat, self._editions, self._start = habitat, editions, start
 
-    async def adopt(self, root: str | None = None) -> list[Execution]:
-        """Take over what is open and has no process, of one tree or of all; the top-level executions that go on."""
+    async def take_over(self, root: str | None = None) -> list[str]:
+        """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on."""
         database = self._habitat.services.database
         owners = await database.reads.open_owners(root)
-        adopted: list[Execution] = []
+        tops: list[str] = []
         for gone in sorted(owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)):
             inheritance = Inheritance(gone, database.owner, root)
             rows = (await self._habitat.services.recorder.record(facts.Adopted(inheritance))).touched
-            adopted += [await self._go_on(row) for row in _tops([dict(row._mapping) for row in rows])]
-        if adopted:
-            log.info("%d top-level executions of processes that are gone go on here", len(adopted))
-        return adopted
+            tops += _tops([row._mapping for row in rows])
+        if tops:
+            log.info("%d top-level executions of processes that are gone go on here", len(tops))
+        return tops
+
+    async def go_on(self, tops: Sequence[str]) -> list[Execution]:
+        """Start what was taken over."""
+        started: list[Execution] = []
+        for first in range(0, len(tops), AT_A_TIME):
+            if self._habitat.services.draining.stopping:
+                break  # the next process finds the rest
+            started += [await self._go_on(row) for row in await self._rows(tops[first : first + AT_A_TIME])]
+        return started
+
+    async def _rows(self, tops: Sequence[str]) -> list[Record]:
+        while True:
+            try:
+                return await self._habitat.services.database.reads.those(tops)
+            except StoreError as error:
+                log.error("what was taken over cannot be read yet: %s", error)
+            await anyio.sleep(PATIENCE_SECONDS)
 
     async def _go_on(self, row: Record) -> Execution:
         legacy, habitat, unfit = Legacy(row["root_execution_id"]), self._habitat, None
@@ -55,7 +81,7 @@ class Adoption:
         return execution
 
 
-def _tops(rows: Sequence[Record]) -> list[Record]:
+def _tops(rows: Sequence[Record]) -> list[str]:
     """The top-level ones: those at work before those that wait, older ones first."""
     tops = [row for row in rows if row["parent_execution_id"] is None]
-    return sorted(tops, key=lambda row: (row["status"] != ExecutionStatus.RUNNING, row["id"]))
+    return [row["id"] for row in sorted(tops, key=lambda row: (row["status"] != ExecutionStatus.RUNNING, row["id"]))]

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.ids import new_id
-from db.status import ExecutionStatus
+from db.status import SLOT, ExecutionStatus
 from db.turns import MessageDraft
 from db.writes import NewExecution
 from registry import ChainSpec
@@ -52,7 +52,7 @@ def row_of(execution: Execution) -> NewExecution:
         budget_tokens=execution.limits.max_tokens,
         budget_from_execution_id=execution.allowance.granted_from,
         config_hash=execution.services.settings.hash,
-        waiting_for="slot" if waits else None,
+        waiting_for=SLOT if waits else None,
         reason=request.reason,
     )
 

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
 from pydantic_core import from_json, to_json
 
 from db.database import Database
@@ -131,9 +132,14 @@ class Dispatcher:
 
     # -- go on ---------------------------------------------------------------------------------------------------------
 
-    async def adopt(self) -> int:
-        """Go on with what processes that are gone left open; return how many trees. Only who serves does this."""
-        return 0 if self.services.draining.stopping else len(await self._adoption.adopt())
+    async def adopt(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> int:
+        """Go on with what processes that are gone left open; return how many trees. Only who serves does this.
+
+        As a task it has `started` once all of that is this process's; it ends when each has a task of its own.
+        """
+        tops = [] if self.services.draining.stopping else await self._adoption.take_over()
+        task_status.started()
+        return len(await self._adoption.go_on(tops))
 
     async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
         """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
@@ -147,7 +153,7 @@ class Dispatcher:
         if row is None:
             raise UnknownExecution(execution)
         if row["finished_at"] is None:
-            for adopted in await self._adoption.adopt(row["root_execution_id"]):
+            for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
                 return adopted.describe()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
         habitat = await self._editions.of_continuation(row["config_hash"])

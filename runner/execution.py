@@ -185,7 +185,7 @@ class Execution:
         end: End | None = None
         try:
             with self.scope:
-                if self.slot.queue_position:
+                if self.slot.queue_position and (self._resumption is None or self._resumption.needs_slot):
                     await self.slot.wait()
                 end = await self._live()
         finally:
@@ -207,12 +207,13 @@ class Execution:
     async def _live(self) -> End | None:
         """From the start to an answer; None when somebody else wrote the end."""
         try:
-            if not await self._start():
-                return None
-            self.work, self.strategy = self.habitat.begin(self)
-            self.allowance.bind(self.scope)
-            if self._resumption is not None and (end := await self._resumption.recall()) is not None:
-                return end
+            async with self._resumption.turn() if self._resumption is not None else nullcontext():
+                if not await self._start():
+                    return None
+                self.work, self.strategy = self.habitat.begin(self)
+                self.allowance.bind(self.scope)
+                if self._resumption is not None and (end := await self._resumption.recall()) is not None:
+                    return end
             return await self._work_until_accepted()
         except Exception as error:
             log.exception("execution %s (%s) failed", self.id, self.name)

@@ -6,10 +6,12 @@ mechanism of its own: rows say how far the work had come, and strategies begin w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from db.adoption import had_waited
 from db.reads import Record
 from registry import AgentSpec, Limits, UnknownName
 from runner import facts
@@ -47,6 +49,25 @@ class Resumption:
         self._heritage = heritage
         """None for one that continues another: it is new, and only knows what that one knew."""
 
+    @property
+    def needs_slot(self) -> bool:
+        """Whether it is to work: what was asked to stop before it was adopted only comes to its end."""
+        return self._heritage is None or self._heritage.row["cancel_requested_at"] is None
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Its turn to come back from its rows; whoever only continues another does not queue with those."""
+        if self._heritage is None:
+            yield
+            return
+        slot = self._of.tree.returning[len(self._of.path)].reserve()
+        try:
+            if slot.queue_position:
+                await slot.wait()
+            yield
+        finally:
+            slot.release()
+
     async def start(self) -> None:
         """What it had used it has used; the time in which nobody ran it does not count."""
         execution, heritage = self._of, self._heritage
@@ -77,7 +98,7 @@ class Resumption:
         execution, row = self._of, self._heritage.row if self._heritage is not None else None
         assert execution.strategy is not None
         past = await read_past(execution.services.database.reads, execution.id, execution.request.continues)
-        past = replace(past, waited=row is not None and row["waiting_for"] is not None)
+        past = replace(past, waited=row is not None and had_waited(row))
         ended = (child for child in past.children if child["finished_at"] is not None)
         execution.ended.update({child["id"]: child_of_row(child) for child in ended})
         own = (child["position"] for child in past.children if child["parent_execution_id"] == execution.id)

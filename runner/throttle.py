@@ -1,7 +1,8 @@
 """A limit on the model calls in flight, over all executions of a service: for providers that allow only so many at once.
 
-Owns the waiting. A call holds its place only while the model answers, never while an execution waits for its children, so
-the limit can make a service slow but cannot make it stand still.
+Owns the waiting. It is one limit, today's, also where executions go on with the models of an older configuration. A call
+holds its place only while the model answers, never while an execution waits for its children, so the limit can make a
+service slow but cannot make it stand still.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ from runner.llm.protocol import Model, OnText, Reply, Request
 from runner.services import ChoosesModels
 
 
-class ThrottledModels:
-    """Chooses models as `models` does; all of them together answer at most so many calls at once."""
+class Throttle:
+    """So many calls at once, whichever models are asked."""
 
-    def __init__(self, models: ChoosesModels, calls: int) -> None:
-        self._models = models
+    def __init__(self, calls: int) -> None:
         self._places = anyio.CapacityLimiter(calls)
+
+    def over(self, models: ChoosesModels) -> ChoosesModels:
+        """The same models, within this limit."""
+        return _ThrottledModels(models, self._places)
+
+
+class _ThrottledModels:
+    """Chooses models as others do, and lets them answer when there is a place."""
+
+    def __init__(self, models: ChoosesModels, places: anyio.CapacityLimiter) -> None:
+        self._models, self._places = models, places
 
     def choose(self, spec: ModelSpec) -> Model:
         """The model to ask; raises NoModel."""

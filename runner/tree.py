@@ -22,6 +22,7 @@ found in the rows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,18 @@ if TYPE_CHECKING:
     from runner.execution import Execution
 
 
+RETURNING = 4
+"""Executions of one level that are read from their rows at the same time: as many as there are connections to read by."""
+
+
 class Tree:
     """The executions that have a task in this process."""
 
     def __init__(self, max_concurrent_roots: int) -> None:
         self.root_slots = Slots(max_concurrent_roots)
+        self.returning: dict[int, Slots] = defaultdict(lambda: Slots(RETURNING))
+        """For those that go on after their process went, by their level: thousands come back one after the other, so the
+        first is at work while the last still waits, and a tree is not held up by the tops of all others."""
         self._alive: dict[str, Execution] = {}
 
     def add(self, execution: Execution) -> None:

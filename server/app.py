@@ -26,7 +26,7 @@ from runner.llm.models import Models
 from runner.masking import Mask
 from runner.recorder import Recorder
 from runner.services import AgentFunction, ChoosesModels, Services
-from runner.throttle import ThrottledModels
+from runner.throttle import Throttle
 from runner.tools.ears import Ears, UpstreamNotice
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstreams import Upstreams
@@ -84,6 +84,8 @@ class _Assembly:
         self.own_models: list[Models] = []
         self._draining = Draining()
         today = blueprint.settings
+        most = today.defaults.max_concurrent_model_calls
+        self._throttle = Throttle(most) if most is not None else None
         self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
 
     def services(self) -> Services:
@@ -103,7 +105,7 @@ class _Assembly:
         return self._of(settings, self.upstreams.edition(settings.upstreams, default_timeout=timeout, ears=ears))
 
     def _of(self, settings: Settings, upstreams: Upstreams) -> Services:
-        blueprint, most = self._blueprint, settings.defaults.max_concurrent_model_calls
+        blueprint, throttle = self._blueprint, self._throttle
         models = blueprint.models or self._models(settings)
         return Services(
             settings=settings,
@@ -111,7 +113,7 @@ class _Assembly:
             recorder=self._recorder,
             bus=self._bus,
             draining=self._draining,
-            models=ThrottledModels(models, most) if most is not None else models,
+            models=throttle.over(models) if throttle is not None else models,
             upstreams=upstreams,
             approvals=self._approvals,
             extra_tools=blueprint.extra_tools,

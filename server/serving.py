@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 from mcp.server.lowlevel import Server
 
 from db.errors import StoreError
@@ -78,13 +78,11 @@ class Serving:
         # In a thread: the database layer takes half a second to import, and the first answers need none of it.
         app = await anyio.to_thread.run_sync(import_module, "server.app")
         blueprint = await anyio.to_thread.run_sync(self.blueprint)
-        async with app.open_service(blueprint) as dispatcher:
-            await dispatcher.adopt()
+        async with app.open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
+            await group.start(_adopt_in_time, dispatcher, name="adopt what others leave")
             self.service.open(dispatcher)
-            async with anyio.create_task_group() as group:
-                group.start_soon(_adopt_in_time, dispatcher, name="adopt what others leave")
-                await self.updates.run(dispatcher)
-                group.cancel_scope.cancel("the clients are gone")
+            await self.updates.run(dispatcher)
+            group.cancel_scope.cancel("the clients are gone")
 
     async def left(self, session: str) -> None:
         """A client has ended its session."""
@@ -135,8 +133,9 @@ class Serving:
         carrying.cancel("a signal")
 
 
-async def _adopt_in_time(dispatcher: Dispatcher) -> None:
-    """Whatever process goes while this one serves: what it left open goes on here."""
+async def _adopt_in_time(dispatcher: Dispatcher, *, task_status: TaskStatus[None]) -> None:
+    """Whatever process has gone, or goes while this one serves: what it left open goes on here."""
+    await dispatcher.adopt(task_status=task_status)
     while True:
         await anyio.sleep(ADOPTION_SECONDS)
         try:

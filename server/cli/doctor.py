@@ -32,6 +32,7 @@ def doctor(as_json: JsonOption = False, config: ConfigOption = None, db: Databas
 
 def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
     from server.cli import checkup
+    from server.cli.work_checkup import work
 
     found: list[Finding] = []
 
@@ -43,7 +44,11 @@ def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
     for check in (checkup.python, checkup.terminal, checkup.import_names, checkup.sqlite):
         note(check())
     try:
-        note(checkup.database(chosen_database(db)))
+        path = chosen_database(db)
+        note(checkup.database(path))
+        if found[-1].state == "ok" and path.exists():
+            for each in work(path):
+                note(each)
     except Exception as error:  # a place that is none, such as the URL of another kind of database
         note(checkup.failed("database", error))
     finding, settings = checkup.configuration(config)

@@ -96,25 +96,6 @@ def _leaf(request: Any) -> Any:
     return say("quick found") if "quick" in shown(request) else hang()
 
 
-async def test_children_that_waited_for_a_slot_wait_on_and_run(tmp_path: Path) -> None:
-    async with bench(
-        tmp_path,
-        CONFIG,
-        {"Lead": [dispatch("Leaf") + dispatch("Leaf") + dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()},
-    ) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf", 2)
-            await service.model.started("Lead", 2)
-
-    async with after_a_stop(tmp_path, {"Lead": with_all(3, lambda _: say("done")), "Leaf": [say("seen")]}) as service:
-        end = await service.ended(started.id)
-
-        assert end.result is not None
-        assert end.result.text == "done"
-        assert [status for _, status, _ in tree(service)] == ["completed"] * 4
-
-
 @pytest.mark.parametrize(("effect", "status", "runs"), [("read_only", "completed", 2), ("at_most_once", "unknown", 1)])
 async def test_a_call_cut_by_a_stop_is_settled_by_its_effect(tmp_path: Path, effect: str, status: str, runs: int) -> None:
     begun, never, counted = anyio.Event(), anyio.Event(), list[int]()

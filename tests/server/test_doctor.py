@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from server.cli import main as entry
-from tests.support.shell import CONFIG, Shell, make_shell
+from tests.support.shell import CONFIG, SECONDS, Shell, make_shell
 
 SOUND = CONFIG.replace("  absent: {command: ['no-such-program']}\n", "").replace(", mcp_servers: [absent]", "")
 
@@ -117,6 +117,33 @@ def test_a_database_is_looked_at_and_left_as_it_is(doctor: Doctor) -> None:
     assert code == 0
     assert re.search(r"outrider\.db: schema \d+, 1 execution, sound$", found["database"]["detail"])
     assert shell.database.read_bytes() == before
+
+
+def test_what_lost_its_process_and_what_waits_for_a_person_is_counted(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, SOUND.replace("timeout: 50s}", "timeout: 50s, gates: {wait: ask}}"))
+
+    def standing() -> dict[str, tuple[str, str]]:
+        checks = json.loads(shell.type("doctor", "--json").stdout)["checks"]
+        return {
+            each["name"]: (each["state"], each["detail"]) for each in checks if each["name"] in ("executions", "approvals")
+        }
+
+    before = standing()
+    with shell.start("run", "Lead", "clean up") as run:
+        assert run.stderr is not None
+        assert any("waiting for approval" in line for line in run.stderr)
+        at_work = standing()
+        run.kill()
+        run.wait(SECONDS)
+    told = shell.type("doctor")
+
+    asked = ("attention", "1 call waiting for a person")
+    assert before == {}
+    assert at_work == {"executions": ("ok", "2 open, none interrupted"), "approvals": asked}
+    assert standing() == {"executions": ("attention", "2 of 2 open are interrupted"), "approvals": asked}
+    assert told.returncode == 0
+    assert "hint: `outrider serve` goes on with all of them, `outrider resume ID` with one tree" in told.stdout
+    assert "hint: `outrider approve` lists them, `outrider approve ID` allows one" in told.stdout
 
 
 def spoilt(kind: str, path: Path) -> None:

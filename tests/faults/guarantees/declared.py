@@ -6,6 +6,7 @@ from tests.faults import page as outside
 from tests.faults.guarantees.cancels import bereft, cancelled
 from tests.faults.guarantees.guarantee import Broken, Course, Guarantee, Measured
 from tests.faults.guarantees.kills import killed, none_goes_on, none_twice, nothing_lost, same_result, swept
+from tests.faults.guarantees.recoveries import recovered
 from tests.faults.guarantees.suites import Suite, overshoot, said
 
 
@@ -30,6 +31,11 @@ EVERY = (
         "together",
         "two processes that recover at the same time share no execution and lose none",
         killed("together", 200, nothing_lost),
+    ),
+    Guarantee(
+        "recovery",
+        "ten thousand interrupted executions hold no start up, and all of them go on",
+        recovered,
     ),
     Guarantee(
         "tool",
