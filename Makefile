@@ -27,7 +27,8 @@ $(STAMP): requirements.lock pyproject.toml
 	  printf 'hint: name another interpreter, for example `make PYTHON=python3.12 setup`\n' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo 'installing the locked dependencies into .venv'
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@# The lock is complete: a resolver could only find a newer release, and refuse it for want of a hash.
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
 	@touch $@

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from functools import cache
 from typing import Any
@@ -56,6 +58,16 @@ def test_a_lock_satisfies_every_declared_dependency(lock: str) -> None:
     ]
 
     assert not broken, f"`{lock}` does not hold {broken}; run `make lock`"
+
+
+@pytest.mark.parametrize("folder", [".venv", ".servers"])
+def test_what_locked_distributions_need_is_locked_too(folder: str) -> None:
+    """They are installed without asking what they need: a release of tomorrow must not get in the way."""
+    interpreter = ROOT / folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(interpreter), "check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert checked.returncode == 0, checked.stdout
 
 
 @pytest.mark.parametrize("lock", [OWN_LOCK, THIRD_PARTY_LOCK])

@@ -18,7 +18,7 @@ refuse() {
 }
 
 from_pypi() {
-  .venv/bin/python -m pip --python "$servers/bin/python" install -qq --disable-pip-version-check --require-hashes \
+  .venv/bin/python -m pip --python "$servers/bin/python" install -qq --disable-pip-version-check --require-hashes --no-deps \
     -r "$locks/requirements.lock" || refuse 'the servers from PyPI could not be installed' 'see what pip says above'
 }
 
