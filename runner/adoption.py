@@ -53,8 +53,10 @@ class Adoption:
         return tops
 
     async def go_on(self, tops: Sequence[str]) -> list[Execution]:
-        """Start what was taken over."""
+        """Start what was taken over, when models are ready: thousands at once would hold up the getting ready itself."""
         started: list[Execution] = []
+        if tops:
+            await self._habitat.services.prepared.wait()
         for first in range(0, len(tops), AT_A_TIME):
             if self._habitat.services.draining.stopping:
                 break  # the next process finds the rest

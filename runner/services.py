@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from db.database import Database
+from db.latch import Latch
 from registry import AgentSpec, ChainSpec, ModelSpec, Settings
 from runner.approvals import Approvals
 from runner.bus import Bus
@@ -38,6 +39,8 @@ class Services:
     recorder: Recorder
     bus: Bus
     draining: Draining
+    prepared: Latch
+    """Set once a model can be asked without delay."""
     models: ChoosesModels
     upstreams: Upstreams
     approvals: Approvals

@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 
 from db.database import Database, open_database
+from db.latch import Latch
 from db.writes import Place
 from registry import AgentSpec, Settings, held_secrets, restore
 from runner import facts
@@ -65,8 +66,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         background = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(background.cancel_scope.cancel, "the service stopped")
         services = assembly.services()
-        for own in assembly.own_models:
-            background.start_soon(own.prepare, name="prepare models")
+        background.start_soon(assembly.prepare, name="prepare models")
         background.start_soon(assembly.upstreams.prepare, name="prepare upstreams")
         dispatcher = await stack.enter_async_context(open_dispatcher(services))
         assembly.notices.dispatcher = dispatcher
@@ -83,6 +83,7 @@ class _Assembly:
         self._approvals = Approvals(recorder, database.reads.questions)
         self.own_models: list[Models] = []
         self._draining = Draining()
+        self._prepared = Latch()
         today = blueprint.settings
         most = today.defaults.max_concurrent_model_calls
         self._throttle = Throttle(most) if most is not None else None
@@ -91,6 +92,14 @@ class _Assembly:
     def services(self) -> Services:
         """For today's configuration."""
         return self._of(self._blueprint.settings, self.upstreams)
+
+    async def prepare(self) -> None:
+        """Get today's models ready; whoever waits for that does not wait in vain."""
+        try:
+            for own in tuple(self.own_models):
+                await own.prepare()
+        finally:
+            self._prepared.set()
 
     async def close(self) -> None:
         """Close every connection to a model."""
@@ -113,6 +122,7 @@ class _Assembly:
             recorder=self._recorder,
             bus=self._bus,
             draining=self._draining,
+            prepared=self._prepared,
             models=throttle.over(models) if throttle is not None else models,
             upstreams=upstreams,
             approvals=self._approvals,
