@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 import anyio
-from sqlalchemy import Executable, and_, column, func, or_, select, table
+from sqlalchemy import Executable, and_, case, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -281,7 +281,8 @@ class Reads:
 
     async def pricing(self, top: str) -> Mapping[str, frozenset[str]]:
         """How the model calls of an execution and those below it were priced, by execution: `rehearsed`, `priced` …"""
-        query = select(model_calls.c.execution_id, model_calls.c.pricing).distinct()
+        kind = case((model_calls.c.rehearsed == 1, "rehearsed"), else_=model_calls.c.pricing)  # lost ones, too
+        query = select(model_calls.c.execution_id, kind.label("pricing")).distinct()
         found: dict[str, frozenset[str]] = {}
         for row in await self._all(query.where(model_calls.c.execution_id.in_(select(below(top).c.id)))):
             found[row["execution_id"]] = found.get(row["execution_id"], frozenset()) | {row["pricing"]}

@@ -53,7 +53,8 @@ def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started:
 
 def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> Bill:
     """For a call that was cut by the end of another process: nobody knows what it used, so its worst case is charged."""
-    used = Amount(worst.tokens, 0.0 if work.rehearsed else worst.usd)
+    rehearsed = work.model is not None and work.model.rehearses
+    used = Amount(worst.tokens, 0.0 if rehearsed else worst.usd)
     call = ModelCall(
         id=new_id(),
         execution_id=work.place.id,
@@ -61,7 +62,7 @@ def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, starte
         model=spec.model,
         stop_reason=LOST,
         request_id=None,
-        rehearsed=int(work.rehearsed),
+        rehearsed=int(rehearsed),
         input_tokens=min(prompt, used.tokens),
         output_tokens=max(0, used.tokens - prompt),
         cache_read_tokens=0,

@@ -42,6 +42,11 @@ class _Throttled:
     def __init__(self, model: Model, places: anyio.CapacityLimiter) -> None:
         self._model, self._places = model, places
 
+    @property
+    def rehearses(self) -> bool:
+        """Whether the other does."""
+        return self._model.rehearses
+
     async def complete(self, request: Request, on_text: OnText) -> Reply:
         """Answer, once there is a place."""
         async with self._places:

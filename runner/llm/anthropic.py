@@ -29,6 +29,8 @@ from runner.llm.retrying import Retrying
 class AnthropicModel:
     """A `Model` that asks the API; `models` are the specs that fallbacks are looked up in."""
 
+    rehearses = False
+
     def __init__(
         self,
         models: Mapping[str, ModelSpec],

@@ -107,6 +107,11 @@ OnText = Callable[[str], None]
 class Model(Protocol):
     """One way to ask a model: the anthropic API or a rehearsal."""
 
+    @property
+    def rehearses(self) -> bool:
+        """Whether it only plays what was written for it: then nothing is spent."""
+        ...
+
     async def complete(self, request: Request, on_text: OnText) -> Reply:
         """Answer `request`. Raises ModelError; cancelling closes the connection at once."""
         ...

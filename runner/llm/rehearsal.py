@@ -31,6 +31,8 @@ _PIECE = re.compile(r".{1,24}(?:\s+|$)|.\S*\s*", re.DOTALL)
 class RehearsedModel:
     """A `Model` that plays a script; `pace` is the seconds a reply takes, so that a live tree can be watched."""
 
+    rehearses = True
+
     def __init__(self, script: Rehearsal, *, pace: float = 0.0) -> None:
         self._script = script
         self._pace = pace

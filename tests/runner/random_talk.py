@@ -79,6 +79,8 @@ def tools() -> list[Callable[[Any], LocalTools]]:
 class Talk:
     """A `Model` that talks by chance."""
 
+    rehearses = False
+
     def __init__(self, seed: str, *, patience: float = 0.04) -> None:
         self._seed, self._patience = seed, patience
         self.dispatcher: Dispatcher | None = None

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from runner.dispatcher import Order
@@ -68,14 +69,19 @@ async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there
     database, key = tmp_path / "outrider.db", {"ANTHROPIC_API_KEY": "canary"}
     async with open_service(Blueprint(settings.rehearsed(), database, pace=60, environ=key)) as dispatcher:
         started = await dispatcher.start(Order("Quick", "say something"))
+        with anyio.fail_after(10):
+            while (at_work := dispatcher.tree.get(started.id)) is None or not (at_work.work and at_work.work.asking):
+                await anyio.lowlevel.checkpoint()
 
     async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
         assert await dispatcher.adopt() == 1
         with anyio.fail_after(10):
             first = await dispatcher.wait(started.id)
+            priced = await dispatcher.services.database.reads.pricing(started.id)
             continued = await dispatcher.resume(started.id, "and now?")
             second = await dispatcher.wait(continued.id)
 
+    assert priced == {started.id: {"rehearsed"}}, "a call that was lost cost nothing either"
     for end in (first, second):
         assert end.result is not None
         assert (end.status, end.result.metadata.get("rehearsed")) == ("completed", True)

@@ -110,6 +110,8 @@ def shared(*steps: Step) -> Shared:
 class ScriptedModel:
     """A `Model` that plays scripts by execution id, else by agent name, else the script of `*`."""
 
+    rehearses = False
+
     def __init__(self, scripts: Mapping[str, Script]) -> None:
         self.scripts = dict(scripts)
         self.requests: list[Request] = []
