@@ -208,19 +208,14 @@ class Reads:
         lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
         return median(lengths) if lengths else None
 
-    async def open_owners(self, top: str | None = None) -> set[str]:
-        """The processes that own open executions (of one tree, or of all)."""
-        query = select(executions.c.owner).distinct().where(executions.c.finished_at.is_(None))
+    async def open_owners(self, top: str | None = None) -> Mapping[str, int]:
+        """The processes that own open executions (of one tree, or of all), and how many each owns."""
+        query = select(executions.c.owner, func.count().label("n")).group_by(executions.c.owner)
+        query = query.where(executions.c.finished_at.is_(None), executions.c.owner.is_not(None))
         if top is not None:
             root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
             query = query.where(executions.c.root_execution_id == root)
-        return {row["owner"] for row in await self._all(query) if row["owner"] is not None}
-
-    async def open_by_owner(self) -> Mapping[str, int]:
-        """How many open executions each process owns."""
-        query = select(executions.c.owner, func.count().label("n")).where(executions.c.finished_at.is_(None))
-        rows = await self._all(query.where(executions.c.owner.is_not(None)).group_by(executions.c.owner))
-        return {row["owner"]: row["n"] for row in rows}
+        return {row["owner"]: row["n"] for row in await self._all(query)}
 
     async def tree_rows(self, root: str) -> list[Record]:
         """Every execution of a tree, older ones first."""

@@ -15,13 +15,13 @@ import anyio
 
 from db.adoption import Inheritance
 from db.errors import StoreError
-from db.owners import is_alive
 from db.reads import Record
 from db.status import ExecutionStatus
 from runner import facts
 from runner.editions import Editions
 from runner.execution import Execution
 from runner.habitat import Habitat
+from runner.lookup import gone_owners
 from runner.past import Legacy
 from runner.resumption import inherit
 
@@ -42,9 +42,8 @@ class Adoption:
     async def take_over(self, root: str | None = None) -> list[str]:
         """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on."""
         database = self._habitat.services.database
-        owners = await database.reads.open_owners(root)
         tops: list[str] = []
-        for gone in sorted(owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)):
+        for gone in await gone_owners(database, root):
             inheritance = Inheritance(gone, database.owner, root)
             rows = (await self._habitat.services.recorder.record(facts.Adopted(inheritance))).touched
             tops += _tops([row._mapping for row in rows])

@@ -14,10 +14,10 @@ from anyio.abc import TaskGroup
 
 from db.database import Database
 from db.endings import CancelWish
-from db.owners import is_alive
 from runner import facts
 from runner.cause import Cause
 from runner.execution import Execution
+from runner.lookup import gone_owners
 from runner.loose_ends import settle_loose_ends
 from runner.recorder import Recorder
 from runner.services import Services
@@ -60,12 +60,6 @@ class Cancellation:
             if not execution.done.is_set:
                 log.warning("execution %s (%s) did not stop within %g s", execution.id, execution.name, grace)
                 await execution.abandon()
-
-
-async def gone_owners(database: Database, execution: str) -> list[str]:
-    """The processes that no longer live, of those that ran something open in a subtree."""
-    owners = await database.reads.open_owners(execution)
-    return [owner for owner in owners if owner != database.owner and not is_alive(database.path, owner)]
 
 
 async def cancel_from_outside(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from db.clock import moment
+from db.database import Database
 from db.owners import is_alive
 from runner.handle import Child
 from runner.result import Result
@@ -21,6 +22,12 @@ TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tok
 def is_gone(row: Mapping[str, Any], database: Path) -> bool:
     """Whether an execution is open although the process that ran it is not there any more."""
     return row["finished_at"] is None and not (row["owner"] and is_alive(database, row["owner"]))
+
+
+async def gone_owners(database: Database, top: str | None = None) -> list[str]:
+    """The processes that no longer live, of those that own something open: in the tree of an execution, or anywhere."""
+    owners = await database.reads.open_owners(top)
+    return sorted(owner for owner in owners if owner != database.owner and not is_alive(database.path, owner))
 
 
 def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:

@@ -50,6 +50,6 @@ async def _interrupted(reads: Reads, database: Path) -> tuple[int, int]:
     """How many open executions have lost their process, and how many are open."""
     from db.owners import is_alive
 
-    owned = await reads.open_by_owner()
+    owned = await reads.open_owners()
     gone = [number for owner, number in owned.items() if not is_alive(database, owner)]
     return sum(gone), sum(owned.values())

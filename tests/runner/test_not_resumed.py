@@ -7,6 +7,7 @@ import anyio
 from db.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
+from runner.handle import Child
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, call, hang, say
@@ -47,12 +48,18 @@ async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_p
         assert service.sql("select id from tool_calls where finished_at is null") == []
 
 
-async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_path: Path) -> None:
-    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
+async def left_at_work(folder: Path) -> Child:
+    """An agent that another one waits for, and whose model had not answered when the service stopped."""
+    async with bench(folder, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
         started = await service.dispatcher.start(Order("Lead", "find it"))
         with anyio.fail_after(10):
             await service.model.started("Leaf")
             await service.model.started("Lead", 2)
+    return started
+
+
+async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_path: Path) -> None:
+    started = await left_at_work(tmp_path)
 
     async with bench(tmp_path, CONFIG, {}) as service:
         await service.dispatcher.services.recorder.record(CancelWished(CancelWish(started.id, "ada", "enough")))
@@ -65,11 +72,7 @@ async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_pat
 
 
 async def test_a_wish_to_cancel_that_comes_between_adoption_and_going_on_is_granted(tmp_path: Path) -> None:
-    async with bench(tmp_path, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
-        started = await service.dispatcher.start(Order("Lead", "find it"))
-        with anyio.fail_after(10):
-            await service.model.started("Leaf")
-            await service.model.started("Lead", 2)
+    started = await left_at_work(tmp_path)
 
     async with bench(tmp_path, CONFIG, {"Lead": [say("too late")], "Leaf": [say("too late")]}) as service:
         await service.dispatcher.adopt()
