@@ -22,6 +22,7 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
+from db.people import People
 from db.questions import Questions, asked_to_repeat
 from db.status import OPEN
 from db.tables import (
@@ -79,6 +80,8 @@ class Reads:
         follow(self._engine, openings)
         self.questions = Questions(self._all)
         """What people are asked."""
+        self.people = People(self._all)
+        """Who they are, and what was said."""
 
     async def close(self) -> None:
         """Return the connections."""

@@ -106,6 +106,8 @@ class ExecutionRow(SQLModel, table=True):
     config_hash: str | None = None
     budget_from_execution_id: str | None = None
     """The execution whose `budget_reserved_usd` holds this one's budget while it is open."""
+    user_id: str | None = None
+    """The person it works for."""
 
 
 class EventRow(SQLModel, table=True):

@@ -63,6 +63,7 @@ class NewExecution:
     waiting_for: str | None = None
     reason: str | None = None
     budget_from_execution_id: str | None = None
+    user_id: str | None = None
 
 
 _BLANK: dict[str, Any] = {

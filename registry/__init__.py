@@ -1,7 +1,7 @@
 """What exists: `config.yaml` as validated, frozen specs.
 
-Owns: agents, chains, models, upstream servers, limits, prices and catalogues as declared. Must not know: how anything is
-run or stored. Invariant: no I/O but reading files; what was loaded never changes.
+Owns: agents, chains, models, upstream servers, users, limits, prices and catalogues as declared. Must not know: how
+anything is run or stored. Invariant: no I/O but reading files; what was loaded never changes.
 """
 
 from registry.agents import SYNTHESIZER, AgentOverrides, AgentReference, AgentSpec
@@ -22,6 +22,7 @@ from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, Token
 from registry.settings import Defaults, Settings
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
+from registry.users import UserSpec
 
 __all__ = [
     "SYNTHESIZER",
@@ -56,6 +57,7 @@ __all__ = [
     "ToolFilter",
     "UnknownName",
     "UpstreamSpec",
+    "UserSpec",
     "Value",
     "chain_limits",
     "cost_of",

@@ -29,6 +29,7 @@ def check_names(findings: Findings, tree_names: dict[str, list[str]], registered
         ("agents and chains", [(each, name) for each in ("agents", "agent_chains") for name in tree_names[each]]),
         ("servers", [("mcp_servers", name) for name in tree_names["mcp_servers"]]),
         ("models", [("models", name) for name in tree_names["models"]]),
+        ("users", [("users", name) for name in tree_names["users"]]),
     ):
         _refuse_alike(findings, kind, paths)
     taken = {fold(name): name for name in registered}

@@ -17,6 +17,7 @@ from registry.models import BUILT_IN_MODEL, ModelEntry
 from registry.names import fold
 from registry.serving import ServeEntry
 from registry.upstreams import UpstreamEntry
+from registry.users import UserEntry
 
 
 class DefaultsEntry(Entry):
@@ -34,6 +35,7 @@ class Document(Entry):
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
     agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
+    users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
 
 

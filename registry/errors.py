@@ -2,7 +2,7 @@
 
     RegistryError
     ├── ConfigError      the configuration cannot be used; carries every problem found in it
-    └── UnknownName      no agent, chain, model or server has this name
+    └── UnknownName      no agent, chain, model, server or user has this name
 
 Owns: these errors and the form of their text. Must not know: how problems are found.
 Invariant: no text contains the value of an environment variable; whoever makes a Problem sees to that.
@@ -59,7 +59,7 @@ class ConfigError(RegistryError):
 
 
 class UnknownName(RegistryError, LookupError):  # it reads as the sentence it stands for
-    """No agent, chain, model or server has this name."""
+    """No agent, chain, model, server or user has this name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], defined_at: str = "") -> None:
         """Say which kind of thing was looked for, and suggest what may have been meant."""

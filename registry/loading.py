@@ -29,6 +29,7 @@ from registry.rules import Rules
 from registry.serving import serve_spec
 from registry.settings import Defaults, Settings
 from registry.upstreams import upstream_spec
+from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
 
 CONFIG_VARIABLE = "OUTRIDER_CONFIG"
@@ -113,12 +114,13 @@ def _keys(tree: Mapping[str, Any], section: str) -> list[str]:
 def _check(
     findings: Findings, document: Document, names: Directories, folder: Path, registered: Iterable[AgentSpec]
 ) -> None:
-    sections = ("agents", "agent_chains", "mcp_servers", "models")
+    sections = ("agents", "agent_chains", "mcp_servers", "models", "users")
     written = {section: _keys(findings.located.tree, section) for section in sections}
     check_names(findings, written, [agent.name for agent in registered])
     check_models(findings, document, names, folder)
     check_references(findings, document, names)
     check_serving(findings, document, names)
+    check_users(findings, document.users)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
 
@@ -133,6 +135,7 @@ def _build(
     models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}
     chains = {name: chain_spec(name, entry, names) for name, entry in document.agent_chains.items()}
+    users = {name: user_spec(name, entry) for name, entry in document.users.items()}
     snapshot = snapshot_text(effective_tree(document, located, default), str(file))
     return Settings(
         models=MappingProxyType(models),
@@ -142,6 +145,7 @@ def _build(
         defaults=Defaults(
             default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS, limits.max_concurrent_model_calls
         ),
+        users=MappingProxyType(users),
         serve=serve_spec(document.serve, names),
         source=file,
         snapshot=snapshot,

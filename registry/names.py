@@ -25,7 +25,7 @@ def fold(name: str) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Say why `name` cannot name an agent, a chain or a model, or return None when it can."""
+    """Say why `name` cannot name an agent, a chain, a model or a user, or return None when it can."""
     if len(name) > MAX_NAME_LENGTH:
         return f"a name has at most {MAX_NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):

@@ -22,6 +22,7 @@ from registry.names import Directory, nearest
 from registry.reading import leaves
 from registry.serving import ServeSpec
 from registry.upstreams import UpstreamSpec
+from registry.users import UserSpec
 from registry.variables import Expanded, built_in_variables, needed
 
 Spec = TypeVar("Spec")
@@ -50,6 +51,7 @@ class Settings:
     agents: Mapping[str, AgentSpec]
     chains: Mapping[str, ChainSpec]
     defaults: Defaults
+    users: Mapping[str, UserSpec]
     serve: ServeSpec
     source: Path
     snapshot: str
@@ -73,6 +75,14 @@ class Settings:
     def upstream(self, name: str) -> UpstreamSpec:
         """Return the server of that name, however it is spelt."""
         return self._find("server", ("mcp_servers",), name, self.upstreams)
+
+    def user(self, name: str) -> UserSpec:
+        """Return the user of that id or alias, however it is spelt."""
+        known = {each: user for user in self.users.values() for each in (user.id, *user.aliases)}
+        found = Directory(known).find(name)
+        if found is None:
+            raise UnknownName("user", name, self.users)
+        return known[found]
 
     def agent_or_chain(self, name: str) -> AgentSpec | ChainSpec:
         """Return what can be run under that name; agents and chains share their names."""

@@ -9,7 +9,9 @@ this process's at once, and are started a few at a time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -23,9 +25,12 @@ from runner.execution import Execution
 from runner.habitat import Habitat
 from runner.lookup import gone_owners
 from runner.past import Legacy
+from runner.people import People
 from runner.resumption import inherit
 
 log = logging.getLogger("outrider.adoption")
+
+Found = TypeVar("Found")
 
 AT_A_TIME = 20
 """Top-level executions that are made from their rows without a pause: a few milliseconds' work."""
@@ -36,8 +41,8 @@ PATIENCE_SECONDS = 1.0
 class Adoption:
     """Takes over trees for one service; `start` gives an execution its task."""
 
-    def __init__(self, habitat: Habitat, editions: Editions, start: Callable[[Execution], None]) -> None:
-        self._habitat, self._editions, self._start = habitat, editions, start
+    def __init__(self, habitat: Habitat, editions: Editions, people: People, start: Callable[[Execution], None]) -> None:
+        self._habitat, self._editions, self._people, self._start = habitat, editions, people, start
 
     async def take_over(self, root: str | None = None) -> list[str]:
         """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on."""
@@ -59,19 +64,21 @@ class Adoption:
         for first in range(0, len(tops), AT_A_TIME):
             if self._habitat.services.draining.stopping:
                 break  # the next process finds the rest
-            started += [await self._go_on(row) for row in await self._rows(tops[first : first + AT_A_TIME])]
+            some = partial(self._habitat.services.database.reads.those, tops[first : first + AT_A_TIME])
+            started += [await self._go_on(row) for row in await self._read(some)]
         return started
 
-    async def _rows(self, tops: Sequence[str]) -> list[Record]:
+    async def _read(self, read: Callable[[], Awaitable[Found]]) -> Found:
         while True:
             try:
-                return await self._habitat.services.database.reads.those(tops)
+                return await read()
             except StoreError as error:
                 log.error("what was taken over cannot be read yet: %s", error)
             await anyio.sleep(PATIENCE_SECONDS)
 
     async def _go_on(self, row: Record) -> Execution:
-        legacy, habitat, unfit = Legacy(row["root_execution_id"]), self._habitat, None
+        user = await self._read(partial(self._people.of, row))
+        legacy, habitat, unfit = Legacy(row["root_execution_id"], user), self._habitat, None
         try:
             habitat = await self._editions.habitat(row["config_hash"])
         except Exception as error:  # whatever it is: the others must not wait for this one

@@ -54,6 +54,7 @@ def row_of(execution: Execution) -> NewExecution:
         config_hash=execution.services.settings.hash,
         waiting_for=SLOT if waits else None,
         reason=request.reason,
+        user_id=execution.origin.user.id if execution.origin.user is not None else None,
     )
 
 

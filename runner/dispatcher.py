@@ -41,11 +41,13 @@ from runner.inbox import Item
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
+from runner.people import People, known
 from runner.requests import continued, top_level
 from runner.services import Services
 from runner.steering import Steering
 from runner.trace import trace_context
 from runner.tree import Tree
+from runner.user import User
 from runner.work import SpawnRequest
 
 log = logging.getLogger("outrider.dispatcher")
@@ -70,6 +72,8 @@ class Order:
     principal: str | None = None
     """Whose it is; None for somebody at this machine."""
     session: str | None = None
+    user: str | None = None
+    """An id or an alias of the person it works for."""
     trace: Mapping[str, Any] = field(default_factory=dict)
     """What the caller sent beside its wish; of it the trace context goes on to upstream servers: `runner/trace.py`."""
 
@@ -86,7 +90,8 @@ class Dispatcher:
         self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
         self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
         self._editions = Editions(self._habitat, services.restored)
-        self._adoption = Adoption(self._habitat, self._editions, self._run)
+        self._people = People(services.settings, services.database.reads)
+        self._adoption = Adoption(self._habitat, self._editions, self._people, self._run)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -96,14 +101,16 @@ class Dispatcher:
     async def start_once(self, order: Order) -> tuple[Child, bool]:
         """As `start`; True when the order's key was used before, in whichever process: then the execution of that time.
 
-        Raises Refusal when that was for another agent, another task or other input.
+        Raises Refusal when that was for another agent, another task, other input or another user.
         """
+        user = await self._people.named(order.user)
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
             if row is not None:
                 same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
-                return earlier(self._known(row), order.key, order.name, order.task, same_input=same), True
-        root = Execution(self._habitat, self._request(order), None)
+                same = same and row["user_id"] == (user.id if user is not None else None)
+                return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
+        root = Execution(self._habitat, self._request(order, user), None)
         if not await self._entered(root):
             return await self.start_once(order)  # somebody was quicker with the same key
         self._run(root)
@@ -118,11 +125,11 @@ class Dispatcher:
         except DatabaseUnavailable as error:
             raise Refusal("unavailable", str(error), error.hint) from error
 
-    def _request(self, order: Order) -> SpawnRequest:
+    def _request(self, order: Order, user: User | None) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
         _check_models(self.services, request.agent)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
-        origin = Origin(order.principal, order.session, trace_context(order.trace))
+        origin = Origin(order.principal, order.session, trace_context(order.trace), user)
         return replace(request, limits=capped, key=order.key, origin=origin)
 
     def _run(self, root: Execution) -> None:
@@ -157,7 +164,8 @@ class Dispatcher:
                 return adopted.describe()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
         habitat = await self._editions.of_continuation(row["config_hash"])
-        request = continued(habitat.services.settings, row, text or CARRY_ON, asker)
+        asked_for = replace(asker, user=await self._people.of(row))
+        request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
         _check_models(habitat.services, request.agent)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(habitat, request, None)
@@ -289,7 +297,8 @@ def _check_models(services: Services, subject: AgentSpec | ChainSpec) -> None:
 @asynccontextmanager
 async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
-    configured = facts.Configured(services.settings.hash, services.settings.snapshot)
+    settings = services.settings
+    configured = facts.Configured(settings.hash, settings.snapshot, tuple(known(settings)))
     await services.recorder.record(configured, patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as group:

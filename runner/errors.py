@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 RefusalKind = Literal[
     "unknown_agent",
+    "unknown_user",
     "not_in_catalogue",
     "cycle",
     "max_depth_exceeded",

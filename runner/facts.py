@@ -9,6 +9,7 @@ from typing import Any
 from db.adoption import Inheritance
 from db.approvals import Decision, Held, NewApproval
 from db.endings import CancelWish, Ending
+from db.people import NewUser
 from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
@@ -260,10 +261,11 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The configuration executions run with."""
+    """The configuration executions run with, and the people it names."""
 
     hash: str
     body: str
+    users: Sequence[NewUser] = ()
 
 
 GoingOn = Adopted | WentOn | PassedOn | CallLost | Left

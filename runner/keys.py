@@ -12,9 +12,9 @@ from runner.handle import Child
 from runner.transcript import clean
 
 
-def earlier(child: Child, key: str, name: str, task: str, *, same_input: bool = True) -> Child:
-    """The execution `key` was used for; raises Refusal when it was for another agent, another task or other input."""
-    if not same_input or (fold(child.agent), clean(child.task)) != (fold(name), clean(task)):
+def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = True) -> Child:
+    """The execution `key` was used for; raises Refusal when it was for another agent, task, input or user."""
+    if not same_rest or (fold(child.agent), clean(child.task)) != (fold(name), clean(task)):
         raise Refusal(
             "key_reused",
             f"the key `{key}` was used for another dispatch: execution {child.id} of `{child.agent}`",

@@ -1,9 +1,11 @@
-"""The origin of a tree: who asked for it, and in which session and trace. Every execution of the tree has the same."""
+"""The origin of a tree: who asked for it, for whom, in which session and trace. Every execution of it has the same."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from runner.user import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,8 @@ class Origin:
     session: str | None = None
     trace: Mapping[str, str] = field(default_factory=dict)
     """The caller's trace context, sent on with every call of an upstream server."""
+    user: User | None = None
+    """The person it works for."""
 
 
 NOWHERE = Origin()

@@ -20,6 +20,7 @@ from runner.inbox import Item
 from runner.lookup import TOKENS
 from runner.result import Result
 from runner.transcript import Delivered
+from runner.user import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +119,12 @@ async def _chapter(reads: Reads, execution: str) -> Chapter:
 
 
 class Legacy:
-    """What a tree had used when its process went: its rows, read once for all its executions."""
+    """A tree as its process left it: for whom, and what it had used. Its rows are read once for all its executions."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, user: User | None = None) -> None:
         self._root = root
+        self.user = user
+        """Whom it works for."""
         self._below: dict[str | None, list[Record]] | None = None
         self.seen: datetime | None = None
         """The last sign of life."""

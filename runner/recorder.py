@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import adoption, approvals, endings, pins, turns, writes
+from db import adoption, approvals, endings, people, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
@@ -128,8 +128,8 @@ class Recorder:
                 return pins.drift(drift, [_drifted(place, drift)])
             case facts.Deleted(root):
                 return delete_tree(root)
-            case facts.Configured(config_hash, body):
-                return writes.snapshot(config_hash, body)
+            case facts.Configured(config_hash, body, users):
+                return Write([*writes.snapshot(config_hash, body).steps, *people.introduced(users)])
 
 
 def _going_on(fact: facts.GoingOn) -> Write:

@@ -18,6 +18,7 @@ from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of
 from runner.origin import Origin
+from runner.user import User
 from runner.work import SpawnRequest
 
 SYNTHESIS = "synthesis"
@@ -104,10 +105,10 @@ def merging(settings: Settings, stage: StageSpec, brief: Brief) -> SpawnRequest:
     )
 
 
-def again(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnRequest:
+def again(settings: Settings, row: Record, above: SpawnRequest | None, user: User | None = None) -> SpawnRequest:
     """The request a row was made from; raises UnknownName or Refusal where the settings no longer have its agent.
 
-    Its first message is not made again: it is stored.
+    Its first message is not made again: it is stored. `user` is whom a top-level one works for.
     """
     made = _of_role(settings, row, above)
     limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
@@ -117,7 +118,7 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnR
         granted=row["budget_from_execution_id"] is not None,
         timeout=row["timeout_seconds"],
         key=row["idempotency_key"],
-        origin=Origin(row["principal"], row["session_id"]),
+        origin=Origin(row["principal"], row["session_id"], user=user),
         continues=row["continues_execution_id"],
     )
 

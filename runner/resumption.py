@@ -142,7 +142,8 @@ def inherit(
     request = SpawnRequest(AgentSpec(name=row["agent"]), row["task"] or "", Limits())
     if unfit is None:
         try:
-            request = again(habitat.services.settings, row, parent.request if parent is not None else None)
+            above = parent.request if parent is not None else None
+            request = again(habitat.services.settings, row, above, legacy.user)
         except (UnknownName, Refusal) as error:
             unfit = f"it cannot be resumed: {error}"
     return Execution(habitat, request, parent, Heritage(row, legacy, unfit))

@@ -3,15 +3,19 @@
 from sqlmodel import SQLModel
 
 from db.approvals import request
+from db.clock import stamp
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
+from db.ids import new_id
+from db.people import NewUser, chat_messages, introduced
 from db.status import ExecutionStatus
 from db.turns import reply, settle
+from db.unit import Added, Write
 from db.writes import Place, error_record
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots", "upstream_tools"]
+KEPT = ["config_snapshots", "upstream_tools", "users"]
 
 
 async def grow(store: Store) -> Place:
@@ -26,6 +30,10 @@ async def grow(store: Store) -> Place:
         await store.apply(request(question(tool), 1, []))
         await store.apply(settle(outcome(tool), []))
         await store.apply(error_record(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"}))
+    person = NewUser("alex", "Alex", "UTC", "en", "[]", "[]", "[]")
+    spoken = {"id": new_id(), "user_id": "alex", "role": "user", "content": "look", "token_count": 1}
+    row = {**spoken, "created_at": stamp(), "execution_id": root.id}
+    await store.apply(Write([*introduced([person]), Added(chat_messages, row)]))
     for place in (grandchild, child, root):
         await store.apply(ending(place, ExecutionStatus.FAILED))
     return root

@@ -60,7 +60,7 @@ Outrider.
   `${{OUTRIDER_PYTHON}}` (the interpreter), `${{OUTRIDER_HOME}}` (where Outrider is installed), `${{OUTRIDER_CONFIG_DIR}}`
   (the folder of the file).
 - A duration is a number of seconds, or `250ms`, `30s`, `5m`, `2h`.
-- Names of agents, chains, models and servers compare without case, `-` and `_`.
+- Names of agents, chains, models, servers and users compare without case, `-` and `_`.
 - Limits resolve built-in → `defaults` → agent → chain, stage, place in the stage → call. `outrider config show` prints what
   holds, and why.
 """
@@ -80,6 +80,7 @@ TITLES = {
     "StageEntry": "`stages`",
     "StageAgentEntry": "`agents` of a stage in the long form",
     "SynthesisEntry": "`synthesis` in the long form",
+    "UserEntry": "`users.NAME`",
     "ServeEntry": "`serve`",
     "HttpEntry": "`serve.http`",
     "TokenEntry": "`serve.http.tokens.NAME`",

@@ -1,0 +1,108 @@
+"""Users: the people agents work for, and by which names they are known.
+
+Owns: the shape of the `users` section, its checks and UserSpec. Must not know: what is done for a user, or what is
+remembered of one. Invariant: whoever loads has a time zone that exists here, and no name means two people.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from zoneinfo import ZoneInfo, available_timezones
+
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from registry.entry import Entry, Line
+from registry.errors import TreePath
+from registry.findings import Findings
+from registry.names import fold, nearest
+
+DEFAULT_TIMEZONE = "UTC"
+DEFAULT_LOCALE = "en"
+
+_LOCALE = re.compile(
+    r"(?P<language>[a-z]{2,3})(?:-(?P<script>[a-z]{4}))?(?:-(?P<region>[a-z]{2}|[0-9]{3}))?", re.IGNORECASE
+)
+
+
+def _locale(value: str) -> str:
+    match = _LOCALE.fullmatch(value)
+    if match is None:
+        raise PydanticCustomError(
+            "locale",
+            "a locale is a language, with a script or a region or without",
+            {"hint": "write `en-US`, `he-IL`, `zh-Hant-TW` or `de`"},
+        )
+    parts = (match["language"].lower(), (match["script"] or "").title(), (match["region"] or "").upper())
+    return "-".join(part for part in parts if part)
+
+
+class UserEntry(Entry):
+    """One entry of `users` as written."""
+
+    name: Line | None = Field(default=None, description="how agents call the user; absent: the id")
+    timezone: Line = Field(default=DEFAULT_TIMEZONE, description="an IANA name, such as `Europe/Berlin`")
+    locale: Annotated[Line, AfterValidator(_locale)] = Field(
+        default=DEFAULT_LOCALE, description="language and region, such as `en-US` or `he-IL`"
+    )
+    capabilities: tuple[Line, ...] = Field(default=(), description="what agents may do for the user")
+    connections: tuple[Line, ...] = Field(default=(), description="accounts the user has connected, such as `google`")
+    aliases: tuple[Line, ...] = Field(default=(), description="other names: phone numbers, addresses")
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpec:
+    """A person agents work for."""
+
+    id: str
+    name: str
+    timezone: str = DEFAULT_TIMEZONE
+    locale: str = DEFAULT_LOCALE
+    capabilities: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def user_spec(identifier: str, entry: UserEntry) -> UserSpec:
+    """Return the spec of a checked entry."""
+    return UserSpec(
+        id=identifier,
+        name=entry.name or identifier,
+        timezone=entry.timezone,
+        locale=entry.locale,
+        capabilities=entry.capabilities,
+        connections=entry.connections,
+        aliases=entry.aliases,
+    )
+
+
+def check_users(findings: Findings, users: Mapping[str, UserEntry]) -> None:
+    """Check that time zones exist, and that an alias means one person only."""
+    owners = {fold(identifier): identifier for identifier in users}
+    for identifier, user in users.items():
+        _check_timezone(findings, ("users", identifier, "timezone"), user.timezone)
+        for index, alias in enumerate(user.aliases):
+            path = ("users", identifier, "aliases", index)
+            owner = owners.setdefault(fold(alias), identifier)
+            again = owner == identifier and any(fold(alias) == fold(each) for each in (identifier, *user.aliases[:index]))
+            if (owner != identifier or again) and findings.sound(*path):
+                message = f"`{findings.written(path, alias)}` already means `{owner}`"
+                findings.add(path, message, "an alias belongs to one user; remove it from one of the two")
+
+
+def _check_timezone(findings: Findings, path: TreePath, name: str) -> None:
+    if _exists(name) or not findings.sound(*path):
+        return
+    written = findings.written(path, name)
+    near = nearest(name, available_timezones()) if written == name else None
+    hint = f"did you mean `{near}`?" if near else "write an IANA name, such as `Europe/Berlin` or `UTC`"
+    findings.add(path, f"no time zone named `{written}`", hint)
+
+
+def _exists(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (LookupError, ValueError, OSError):  # a folder of zones, such as `Europe`, is none
+        return False
+    return True
