@@ -1,7 +1,9 @@
 """People: who they are, and what they and their assistant said to each other. Their tables, and what is written and read.
 
 Knows nothing of what is done for them. Units are applied by `db/writer.py`, queries run by `db/reads.py`.
-Invariant: a user who is known once stays known, because work for one may have to go on.
+Three promises are kept here: a user who is known once stays known, because work for one may have to go on; a message is
+stored with the execution that answers it or not at all, and only when no other one of its user is being answered; its
+answer is stored in the transaction in which that execution ends.
 """
 
 # SQLModel declares `__tablename__` as something else than the text it asks for.
@@ -13,13 +15,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Executable, ForeignKey, Index, Text, or_, select, text
+from sqlalchemy import ColumnElement, Executable, ForeignKey, Index, Text, bindparam, exists, literal, or_, select, text
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlmodel import Field, SQLModel
 
 from db.clock import stamp
-from db.tables import columns_of
-from db.unit import Statement
+from db.ids import new_id
+from db.tables import columns_of, executions
+from db.unit import Added, Statement, Write
 
 Row = Mapping[str, Any]
 
@@ -94,6 +97,76 @@ def introduced(known: Iterable[NewUser]) -> list[Statement]:
     return [Statement(_INTRODUCE, {**columns_of(each), "updated_at": at}) for each in known]
 
 
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+USER, ASSISTANT = "user", "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class NewChatMessage:
+    """What a user says; the execution answers it."""
+
+    id: str
+    user_id: str
+    content: str
+    token_count: int
+    created_at: str
+    execution_id: str
+    role: str = USER
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to a user when an execution has ended."""
+
+    execution: str
+    content: str
+    token_count: int
+
+
+def _being_answered(user: ColumnElement[Any]) -> ColumnElement[bool]:
+    """An open execution that answers a message of a user."""
+    said = exists().where(chat_messages.c.execution_id == executions.c.id, chat_messages.c.role == USER)
+    return executions.c.user_id.is_not(None) & (executions.c.user_id == user) & executions.c.finished_at.is_(None) & said
+
+
+_NOBODY_ANSWERS = select(literal(1)).where(~exists(select(executions.c.id).where(_being_answered(bindparam("talker")))))
+
+_said = chat_messages.alias("said")
+_COLUMNS = ("id", "user_id", "role", "content", "token_count", "created_at", "execution_id")
+_ANSWER = (
+    upsert(chat_messages)
+    .from_select(
+        _COLUMNS,
+        select(
+            bindparam("message"),
+            _said.c.user_id,
+            literal(ASSISTANT),
+            bindparam("text"),
+            bindparam("tokens"),
+            bindparam("at"),
+            _said.c.execution_id,
+        )
+        .join(executions, executions.c.id == _said.c.execution_id)
+        .where(_said.c.execution_id == bindparam("execution"), _said.c.role == USER, executions.c.finished_at.is_not(None)),
+    )
+    .on_conflict_do_nothing()
+)
+
+
+def heard(begun: Write, message: NewChatMessage) -> Write:
+    """A message and the execution that answers it; refused while another message of its user is being answered."""
+    guard = Statement(_NOBODY_ANSWERS, {"talker": message.user_id}, guard=True, looks_around=True)
+    return Write([guard, *begun.steps, Added(chat_messages, columns_of(message))], begun.events)
+
+
+def answered(ended: Write, answer: Answer) -> Write:
+    """An end, and what is said to the user whose message this was; nothing where it was none, or where it has not ended."""
+    said = {"message": new_id(), "text": answer.content, "tokens": answer.token_count, "at": stamp()}
+    statement = Statement(_ANSWER, {**said, "execution": answer.execution}, looks_around=True)
+    return Write([*ended.steps, statement], ended.events)
+
+
 class People:
     """Queries over the people of one database."""
 
@@ -104,3 +177,16 @@ class People:
         """One user, or None."""
         found = await self._run(select(users).where(users.c.id == identifier))
         return found[0] if found else None
+
+    async def being_answered(self, user: str) -> str | None:
+        """The execution that answers a message of a user at the moment, if any does."""
+        found = await self._run(select(executions.c.id).where(_being_answered(literal(user))).limit(1))
+        return str(found[0]["id"]) if found else None
+
+    async def said(self, user: str, after: str, before: str, most: int) -> list[Row]:
+        """What a user said and was answered between two moments: the newest, at most so many, oldest first."""
+        query = select(chat_messages).where(
+            chat_messages.c.user_id == user, chat_messages.c.created_at >= after, chat_messages.c.created_at < before
+        )
+        newest = query.order_by(chat_messages.c.created_at.desc(), chat_messages.c.id.desc()).limit(most)
+        return list(reversed(await self._run(newest)))

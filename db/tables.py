@@ -44,6 +44,7 @@ class ExecutionRow(SQLModel, table=True):
             sqlite_where=text("idempotency_key IS NOT NULL"),
         ),
         Index("executions_of_principal", "principal", "id", sqlite_where=text("principal IS NOT NULL")),
+        Index("executions_open_of_user", "user_id", sqlite_where=text("user_id IS NOT NULL AND finished_at IS NULL")),
         Index("executions_in_status", "status", "id"),
         Index("executions_of_agent", "agent", "id"),
         Index("executions_roots", "parent_execution_id", "id", sqlite_where=text("parent_execution_id IS NULL")),

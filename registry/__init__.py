@@ -7,6 +7,7 @@ anything is run or stored. Invariant: no I/O but reading files; what was loaded 
 from registry.agents import SYNTHESIZER, AgentOverrides, AgentReference, AgentSpec
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
+from registry.chat import ChatSpec
 from registry.describe import describe
 from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
@@ -31,6 +32,7 @@ __all__ = [
     "AgentSpec",
     "CatalogueEntry",
     "ChainSpec",
+    "ChatSpec",
     "ConfigError",
     "Cost",
     "Defaults",

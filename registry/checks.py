@@ -96,6 +96,17 @@ def check_serving(findings: Findings, document: Document, names: Directories) ->
             findings.add((*path, "token"), message, "give each caller a variable of its own")
 
 
+def check_chat(findings: Findings, document: Document, names: Directories) -> None:
+    """Check that whoever is to answer users exists."""
+    if document.chat is not None:
+        _known(findings, ("chat", "agent"), "agent or chain", document.chat.agent, subjects(document, names))
+
+
+def subjects(document: Document, names: Directories) -> Directory:
+    """Return what can be run by its name: agents and chains."""
+    return Directory([*names.agents, *document.agent_chains])
+
+
 def uses(document: Document) -> Iterator[tuple[TreePath, Use]]:
     """Go through every place that uses an agent: all `sub_agents` lists and all agents of stages."""
     for path, each in lists(document):

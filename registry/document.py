@@ -11,6 +11,7 @@ from pydantic import Field
 
 from registry.agents import BUILT_IN_AGENTS, AgentEntry
 from registry.chains import ChainEntry
+from registry.chat import ChatEntry
 from registry.entry import Entry, Line
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
@@ -36,6 +37,7 @@ class Document(Entry):
     agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
+    chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
 
 

@@ -42,6 +42,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
         "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
         "users": {name: _plain(entry) for name, entry in document.users.items()},
+        **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),
     }
     for path, value in list(leaves(tree)):

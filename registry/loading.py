@@ -14,7 +14,8 @@ from typing import Any
 
 from registry.agents import AgentSpec, agent_spec, as_entry
 from registry.chains import chain_spec
-from registry.checks import check_models, check_names, check_references, check_serving
+from registry.chat import chat_spec
+from registry.checks import check_chat, check_models, check_names, check_references, check_serving, subjects
 from registry.document import Document, with_built_ins
 from registry.effective import effective_tree, hash_of, snapshot_text
 from registry.errors import ConfigError, Problem
@@ -121,6 +122,7 @@ def _check(
     check_references(findings, document, names)
     check_serving(findings, document, names)
     check_users(findings, document.users)
+    check_chat(findings, document, names)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
 
@@ -146,6 +148,7 @@ def _build(
             default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS, limits.max_concurrent_model_calls
         ),
         users=MappingProxyType(users),
+        chat=chat_spec(document.chat, subjects(document, names)) if document.chat is not None else None,
         serve=serve_spec(document.serve, names),
         source=file,
         snapshot=snapshot,

@@ -27,6 +27,7 @@ _STAND_IN = "?"
 
 _STAND_INS: dict[str | int, Any] = {
     "name": _STAND_IN,
+    "agent": _STAND_IN,
     "model": _STAND_IN,
     "agents": [_STAND_IN],
     "stages": [{"name": _STAND_IN, "agents": [_STAND_IN]}],

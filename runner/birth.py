@@ -1,4 +1,7 @@
-"""What an execution is born with: its row and its first message. From these two it can be begun in any process."""
+"""What an execution is born with: its row and its first message. From these two it can be begun in any process.
+
+One that answers a user is born with what the user said, so that neither is there without the other.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,25 @@ from pydantic_core import to_json
 from db.clock import stamp
 from db.ids import new_id
 from db.status import SLOT, ExecutionStatus
-from db.turns import MessageDraft
+from db.turns import MessageDraft, ToolOutcome
 from db.writes import NewExecution
 from registry import ChainSpec
+from runner import facts
+from runner.chat import heard_of
 from runner.transcript import clean
 
 if TYPE_CHECKING:
     from runner.execution import Execution
 
 
-def row_of(execution: Execution) -> NewExecution:
+def spawned(execution: Execution, settled: ToolOutcome | None, started: facts.Started | None) -> facts.Spawned:
+    """Its birth, with the call that asked for it, its beginning if it need not wait, and what its user said."""
+    new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
+    heard = heard_of(new) if execution.request.chat else None
+    return facts.Spawned(new, _first_of(execution), parent, settled, started, heard)
+
+
+def _row_of(execution: Execution) -> NewExecution:
     """The row it is born with."""
     request, agent = execution.request, execution.request.agent
     spec = execution.services.model_spec(agent)
@@ -58,7 +70,7 @@ def row_of(execution: Execution) -> NewExecution:
     )
 
 
-def first_of(execution: Execution) -> MessageDraft | None:
+def _first_of(execution: Execution) -> MessageDraft | None:
     """Its first message; what will not run has none."""
     if execution.status is not ExecutionStatus.PENDING:
         return None

@@ -17,6 +17,7 @@ from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
 from runner import facts
 from runner.cause import Cause, End, Verdict, verdict
+from runner.chat import answer_of
 from runner.errors import Fenced
 from runner.handle import Child
 from runner.inbox import Item
@@ -101,7 +102,8 @@ class Closing:
             stopped_because=judged.stopped.reason if judged.stopped is not None else None,
         )
         parent = execution.parent.place if execution.parent is not None else None
-        fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage)
+        answer = answer_of(execution.id, judged.status, result) if parent is None and execution.origin.user else None
+        fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage, answer)
         if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
         self._written = True

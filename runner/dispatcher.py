@@ -42,6 +42,7 @@ from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
 from runner.people import People, known
+from runner.reception import AGAIN, Reception
 from runner.requests import continued, top_level
 from runner.services import Services
 from runner.steering import Steering
@@ -74,6 +75,8 @@ class Order:
     session: str | None = None
     user: str | None = None
     """An id or an alias of the person it works for."""
+    chat: bool = False
+    """Whether the task is what that person said: it is stored as such, and the answer with the end. One at a time."""
     trace: Mapping[str, Any] = field(default_factory=dict)
     """What the caller sent beside its wish; of it the trace context goes on to upstream servers: `runner/trace.py`."""
 
@@ -90,8 +93,9 @@ class Dispatcher:
         self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
         self._habitat = Habitat(services, self.tree, lambda execution: begin(execution, self._cancellation))
         self._editions = Editions(self._habitat, services.restored)
-        self._people = People(services.settings, services.database.reads)
-        self._adoption = Adoption(self._habitat, self._editions, self._people, self._run)
+        self.people = People(services.settings, services.database.reads)
+        self.reception = Reception(self, group)
+        self._adoption = Adoption(self._habitat, self._editions, self.people, self._run)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -103,7 +107,7 @@ class Dispatcher:
 
         Raises Refusal when that was for another agent, another task, other input or another user.
         """
-        user = await self._people.named(order.user)
+        user = await self.people.named(order.user)
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
             if row is not None:
@@ -112,9 +116,17 @@ class Dispatcher:
                 return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
         root = Execution(self._habitat, self._request(order, user), None)
         if not await self._entered(root):
-            return await self.start_once(order)  # somebody was quicker with the same key
+            if user is not None and order.chat:
+                await self._refuse_if_busy(user)
+            return await self.start_once(order)  # somebody was quicker with the same key, or has just ended
         self._run(root)
         return root.describe(), False
+
+    async def _refuse_if_busy(self, user: User) -> None:
+        answering = await self.services.database.reads.people.being_answered(user.id)
+        if answering is not None:
+            message = f"a message of `{user.id}` is being answered: execution {answering}"
+            raise Refusal("busy", message, AGAIN, {"execution_id": answering})
 
     async def _entered(self, root: Execution) -> bool:
         """Whether it was stored; raises Refusal where nothing new is taken."""
@@ -130,7 +142,7 @@ class Dispatcher:
         _check_models(self.services, request.agent)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace), user)
-        return replace(request, limits=capped, key=order.key, origin=origin)
+        return replace(request, limits=capped, key=order.key, origin=origin, chat=order.chat)
 
     def _run(self, root: Execution) -> None:
         """A top-level execution whose row is there runs in the service's group from now on."""
@@ -164,7 +176,7 @@ class Dispatcher:
                 return adopted.describe()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
         habitat = await self._editions.of_continuation(row["config_hash"])
-        asked_for = replace(asker, user=await self._people.of(row))
+        asked_for = replace(asker, user=await self.people.of(row))
         request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
         _check_models(habitat.services, request.agent)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)

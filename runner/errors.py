@@ -26,6 +26,8 @@ RefusalKind = Literal[
     "key_reused",
     "no_model",
     "running",
+    "busy",
+    "no_assistant",
     "ended",
 ]
 

@@ -29,7 +29,7 @@ from registry import AgentSpec, ToolFilter
 from runner import facts
 from runner.admission import keep_an_answer
 from runner.allowance import Allowance
-from runner.birth import first_of, row_of
+from runner.birth import spawned
 from runner.cause import Cause, End, verdict
 from runner.closing import Closing
 from runner.delivery import cut
@@ -154,8 +154,7 @@ class Execution:
         money. Raises Refusal when no answer of it can be paid.
         """
         begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
-        parent = self.parent.place if self.parent is not None else None
-        fact = facts.Spawned(row_of(self), first_of(self), parent, settled, self._beginning() if begins else None)
+        fact = spawned(self, settled, self._beginning() if begins else None)
         held = False
         try:
             keep_an_answer(self)

@@ -9,7 +9,7 @@ from typing import Any
 from db.adoption import Inheritance
 from db.approvals import Decision, Held, NewApproval
 from db.endings import CancelWish, Ending
-from db.people import NewUser
+from db.people import Answer, NewChatMessage, NewUser
 from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
@@ -17,13 +17,16 @@ from db.writes import NewExecution, Place, Start
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """An execution was admitted. In the same transaction a dispatch settles its call, and what has its slot begins."""
+    """An execution was admitted. In the same transaction a dispatch settles its call, what has its slot begins, and what
+    its user said is stored.
+    """
 
     new: NewExecution
     first: MessageDraft | None = None
     parent: Place | None = None
     settled: ToolOutcome | None = None
     started: Started | None = None
+    heard: NewChatMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ class Ended:
     seconds: float
     parent: Place | None = None
     totals: Mapping[str, Any] = field(default_factory=dict)
+    answer: Answer | None = None
+    """Of a top-level execution that works for a user: what is said to them, if it was to answer them."""
 
 
 @dataclass(frozen=True, slots=True)

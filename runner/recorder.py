@@ -16,11 +16,13 @@ from db import adoption, approvals, endings, people, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
+from db.status import ExecutionStatus
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event
 from runner import facts
 from runner.bus import Bus
+from runner.chat import answer_of
 from runner.result import SUMMARY_LIMIT
 from runner.speech import Speech
 
@@ -84,8 +86,9 @@ class Recorder:
 
     def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
         match fact:
-            case facts.Spawned(new, first, _, settled, started):
-                return writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
+            case facts.Spawned(new, first, _, settled, started, heard):
+                born = writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
+                return born if heard is None else people.heard(born, heard)
             case facts.Started(place, _, start):
                 return writes.start(place.id, start, [_started(fact)])
             case facts.Adopted() | facts.WentOn() | facts.PassedOn() | facts.CallLost() | facts.Left():
@@ -102,9 +105,10 @@ class Recorder:
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
-                return endings.end(fact.ending, _end(fact))
+                over = endings.end(fact.ending, _end(fact))
+                return over if fact.answer is None else people.answered(over, fact.answer)
             case facts.CancelWished(wish):
-                return endings.cancel(wish)
+                return people.answered(endings.cancel(wish), answer_of(wish.execution, ExecutionStatus.CANCELLED, None))
             case facts.Posted(place, identifier, kind, payload):
                 told = event(place, "delivery.created", {"kind": kind, "id": identifier})
                 return writes.deliver(place.id, identifier, kind, payload, [told])

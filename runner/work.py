@@ -55,6 +55,8 @@ class SpawnRequest:
     reason: str | None = None
     origin: Origin = NOWHERE
     """Of a top-level execution; a child has its parent's."""
+    chat: bool = False
+    """Whether its task is what its user said."""
     continues: str | None = None
     """An execution that has ended: this one goes on from its transcript, and has its children."""
 

@@ -26,3 +26,5 @@ CREATE INDEX chat_messages_of_user ON chat_messages (user_id, created_at);
 CREATE UNIQUE INDEX chat_messages_of_execution ON chat_messages (execution_id, role) WHERE execution_id IS NOT NULL;
 
 ALTER TABLE executions ADD COLUMN user_id TEXT;
+
+CREATE INDEX executions_open_of_user ON executions (user_id) WHERE user_id IS NOT NULL AND finished_at IS NULL;

@@ -81,6 +81,7 @@ TITLES = {
     "StageAgentEntry": "`agents` of a stage in the long form",
     "SynthesisEntry": "`synthesis` in the long form",
     "UserEntry": "`users.NAME`",
+    "ChatEntry": "`chat`",
     "ServeEntry": "`serve`",
     "HttpEntry": "`serve.http`",
     "TokenEntry": "`serve.http.tokens.NAME`",
