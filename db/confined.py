@@ -87,9 +87,10 @@ def read(order: dict[str, Any]) -> dict[str, Any]:
 
 
 def relations(connection: sqlite3.Connection) -> list[list[Any]]:
-    """The tables and views with their columns, in the order of their names."""
+    """The tables and views with their columns, in the order of their names; an index of words is none."""
     named = (
-        "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+        "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') "
+        "AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'facts_text%' ORDER BY 1, 2"
     )
     found = []
     for kind, name in connection.execute(named).fetchall():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from sqlite3 import complete_statement
 from typing import NamedTuple
 
 from sqlalchemy import Connection, text
@@ -64,6 +65,12 @@ def _apply(connection: Connection, migration: Migration) -> None:
 
 
 def _statements(sql: str) -> list[str]:
-    """The statements of a migration file; our files hold no semicolon inside a statement."""
+    """The statements of a migration file. Only those of a trigger have semicolons inside."""
     uncommented = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--"))
-    return [statement.strip() for statement in uncommented.split(";") if statement.strip()]
+    statements, begun = [], ""
+    for piece in uncommented.split(";"):
+        begun += f"{piece};"
+        if complete_statement(begun):
+            statements.append(begun.strip())
+            begun = ""
+    return [statement for statement in statements if statement != ";"]

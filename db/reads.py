@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from db.clock import moment
 from db.engine import follow, open_reader
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
+from db.facts import Facts
 from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
@@ -82,6 +83,8 @@ class Reads:
         """What people are asked."""
         self.people = People(self._all)
         """Who they are, and what was said."""
+        self.facts = Facts(self._all)
+        """What is known of people."""
 
     async def close(self) -> None:
         """Return the connections."""

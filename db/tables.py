@@ -276,6 +276,24 @@ class UpstreamToolRow(SQLModel, table=True):
     changed_at: str
 
 
+class FactRow(SQLModel, table=True):
+    """Something remembered of a person. Its words are also in `facts_text`, kept in step by triggers."""
+
+    __tablename__ = "facts"
+    __table_args__ = (Index("facts_once", "user_id", "folded", unique=True), {"sqlite_autoincrement": True})
+
+    id: int | None = Field(default=None, primary_key=True)
+    user_id: str
+    category: str
+    content: str = Field(sa_type=Text)
+    folded: str = Field(sa_type=Text)
+    """The content as it is compared and searched."""
+    created_at: str
+    updated_at: str
+    source_execution_id: str
+    """Whoever wrote it last. Kept when that execution is deleted: the fact is its person's."""
+
+
 def _table(name: str) -> Table:
     return SQLModel.metadata.tables[name]
 
@@ -283,7 +301,7 @@ def _table(name: str) -> Table:
 executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
-upstream_tools, approvals = _table("upstream_tools"), _table("approvals")
+upstream_tools, approvals, facts = _table("upstream_tools"), _table("approvals"), _table("facts")
 
 
 def of_key() -> ColumnElement[bool]:

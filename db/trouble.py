@@ -19,6 +19,7 @@ _HINTS = {
     "disk is full": "the disk is full: free some space; nothing that was acknowledged is lost",
     "I/O error": "the disk failed: look at its free space and the system log; nothing that was acknowledged is lost",
     "locked": "another program holds the file open for writing: close it and try again",
+    "no such module: fts5": "this Python's SQLite has no full-text search: use a Python whose SQLite has FTS5",
     "malformed": "the file is damaged: restore a copy, or name another database with `--db`",
 }
 

@@ -75,6 +75,7 @@ class AgentEntry(Entry):
     tools: ToolFilterEntry | None = Field(
         default=None, description="filter over all its tools; deny binds its whole subtree"
     )
+    memory: bool = Field(default=False, description="it has the tools that change what is remembered of the user")
     limits: LimitOverrides | None = Field(default=None, description="its limits")
     on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
@@ -141,6 +142,7 @@ class AgentSpec:
     thinking: bool = False
     sub_agents: tuple[AgentReference, ...] | None = None
     tools: ToolFilter = ToolFilter()
+    memory: bool = False
     limits: LimitOverrides = LimitOverrides()
     on_restart: OnRestart = "resume"
 
@@ -197,6 +199,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         thinking=meaning.thinking,
         sub_agents=references(entry.sub_agents, names),
         tools=tool_filter(entry.tools),
+        memory=entry.memory,
         limits=flat_limits(entry),
         on_restart=entry.on_restart,
     )

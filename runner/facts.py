@@ -9,6 +9,7 @@ from typing import Any
 from db.adoption import Inheritance
 from db.approvals import Decision, Held, NewApproval
 from db.endings import CancelWish, Ending
+from db.memory import Keeper
 from db.people import Answer, NewChatMessage, NewUser
 from db.pins import Drift
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
@@ -258,6 +259,32 @@ class ToolDrifted:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """Something is to be remembered of a person: facts as category and content."""
+
+    keeper: Keeper
+    told: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Amended:
+    """What is remembered of a person is not as it was thought."""
+
+    keeper: Keeper
+    fact: int
+    content: str
+    category: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Something is no longer to be remembered of a person."""
+
+    keeper: Keeper
+    fact: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """Nobody wants to know of a tree any more."""
 
@@ -279,11 +306,15 @@ GoingOn = Adopted | WentOn | PassedOn | CallLost | Left
 Asking = ApprovalRequested | ApprovalDecided | ApprovalUsed | ApprovalClosed | WaitedInVain
 """A person is asked whether a call may run."""
 
+Memory = Remembered | Amended | Forgotten
+"""What is known of a person changes."""
+
 Fact = (
     Spawned
     | Started
     | GoingOn
     | Asking
+    | Memory
     | Replied
     | RepliedLate
     | ToolSettled

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 from pydantic_core import to_json
 
+from db.memory import Keeper
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
@@ -26,6 +27,7 @@ from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
+from runner.memory import Memory
 from runner.permission import Asker, Permission
 from runner.requests import dispatched
 from runner.result import Result
@@ -33,6 +35,7 @@ from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
 from runner.tools.dispatch import dispatch_answer
 from runner.tools.finish import finish_tool
+from runner.tools.memory import memory_tools
 from runner.tools.own import OwnTool
 from runner.tools.read_result import read_result_tool
 from runner.work import SpawnRequest, Strategy, Work
@@ -265,6 +268,13 @@ def _permission(execution: Execution) -> Permission:
     return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
 
 
+def _memory(execution: Execution) -> Memory | None:
+    user, services = execution.origin.user, execution.services
+    if user is None:
+        return None
+    return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
+
+
 def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
     def accept(result: Result) -> str | None:
         if work.inbox.pending and execution.limits.on_finish == "wait":
@@ -280,6 +290,8 @@ def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
         return (row["full_result"] or row["result"]) if row is not None else None
 
     own: list[OwnTool[Any]] = [finish_tool(accept)]
+    if isinstance(work.subject, AgentSpec) and work.subject.memory:
+        own += memory_tools(_memory(execution))
     if work.catalogue or (isinstance(work.subject, AgentSpec) and work.subject.mcp_servers):
         own.append(read_result_tool(full_text))
     return own

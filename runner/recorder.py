@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from db import adoption, approvals, endings, people, pins, turns, writes
+from db import adoption, approvals, endings, memory, people, pins, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
@@ -126,6 +126,8 @@ class Recorder:
                 | facts.WaitedInVain()
             ):
                 return _asking(fact)
+            case facts.Remembered() | facts.Amended() | facts.Forgotten():
+                return _remembering(fact)
             case facts.ToolsPinned(server, fingerprints):
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
@@ -167,6 +169,17 @@ def _asking(fact: facts.Asking) -> Write:
             return approvals.close(held, closed, [told])
         case facts.WaitedInVain(held, deadlines):
             return approvals.go_on(held, deadlines)
+
+
+def _remembering(fact: facts.Memory) -> Write:
+    """What is written when something about a person is learned, corrected or dropped."""
+    match fact:
+        case facts.Remembered(keeper, told):
+            return memory.remember(keeper, told)
+        case facts.Amended(keeper, identifier, content, category):
+            return memory.amend(keeper, identifier, content, category)
+        case facts.Forgotten(keeper, identifier):
+            return memory.forget(keeper, identifier)
 
 
 def _started(fact: facts.Started) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from db.clock import stamp
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
 from db.ids import new_id
+from db.memory import Keeper, remember
 from db.people import NewUser, chat_messages, introduced
 from db.status import ExecutionStatus
 from db.turns import reply, settle
@@ -15,7 +16,8 @@ from db.writes import Place, error_record
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots", "upstream_tools", "users"]
+KEPT = ["config_snapshots", "facts", "upstream_tools", "users"]
+"""Of no tree alone: what is remembered of people is theirs."""
 
 
 async def grow(store: Store) -> Place:
@@ -34,6 +36,7 @@ async def grow(store: Store) -> Place:
     spoken = {"id": new_id(), "user_id": "alex", "role": "user", "content": "look", "token_count": 1}
     row = {**spoken, "created_at": stamp(), "execution_id": root.id}
     await store.apply(Write([*introduced([person]), Added(chat_messages, row)]))
+    await store.apply(remember(Keeper("alex", child, 1), [("general", "likes tea")]))
     for place in (grandchild, child, root):
         await store.apply(ending(place, ExecutionStatus.FAILED))
     return root

@@ -25,7 +25,8 @@ def described(path: Path) -> dict[str, Any]:
         def pragma(name: str, table: str) -> list[dict[str, Any]]:
             return [dict(row) for row in connection.execute(f"select * from pragma_{name}(?)", (table,))]
 
-        tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
+        # Without the search index, which no class describes: tests of searching know whether it is there.
+        tables = [row[0] for row in connection.execute("select name from pragma_table_list where type = 'table'")]
         indexes = connection.execute("select name, sql from sqlite_master where type = 'index' and sql is not null")
         found: dict[str, Any] = {"indexes": {name: " ".join(sql.split()) for name, sql in indexes}}
         for table in set(tables) - {"schema_migrations"}:

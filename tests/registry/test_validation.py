@@ -200,6 +200,7 @@ def test_a_fault_hides_no_other_and_invents_none(problems_of: Problems) -> None:
             "agents.A.mcp_servers",
         ),
         ("agents: {A: {strategy: synthesis, sub_agents: [Synthesizer]}}", "agents.A.sub_agents"),
+        ("agents: {A: {strategy: synthesis, memory: true}}", "agents.A.memory"),
         (
             "agent_chains: {c: {stages: [{name: s, agents: [{name: Synthesizer, sub_agents: [synthesizer]}]}]}}",
             "agent_chains.c.stages[0].agents[0].sub_agents",
