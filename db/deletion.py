@@ -1,8 +1,8 @@
 """Deleting a tree: its executions and everything that was written about them, in one transaction.
 
 Refused while anything of the tree is open: what runs would go on writing. Configurations are kept, because other trees may
-have run with them. The numbers of deleted events may be given out again, which harms nobody: who reads on from a number has
-it from an event of the tree he reads.
+have run with them, and so is what is remembered of people, which is theirs. The numbers of deleted events may be given out
+again, which harms nobody: who reads on from a number has it from an event of the tree he reads.
 """
 
 from __future__ import annotations
