@@ -173,10 +173,11 @@ def create(
     return Write(steps, events)
 
 
-def start(execution: str, begun: Start, events: Sequence[Event]) -> Write:
-    """pending → running; refused once somebody asked to cancel it."""
+def start(execution: str, begun: Start, events: Sequence[Event], first: MessageDraft | None = None) -> Write:
+    """pending → running; refused once somebody asked to cancel it. One that had no first message yet gets it now."""
     parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
-    return Write([Statement(_START, parameters, guard=True)], events)
+    steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]
+    return Write([*steps, first.added()] if first is not None else steps, events)
 
 
 _SNAPSHOT = upsert(config_snapshots).on_conflict_do_nothing()

@@ -4,7 +4,7 @@ Owns: agents, chains, models, upstream servers, users, limits, prices and catalo
 anything is run or stored. Invariant: no I/O but reading files; what was loaded never changes.
 """
 
-from registry.agents import SYNTHESIZER, AgentOverrides, AgentReference, AgentSpec
+from registry.agents import AgentOverrides, AgentReference, AgentSpec
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
@@ -16,11 +16,14 @@ from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
+from registry.planning import PlanSpec
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
+from registry.routing import RouteSpec
 from registry.schema import json_schema
 from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
 from registry.settings import Defaults, Settings
+from registry.staff import SYNTHESIZER
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
@@ -45,10 +48,12 @@ __all__ = [
     "OnDisconnect",
     "Place",
     "PlaceLimits",
+    "PlanSpec",
     "Price",
     "Problem",
     "Rates",
     "RegistryError",
+    "RouteSpec",
     "ServeSpec",
     "Settings",
     "StageAgent",

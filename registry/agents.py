@@ -1,43 +1,27 @@
 """Agents: who does the work, with which model, tools, limits and sub-agents.
 
-Owns: the shape of an `agents` entry, references to agents, AgentSpec, and the built-in agents. Must not know: how a
+Owns: the shape of an `agents` entry, references to agents, and AgentSpec. Must not know: how a
 strategy works or what a model says. Invariant: a spec is whole; what its file left out is decided in it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from registry.durations import Seconds
-from registry.entry import Count, Entry, Line, Text
+from registry.entry import Count, Entry, Flag, Line, Text
 from registry.limits import FLAT_LIMITS, LimitOverrides
 from registry.names import Directories
-from registry.strategies import Behaviour, Strategy, StrategyName, behaviour
+from registry.planning import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
+from registry.routing import RouteEntry, RouteSpec, route_spec
+from registry.strategies import CALLERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
 AgentType = Literal["", "orchestrator"]
 OnRestart = Literal["resume", "fail"]
 """What becomes of an execution whose process is gone."""
-
-SYNTHESIZER = "Synthesizer"
-"""The built-in agent that merges the results of a stage."""
-
-BUILT_IN_AGENTS: Mapping[str, Mapping[str, Any]] = {
-    SYNTHESIZER: {
-        "description": "Merges several reports about one question into a single answer, without tools",
-        "strategy": "synthesis",
-        "custom_instructions": (
-            "You are given reports that several agents wrote about the same question.\n"
-            "Merge them into one answer. Keep every finding that rests on evidence, and name the report it comes from.\n"
-            "Where reports disagree, say so and say which is better supported.\n"
-            "State what could not be established. Add nothing that no report contains."
-        ),
-    },
-}
-"""As they would stand in a file; an entry of the same name in the user's file replaces only the fields it gives."""
 
 
 class Use(Entry):
@@ -75,9 +59,12 @@ class AgentEntry(Entry):
     tools: ToolFilterEntry | None = Field(
         default=None, description="filter over all its tools; deny binds its whole subtree"
     )
-    memory: bool = Field(default=False, description="it has the tools that change what is remembered of the user")
+    memory: Flag = Field(default=False, description="it has the tools that change what is remembered of the user")
     limits: LimitOverrides | None = Field(default=None, description="its limits")
     on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
+    utilities: Flag = Field(default=False, description="whether it has the tools for dates and times")
+    plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
+    route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
@@ -145,6 +132,9 @@ class AgentSpec:
     memory: bool = False
     limits: LimitOverrides = LimitOverrides()
     on_restart: OnRestart = "resume"
+    utilities: bool = False
+    plan: PlanSpec = field(default_factory=PlanSpec)
+    route: RouteSpec = field(default_factory=RouteSpec)
 
     @property
     def dispatchable(self) -> bool:
@@ -154,7 +144,12 @@ class AgentSpec:
     @property
     def can_dispatch(self) -> bool:
         """Say whether it dispatches by its own definition, apart from what a chain grants it."""
-        return self.type == "orchestrator" if self.sub_agents is None else bool(self.sub_agents)
+        return self.has_everybody if self.sub_agents is None else bool(self.sub_agents)
+
+    @property
+    def has_everybody(self) -> bool:
+        """Say whether it may dispatch every agent where no list says otherwise."""
+        return self.type == "orchestrator" or self.strategy in CALLERS
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
         """Return the agent as one use of it changes it."""
@@ -180,6 +175,14 @@ def references(entries: tuple[ReferenceEntry, ...] | None, names: Directories) -
     return tuple(AgentReference(names.agents.canonical(entry.name), use_of(entry, names)) for entry in entries)
 
 
+def own_limits(entry: AgentEntry) -> LimitOverrides:
+    """Return the layer of limits an agent has of its own: what it says, and what its strategy brings."""
+    limits = flat_limits(entry)
+    if limits.timeout is None and agent_behaviour(entry).strategy == "plan":
+        return limits.model_copy(update={"timeout": PLAN_TIMEOUT})
+    return limits
+
+
 def agent_behaviour(entry: AgentEntry) -> Behaviour:
     """Return the strategy of an entry, under either of its names."""
     return behaviour(entry.strategy or entry.iteration_strategy or "loop")
@@ -200,8 +203,11 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         sub_agents=references(entry.sub_agents, names),
         tools=tool_filter(entry.tools),
         memory=entry.memory,
-        limits=flat_limits(entry),
+        limits=own_limits(entry),
         on_restart=entry.on_restart,
+        utilities=entry.utilities,
+        plan=plan_spec(entry.plan, names),
+        route=route_spec(entry.route, names),
     )
 
 

@@ -36,13 +36,13 @@ def resolve_catalogue(
 ) -> tuple[CatalogueEntry, ...]:
     """Return the catalogue of `agent`, given the `sub_agents` lists over its own, most specific first.
 
-    The first list that was given decides, an empty one included. When there is none, an orchestrator has the whole
-    registry and any other agent nothing. `agents` is keyed by the names as configured.
+    The first list that was given decides, an empty one included. When there is none, an orchestrator, and whoever
+    plans or routes, has the whole registry and any other agent nothing. `agents` is keyed by the names as configured.
     """
     decisive = next((each for each in (*lists, agent.sub_agents) if each is not None), None)
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
-    return sub_agent_registry(agents.values()) if agent.type == "orchestrator" else ()
+    return sub_agent_registry(agents.values()) if agent.has_everybody else ()
 
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen

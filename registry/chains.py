@@ -10,7 +10,6 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from registry.agents import (
-    SYNTHESIZER,
     AgentOverrides,
     AgentReference,
     OnRestart,
@@ -24,6 +23,7 @@ from registry.agents import (
 from registry.entry import Count, Entry, Line, Text
 from registry.limits import LimitOverrides
 from registry.names import Directories
+from registry.staff import SYNTHESIZER
 
 SuccessPolicy = Literal["any", "all"]
 

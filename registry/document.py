@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from registry.agents import BUILT_IN_AGENTS, AgentEntry
+from registry.agents import AgentEntry
 from registry.chains import ChainEntry
 from registry.chat import ChatEntry
 from registry.entry import Entry, Line
@@ -17,6 +17,7 @@ from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
 from registry.names import fold
 from registry.serving import ServeEntry
+from registry.staff import staff_of
 from registry.upstreams import UpstreamEntry
 from registry.users import UserEntry
 
@@ -55,7 +56,7 @@ def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
         return merged
     agents = dict(own)
     own_names = {fold(name): name for name in agents}
-    for name, built_in in BUILT_IN_AGENTS.items():
+    for name, built_in in staff_of(agents).items():
         key = own_names.get(fold(name), name)
         agents[key] = _under(built_in, agents.get(key, {}))
     merged["agents"] = agents

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from registry.agents import AgentEntry, Use, agent_behaviour, flat_limits
+from registry.agents import AgentEntry, Use, agent_behaviour, own_limits
 from registry.chains import SynthesisEntry
 from registry.document import Document
 from registry.entry import Entry
@@ -85,7 +85,7 @@ def _agent(document: Document, entry: AgentEntry, default_model: str) -> dict[st
         plain.pop(key, None)
     plain["model"] = entry.model or default_model
     plain["strategy"] = strategy_name(agent_behaviour(entry))
-    plain["limits"] = _decided(asdict(resolve_limits(document.defaults.limits, flat_limits(entry))))
+    plain["limits"] = _decided(asdict(resolve_limits(document.defaults.limits, own_limits(entry))))
     # The order of the fields, so that the text does not depend on which of them were written.
     return {key: plain[key] for key in AgentEntry.model_fields if key in plain}
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from registry.agents import AgentSpec, agent_spec, as_entry
+from registry.callers import check_callers
 from registry.chains import chain_spec
 from registry.chat import chat_spec
 from registry.checks import check_chat, check_models, check_names, check_references, check_serving, subjects
@@ -125,6 +126,7 @@ def _check(
     check_chat(findings, document, names)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
+    check_callers(findings, document, names)
 
 
 def _build(

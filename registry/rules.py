@@ -4,7 +4,7 @@ Owns: what a file may not say about dispatching, because it could never work. Mu
 Invariant: a setting that could have no effect is a problem, never ignored; names that do not exist are not judged here.
 """
 
-from registry.agents import SYNTHESIZER, AgentEntry, ReferenceEntry, agent_behaviour
+from registry.agents import AgentEntry, ReferenceEntry, agent_behaviour
 from registry.chains import ChainEntry, StageAgentEntry, StageEntry
 from registry.checks import lists
 from registry.document import Document
@@ -12,6 +12,7 @@ from registry.errors import TreePath
 from registry.findings import Findings
 from registry.limits import LimitOverrides, resolve_limits
 from registry.names import Directories, fold
+from registry.staff import SYNTHESIZER
 
 _CYCLE_HINT = "take it out of the list, or set `limits: {cycle_check: false}` on the agent"
 

@@ -7,9 +7,9 @@ Invariant: every name means one strategy and whether the model is asked to think
 from dataclasses import dataclass
 from typing import Literal
 
-Strategy = Literal["loop", "synthesis", "function"]
+Strategy = Literal["loop", "synthesis", "plan", "route", "function"]
 
-StrategyName = Literal["loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking"]
+StrategyName = Literal["loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route"]
 """What a file may say. `chain` belongs to chains and `function` to agents registered in code."""
 
 
@@ -27,6 +27,8 @@ _MEANINGS: dict[StrategyName, Behaviour] = {
     "langchain": Behaviour("loop"),
     "synthesis": Behaviour("synthesis"),
     "synthesis-native-thinking": Behaviour("synthesis", thinking=True),
+    "plan": Behaviour("plan"),
+    "route": Behaviour("route"),
 }
 
 
@@ -38,3 +40,7 @@ def behaviour(name: StrategyName) -> Behaviour:
 def strategy_name(meaning: Behaviour) -> StrategyName:
     """Return the first name that has this meaning."""
     return next(name for name, other in _MEANINGS.items() if other == meaning)
+
+
+CALLERS: tuple[Strategy, ...] = ("plan", "route")
+"""The strategies that ask no model themselves, but have agents of the staff and of their catalogue work for them."""

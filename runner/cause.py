@@ -9,7 +9,7 @@ from db.errors import StoreError
 from db.status import ExecutionStatus
 from runner.errors import Interrupted, RunnerError
 from runner.llm.protocol import ModelError
-from runner.result import Outcome, Problem, Result, failed, partial, stopped
+from runner.result import Outcome, Problem, Result, failed, partial, stopped, summarise
 
 CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
 
@@ -28,8 +28,17 @@ class Cause:
         return self.kind in ("shutdown", "fenced")
 
 
-End = Result | Cause | Exception
-"""How an execution comes to its end: with an answer, stopped, or by an error."""
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """Why an execution that had not begun never will: something it needs did not succeed or is not allowed (`blocked`), or
+    it is no longer wanted (`skipped`)."""
+
+    status: Literal["blocked", "skipped"]
+    problem: Problem
+
+
+End = Result | Cause | Dismissal | Exception
+"""How an execution comes to its end: with an answer, stopped, dismissed before it began, or by an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,10 @@ def verdict(end: End, found: str) -> Verdict:
             problem = Problem("timeout", "its time ran out", recoverable=True, recommendation="give it more time")
             return Verdict(ExecutionStatus.TIMED_OUT, partial(found, "timeout", (problem,)), "timeout", problem.message)
         return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
+    if isinstance(end, Dismissal):
+        problem = end.problem
+        result = Result(Outcome.BLOCKED, summarise(problem.message), None, problem.type, errors=(problem,))
+        return Verdict(ExecutionStatus(end.status), result, problem.type, problem.message)
     problem = _problem(end)
     return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message)
 

@@ -16,6 +16,7 @@ from db.endings import Ending
 from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
 from runner import facts
+from runner.appearance import activity_of, elapsed_of, usage_of
 from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of
 from runner.errors import Fenced
@@ -103,7 +104,7 @@ class Closing:
         )
         parent = execution.parent.place if execution.parent is not None else None
         answer = answer_of(execution.id, judged.status, result) if parent is None and execution.origin.user else None
-        fact = facts.Ended(ending, execution.name, execution.elapsed, parent, execution.usage, answer)
+        fact = facts.Ended(ending, execution.name, elapsed_of(execution), parent, usage_of(execution), answer)
         if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
         self._written = True
@@ -138,7 +139,7 @@ class Closing:
         except StoreError:
             log.exception("execution %s (%s) could not be given up yet", execution.id, execution.name)
             return False
-        self._report("stubborn", note, {"activity": execution.activity})
+        self._report("stubborn", note, {"activity": activity_of(execution)})
         return True
 
     async def _adopt(self) -> bool:
@@ -160,7 +161,7 @@ class Closing:
 
     def _stamped(self, result: Result) -> Result:
         execution = self._of
-        metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **execution.usage}
+        metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **usage_of(execution)}
         if execution.work is not None and execution.work.rehearsed:
             metadata["rehearsed"] = True
         if execution.work is not None and execution.work.warnings:

@@ -25,6 +25,7 @@ from db.writer import CLOSING_SECONDS
 from registry import AgentSpec, ChainSpec, OnDisconnect
 from runner import facts
 from runner.adoption import Adoption
+from runner.appearance import child_of
 from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
@@ -120,7 +121,7 @@ class Dispatcher:
                 await self._refuse_if_busy(user)
             return await self.start_once(order)  # somebody was quicker with the same key, or has just ended
         self._run(root)
-        return root.describe(), False
+        return child_of(root), False
 
     async def _refuse_if_busy(self, user: User) -> None:
         answering = await self.services.database.reads.people.being_answered(user.id)
@@ -173,7 +174,7 @@ class Dispatcher:
             raise UnknownExecution(execution)
         if row["finished_at"] is None:
             for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
-                return adopted.describe()
+                return child_of(adopted)
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
         habitat = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
@@ -183,14 +184,14 @@ class Dispatcher:
         root = Execution(habitat, request, None)
         await self._entered(root)
         self._run(root)
-        return root.describe()
+        return child_of(root)
 
     async def wait(self, execution: str) -> Child:
         """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
         live = self.tree.get(execution)
         if live is not None:
             await live.done.wait()
-            return live.describe()
+            return child_of(live)
         database = self.services.database
         while True:
             row = await database.reads.execution(execution)
@@ -203,7 +204,7 @@ class Dispatcher:
 
     def _known(self, row: Mapping[str, Any]) -> Child:
         live = self.tree.get(row["id"])
-        return live.describe() if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
+        return child_of(live) if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
         """The events of a tree after number `after`, each once, until the tree has ended. Close it."""

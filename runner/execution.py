@@ -13,14 +13,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from db.clock import stamp
-from db.ids import ExecutionId, new_execution_id, new_id, result_delivery
+from db.ids import ExecutionId, new_execution_id, new_id
 from db.latch import Latch
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
@@ -29,19 +28,21 @@ from registry import AgentSpec, ToolFilter
 from runner import facts
 from runner.admission import keep_an_answer
 from runner.allowance import Allowance
-from runner.birth import spawned
+from runner.appearance import child_of, end_of
+from runner.birth import first_of, spawned
 from runner.cause import Cause, End, verdict
 from runner.closing import Closing
 from runner.delivery import cut
 from runner.errors import first_cause
 from runner.habitat import Habitat
 from runner.handle import Child
+from runner.hold import Hold
 from runner.inbox import Inbox, Item
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
 from runner.slots import Slots
-from runner.transcript import Delivered, clean
+from runner.transcript import clean
 from runner.work import SpawnRequest, Strategy, Work
 
 log = logging.getLogger("outrider.execution")
@@ -63,8 +64,8 @@ class Execution:
 
     __slots__ = (
         "_failed", "_resumption", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth", "done",
-        "ended", "ended_at", "error", "group", "habitat", "id", "inbox", "keys", "limits", "name", "origin", "parent",
-        "path", "place", "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status",
+        "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits", "name", "origin",
+        "parent", "path", "place", "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status",
         "strategy", "tree", "work",
     )  # fmt: skip
 
@@ -90,7 +91,10 @@ class Execution:
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""
-        self.slot = (parent.slots if parent is not None else self.tree.root_slots).reserve()
+        slots = parent.slots if parent is not None else self.tree.root_slots
+        self.slot = slots.none() if request.held else slots.reserve()
+        self.hold = Hold() if request.held else None
+        """Whether it must not begin before its parent says so."""
         self.scope = anyio.CancelScope()
         self.cause: Cause | None = None
         self.status = ExecutionStatus(request.status if heritage is None else heritage.row["status"])
@@ -153,11 +157,12 @@ class Execution:
         Shielded, because its task must follow its row. Whatever the reason, one that is not stored keeps no slot and no
         money. Raises Refusal when no answer of it can be paid.
         """
-        begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
+        begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position and self.hold is None
         fact = spawned(self, settled, self._beginning() if begins else None)
         held = False
         try:
-            keep_an_answer(self)
+            if self.hold is None:
+                keep_an_answer(self)
             stored = await self.services.recorder.record(fact, shielded=True, patient=self.parent is not None)
             held = stored.held
         finally:
@@ -171,7 +176,8 @@ class Execution:
     def _beginning(self) -> facts.Started:
         """The clock runs from here."""
         self.allowance.start()
-        return facts.Started(self.place, self.name, Start(stamp(), self.deadline(), self.attempt))
+        first = first_of(self) if self.hold is not None else None  # whoever is not held has it since its birth
+        return facts.Started(self.place, self.name, Start(stamp(), self.deadline(), self.attempt), first)
 
     def deadline(self) -> str:
         """Its hard end, as rows have it."""
@@ -184,9 +190,10 @@ class Execution:
         end: End | None = None
         try:
             with self.scope:
-                if self.slot.queue_position and (self._resumption is None or self._resumption.needs_slot):
-                    await self.slot.wait()
-                end = await self._live()
+                if self._resumption is None or self._resumption.needs_slot:
+                    end = await self._turn()
+                if end is None:
+                    end = await self._live()
         finally:
             # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
             final = end if end is not None else self.why_stopped()
@@ -202,6 +209,14 @@ class Execution:
             if self.work is not None and self.work.toolbox is not None:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                     await self.work.toolbox.tools.close()
+
+    async def _turn(self) -> End | None:
+        """Wait until it may begin; its end, if it never is to."""
+        if self.hold is not None and (dismissed := await self.hold.wait()) is not None:
+            return dismissed
+        if self.slot.queue_position:
+            await self.slot.wait()
+        return None
 
     async def _live(self) -> End | None:
         """From the start to an answer; None when somebody else wrote the end."""
@@ -324,8 +339,8 @@ class Execution:
         self.allowance.close()
         if self.parent is not None:
             self.parent.alive.pop(self.id, None)
-            self.parent.ended[self.id] = self.describe()
-            self.parent.inbox.put(self._item())
+            self.parent.ended[self.id] = child_of(self)
+            self.parent.inbox.put(end_of(self))
         self.slot.release()
         self.done.set()
 
@@ -335,61 +350,3 @@ class Execution:
             self._leave()
             if self.work is not None and self.work.toolbox is not None:
                 await self.work.toolbox.stop_servers()
-
-    def _item(self) -> Item:
-        delivered = Delivered(
-            execution_id=self.id,
-            agent=self.name,
-            status=self.status.value,
-            outcome=self.result.outcome.value if self.result is not None else None,
-            text=self.result.text if self.result is not None else "",
-            tool_calls=self.allowance.own.tool_calls,
-        )
-        return Item(result_delivery(self.id), "result", result=delivered, answer=self.result)
-
-    # -- how it looks from outside -------------------------------------------------------------------------------------
-
-    @property
-    def activity(self) -> str:
-        """What it does at the moment, in words."""
-        if self.slot.queue_position:
-            return f"waiting for a slot (place {self.slot.queue_position})"
-        if self.status is ExecutionStatus.PENDING:
-            return "about to start"
-        return self.work.activity if self.work is not None else "starting"
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since it was born."""
-        return (self.ended_at if self.ended_at is not None else anyio.current_time()) - self.born_at
-
-    @property
-    def usage(self) -> dict[str, Any]:
-        """What it used itself, without its children, and its budget if it has one."""
-        spent = self.allowance.own
-        used = {
-            "turns": spent.turns,
-            "tokens": spent.tokens,
-            "cost_usd": round(spent.cost_usd, 6),
-            "dispatches": spent.dispatches,
-            "tool_calls": spent.tool_calls,
-        }
-        budget = self.allowance.budget.shown if self.allowance.budget is not None else None
-        return {**used, "budget": budget} if budget else used
-
-    def describe(self) -> Child:
-        """This execution as its caller sees it."""
-        return Child(
-            id=self.id,
-            agent=self.name,
-            task=self.request.task,
-            status=self.status.value,
-            queue_position=self.slot.queue_position,
-            result=self.result,
-            error=self.error,
-            activity=self.activity,
-            elapsed=self.elapsed,
-            remaining=self.allowance.seconds_left if self.status is ExecutionStatus.RUNNING else None,
-            usage=self.usage,
-            waiting_for="approval" if self.allowance.stands else None,
-        )

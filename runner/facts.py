@@ -32,11 +32,12 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """It has its slot and begins."""
+    """It has its slot and begins; one that was held gets its first message now."""
 
     place: Place
     agent: str
     start: Start
+    first: MessageDraft | None = None
 
 
 @dataclass(frozen=True, slots=True)

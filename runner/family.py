@@ -19,8 +19,11 @@ from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
 from runner import facts
+from runner.admission import keep_an_answer
 from runner.allowance import Allowance
+from runner.appearance import child_of
 from runner.cancellation import Cancellation
+from runner.cause import Dismissal
 from runner.errors import Refusal
 from runner.execution import Execution
 from runner.guard import Caller, admit
@@ -30,7 +33,7 @@ from runner.keys import earlier
 from runner.memory import Memory
 from runner.permission import Asker, Permission
 from runner.requests import dispatched
-from runner.result import Result
+from runner.result import Problem, Result
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
 from runner.tools.dispatch import dispatch_answer
@@ -71,7 +74,7 @@ class ExecutionFamily:
         settled = None
         if request.call is not None:
             parent.allowance.settle_dispatch()  # before the commit: the next dispatch of this turn must see it
-            text = to_json(dispatch_answer(child.describe())).decode()
+            text = to_json(dispatch_answer(child_of(child))).decode()
             settled = ToolOutcome(request.call.row, parent.id, parent.attempt, "completed", text)
         if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
@@ -79,8 +82,24 @@ class ExecutionFamily:
             parent.adopt(child)
         else:
             child.slot.release()
-            parent.ended[child.id] = parent.alive.pop(child.id).describe()
-        return child.describe()
+            parent.ended[child.id] = child_of(parent.alive.pop(child.id))
+        return child_of(child)
+
+    def release(self, child: str, prompt: str) -> None:
+        """Let a child begin that was held, with this first message; raises Refusal when no answer of it can be paid."""
+        held = self._self.alive.get(child)
+        if held is None or held.hold is None:
+            return  # it has ended meanwhile: its parent's inbox says how
+        held.request = replace(held.request, prompt=prompt)
+        keep_an_answer(held)
+        held.slot = self._self.slots.reserve()
+        held.hold.release()
+
+    def dismiss(self, child: str, dismissal: Dismissal) -> None:
+        """A child that was held will never begin."""
+        held = self._self.alive.get(child)
+        if held is not None and held.hold is not None:
+            held.hold.dismiss(dismissal)
 
     async def _stored(self, child: Execution, settled: ToolOutcome | None) -> bool:
         """Whether its row is committed; if not, whatever the reason, it keeps no place."""
@@ -117,9 +136,12 @@ class ExecutionFamily:
             await me.services.recorder.record(fact)
             raise
 
+    def admit(self, name: str) -> CatalogueEntry:
+        """The agent of that name, if it may be started now; raises Refusal."""
+        return admit(self._caller(), name, self._self.services.settings.agents)
+
     def _request(self, order: DispatchOrder) -> SpawnRequest:
-        settings = self._self.services.settings
-        request = dispatched(settings, admit(self._caller(), order.name, settings.agents), order.task)
+        request = dispatched(self._self.services.settings, self.admit(order.name), order.task)
         limits = request.limits
         if order.budget_usd is not None:
             budget = self._self.allowance.budget
@@ -129,7 +151,7 @@ class ExecutionFamily:
 
     def _known(self, identifier: str) -> Child:
         alive = self._self.alive.get(identifier)
-        return alive.describe() if alive is not None else self._self.ended[identifier]
+        return child_of(alive) if alive is not None else self._self.ended[identifier]
 
     def _caller(self) -> Caller:
         me = self._self
@@ -150,11 +172,11 @@ class ExecutionFamily:
     async def look(self, child: str) -> Child | None:
         """One of its children, also an ended one; None for anything else."""
         alive = self._self.alive.get(child)
-        return alive.describe() if alive is not None else self._self.ended.get(child)
+        return child_of(alive) if alive is not None else self._self.ended.get(child)
 
     async def children(self) -> Sequence[Child]:
         """All its children, in the order they were started."""
-        known = [*self._self.ended.values(), *(child.describe() for child in self._self.alive.values())]
+        known = [*self._self.ended.values(), *(child_of(child) for child in self._self.alive.values())]
         return sorted(known, key=lambda child: child.id)
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
@@ -184,7 +206,9 @@ class ExecutionFamily:
         """No more children. Those that wait are cancelled; those that run wrap up or are cancelled; all are waited for."""
         me = self._self
         for child in tuple(me.alive.values()):
-            if cancel or child.status is ExecutionStatus.PENDING:
+            if child.hold is not None and child.hold.waits:
+                child.hold.dismiss(Dismissal("skipped", Problem("not_needed", "its caller concludes")))
+            elif cancel or child.status is ExecutionStatus.PENDING:
                 await self._cancellation.cancel(child.id, by=me.name, reason="its caller concludes")
             else:
                 await child.ask_to_wrap_up()
@@ -230,6 +254,9 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         model=services.model_for(subject),
         function=services.functions.get(subject.name),
         spawn=family.spawn,
+        admit=family.admit,
+        release=family.release,
+        dismiss=family.dismiss,
         settle_children=family.settle_children,
         pass_on=family.pass_on,
         server_instructions=server_instructions,

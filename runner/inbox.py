@@ -134,6 +134,10 @@ class Inbox:
                 self._urgent -= item.urgent
                 self._spoken -= item.kind == "message"
 
+    def any_open(self, children: Iterable[str]) -> bool:
+        """Whether one of these has not ended."""
+        return not self._open.isdisjoint(children)
+
     async def until_ready(self) -> None:
         """Wait until `ready`."""
         while not self.ready:
@@ -142,6 +146,12 @@ class Inbox:
     async def until_all_ended(self) -> None:
         """Wait until no child is open."""
         while self._open:
+            await self._changed.wait()
+
+    async def until_ended(self, children: Iterable[str], *, one: bool = False) -> None:
+        """Wait until none of these is open, or `one` no longer is, or something came that should be looked at at once."""
+        asked = self._open.intersection(children)
+        while asked and not self._urgent and not asked.isdisjoint(self._open) and not (one and not asked <= self._open):
             await self._changed.wait()
 
     async def until_asked_to_wrap_up(self) -> None:

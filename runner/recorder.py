@@ -89,8 +89,8 @@ class Recorder:
             case facts.Spawned(new, first, _, settled, started, heard):
                 born = writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
                 return born if heard is None else people.heard(born, heard)
-            case facts.Started(place, _, start):
-                return writes.start(place.id, start, [_started(fact)])
+            case facts.Started(place, _, start, first):
+                return writes.start(place.id, start, [_started(fact)], first)
             case facts.Adopted() | facts.WentOn() | facts.PassedOn() | facts.CallLost() | facts.Left():
                 return _going_on(fact)
             case facts.Replied():

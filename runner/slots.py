@@ -39,6 +39,12 @@ class Slots:
             self.taken += 1
         return Slot(self, number, turn)
 
+    def none(self) -> Slot:
+        """No place at all, for one that is not to begin yet."""
+        slot = Slot(self, -1, Latch(is_set=True))
+        slot.released = True
+        return slot
+
     def place(self, number: int) -> int:
         """1 for the next in line, 0 for one that does not wait."""
         return bisect_left(self._numbers, number) + 1 if number in self._turns else 0
@@ -57,10 +63,10 @@ class Slots:
 class Slot:
     """One reservation. Release it once, whether its turn came or not."""
 
-    __slots__ = ("_number", "_released", "_slots", "_turn")
+    __slots__ = ("_number", "_slots", "_turn", "released")
 
     def __init__(self, slots: Slots, number: int, turn: Latch) -> None:
-        self._slots, self._number, self._turn, self._released = slots, number, turn, False
+        self._slots, self._number, self._turn, self.released = slots, number, turn, False
 
     @property
     def queue_position(self) -> int:
@@ -73,6 +79,6 @@ class Slot:
 
     def release(self) -> None:
         """Give the slot, or the place in the queue, to the next one; harmless when repeated."""
-        if not self._released:
-            self._released = True
+        if not self.released:
+            self.released = True
             self._slots.leave(self._number)

@@ -11,6 +11,7 @@ import anyio
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.allowance import Allowance
+from runner.cause import Dismissal
 from runner.draining import Draining
 from runner.handle import Child
 from runner.inbox import Inbox, Item
@@ -50,6 +51,8 @@ class SpawnRequest:
     """The tool call that asks for it; settled in the same transaction."""
     key: str | None = None
     """The caller's name for this dispatch; no two children of a parent have the same."""
+    held: bool = False
+    """Whether it is born waiting, and begins when its parent releases it: with its first message then, not now."""
     status: str = "pending"
     """`skipped` makes a row for what will not run."""
     reason: str | None = None
@@ -88,6 +91,12 @@ class Work:
     model: Model | None
     function: AgentFunction | None
     spawn: Spawn
+    admit: Callable[[str], CatalogueEntry]
+    """The agent of a name, if this execution may start it now; raises Refusal."""
+    release: Callable[[str, str], None]
+    """Lets a child begin that was held, with its first message; raises Refusal when no answer of it can be paid."""
+    dismiss: Callable[[str, Dismissal], None]
+    """Says of a child that was held that it will never begin."""
     settle_children: Callable[..., Awaitable[None]]
     """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""
     pass_on: Callable[[Item], Awaitable[None]]

@@ -7,25 +7,18 @@ child has which seat and how it ended; rows know the same, so it goes on after a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-from pydantic_core import from_json
 
 from db.status import ExecutionStatus
 from registry import ChainSpec, StageSpec
-from runner import facts
-from runner.context import CARRY_ON
 from runner.errors import Refusal
 from runner.inbox import Item
-from runner.notebook import Notebook
-from runner.past import Past, end_of
+from runner.past import Past
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.seating import Seating
 from runner.work import SpawnRequest, Work
-
-BUDGETS = ("cost_budget", "token_budget")
-"""Why a seat stays empty that nobody could pay."""
 
 
 class Chain:
@@ -36,19 +29,9 @@ class Chain:
         self._work = work
         self._chain = work.subject
         self._outputs: list[tuple[str, Result]] = []
-        self._seated: dict[tuple[str, str], str] = {}
-        """Who has which seat: ids by stage and step."""
-        self._ends: dict[str, Item] = {}
-        """How those ended that have, by id."""
+        self._seating = Seating(work, lambda row: _seat_name(row["stage"], row["step_id"]))
         self._ended: Result | None = None
         """How it ends before its last stage."""
-        self._notebook = Notebook(work)
-        self._said: list[Item] = []
-        """Messages to the chain: they are meant for whoever works for it, now and in later stages."""
-        self._unpaid: str | None = None
-        """Which budget did not pay for somebody of the stage, if one did not."""
-        self._asked = False
-        """Whether somebody wants a conclusion: then no further stage begins."""
 
     @property
     def found(self) -> str:
@@ -56,40 +39,27 @@ class Chain:
         return "\n\n".join(f"## {name}\n\n{result.text}" for name, result in self._outputs)
 
     def recall(self, past: Past) -> None:
-        """Know again who had which seat and what was said. Of a chain it continues, only what succeeded counts."""
-        self._notebook.recall(past)
-        for row in past.children:
-            status = ExecutionStatus(row["status"])
-            if row["parent_execution_id"] in past.earlier and status is not ExecutionStatus.COMPLETED:
-                continue
-            self._seated[row["stage"], row["step_id"]] = row["id"]
-            if status.is_terminal:
-                self._ends[row["id"]] = end_of(row)
-            if status is ExecutionStatus.SKIPPED and row["reason"] in BUDGETS:
-                self._unpaid = row["reason"]
-        read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
-        self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
-        self._asked = any(item.id in read for item in past.was("wrap_up"))
+        """Know again who had which seat and what was said."""
+        self._seating.recall(past)
 
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
-        if self._asked:  # before a restart: not everybody at work may have heard of it
+        if self._seating.asked:  # before a restart: not everybody at work may have heard of it
             await self._work.settle_children(cancel=False)
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
             self._work.now(f"stage {stage.name}")
             await self._run_stage(stage)
-        await self._notebook.read()
+        await self._seating.read()
         return self._ended or self._outputs[-1][1]
 
     async def _run_stage(self, stage: StageSpec) -> None:
         places = list(seats(self._chain, stage))
         for seat in places:
-            await self._seat(stage, seat.step, self._request(seat))
-        await self._repeat_what_was_said()
+            await self._seating.give(_seat_name(stage.name, seat.step), self._request(seat))
         ended = await self._ends_of(stage, [seat.step for seat in places])
         good = [item for item in ended if _succeeded(item)]
-        all_count = stage.success_policy == "all" and not self._asked  # who did not come to begin cannot succeed
+        all_count = stage.success_policy == "all" and not self._seating.asked  # who did not come to begin cannot succeed
         enough = len(good) == len(places) if all_count else bool(good)
         if not enough:
             await self._stop_at(stage, ended)
@@ -98,70 +68,34 @@ class Chain:
         if len(good) > 1:
             answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
-        if self._asked and stage is not self._chain.stages[-1] and not self._begun(len(self._outputs)):
+        if self._seating.asked and stage is not self._chain.stages[-1] and not self._begun(len(self._outputs)):
             self._ended = partial(self.found, "asked")
             await self._skip_after(stage, "asked to conclude")
 
     def _begun(self, position: int) -> bool:
         """Whether a stage had begun before a restart: a wish to conclude came to that one, and it answers it."""
-        taken = [child for (stage, _), child in self._seated.items() if stage == self._chain.stages[position].name]
-        ends = [self._ends[child].result for child in taken if child in self._ends]
+        stage = self._chain.stages[position]
+        names = [_seat_name(stage.name, step) for step in (SYNTHESIS, *(seat.step for seat in seats(self._chain, stage)))]
+        taken = [name for name in names if name in self._seating.taken]
+        ends = [end.result for name in taken if (end := self._seating.end_in(name)) is not None]
         return len(taken) > sum(end is not None and end.status == ExecutionStatus.SKIPPED for end in ends)
 
     def _request(self, seat: Seat) -> SpawnRequest:
         earlier = [(name, result.text) for name, result in self._outputs]
         return seated(self._work.settings, seat, Brief(self._work.task, self._work.input, earlier))
 
-    async def _seat(self, stage: StageSpec, step: str, request: SpawnRequest) -> None:
-        """Give a seat to somebody, unless it is taken."""
-        if (stage.name, step) in self._seated:
-            return
-        try:
-            child = await self._work.spawn(request)
-        except Refusal as refusal:
-            if refusal.kind != "budget":
-                raise
-            self._unpaid = refusal.context["reason"]
-            child = await self._work.spawn(replace(request, status="skipped", reason=self._unpaid))
-        self._seated[stage.name, step] = child.id
-
-    async def _repeat_what_was_said(self) -> None:
-        """Nobody hears a message twice: who has it keeps it."""
-        for item in self._said:
-            await self._work.pass_on(item)
-
     async def _ends_of(self, stage: StageSpec, steps: Sequence[str]) -> list[Item]:
-        """Wait until everybody in these seats has ended, and read what they returned. What comes meanwhile is passed on."""
-        work, wanted = self._work, [self._seated[stage.name, step] for step in steps]
-        waits = work.inbox.pending > 0
-        if waits:
-            work.recorder.post(facts.Waiting(work.place, "children"))
-        while True:
-            await work.inbox.until_ready()
-            for item in await self._notebook.read():
-                await self._heed(item)
-            if not work.inbox.pending and not work.inbox.arrived:
-                break
-        if waits:
-            work.recorder.post(facts.Waiting(work.place, None))
-        return [self._ends[identifier] for identifier in wanted if identifier in self._ends]
-
-    async def _heed(self, item: Item) -> None:
-        if item.result is not None:
-            self._ends[item.result.execution_id] = item
-        elif item.kind == "message":
-            self._said.append(item)
-            await self._work.pass_on(item)
-        elif item.kind == "wrap_up" and not self._asked:
-            self._asked = True
-            await self._work.settle_children(cancel=False)
+        names = [_seat_name(stage.name, step) for step in steps]
+        await self._seating.repeat_what_was_said()
+        await self._seating.until_ended(names)
+        return [end for name in names if (end := self._seating.end_in(name)) is not None]
 
     async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
         work.now(f"merging {len(reports)} results")
-        await self._seat(stage, SYNTHESIS, merging(work.settings, stage, Brief(work.task, work.input, reports)))
-        await self._repeat_what_was_said()
+        request = merging(work.settings, stage, Brief(work.task, work.input, reports))
+        await self._seating.give(_seat_name(stage.name, SYNTHESIS), request)
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
         if not merged or merged[0] is None:
             # The findings are there, only nobody merged them: hand them on side by side.
@@ -173,7 +107,7 @@ class Chain:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
         problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
-        self._ended = failed(problem, found) if self._unpaid is None else partial(found, self._unpaid)
+        self._ended = failed(problem, found) if self._seating.unpaid is None else partial(found, self._seating.unpaid)
         await self._skip_after(stage, f"stage `{stage.name}` failed")
 
     async def _skip_after(self, stage: StageSpec, reason: str) -> None:
@@ -185,18 +119,14 @@ class Chain:
 
     async def _skip(self, stage: StageSpec, seat: Seat, reason: str) -> None:
         try:
-            await self._seat(stage, seat.step, replace(self._request(seat), status="skipped", reason=reason))
+            skipped = replace(self._request(seat), status="skipped", reason=reason)
+            await self._seating.give(_seat_name(stage.name, seat.step), skipped)
         except Refusal:
             return
 
 
-def _wish(past: Past) -> Iterator[Item]:
-    """What a chain that continues another was told, if anything: as a message it is meant for whoever works for it."""
-    if past.earlier:
-        first = past.own.messages[0]
-        text = from_json(first["content"])[0]["text"]
-        if text != CARRY_ON:
-            yield Item(first["id"], "message", text, by="its caller")
+def _seat_name(stage: str, step: str) -> str:
+    return f"{stage}/{step}"
 
 
 def _succeeded(item: Item) -> bool:

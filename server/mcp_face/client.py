@@ -15,6 +15,7 @@ import anyio
 from db.listing import Wanted
 from db.watch import INTERVAL
 from registry import CatalogueEntry, UnknownName
+from runner.appearance import child_of
 from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
@@ -116,7 +117,7 @@ class Client:
         """One of its executions; None for anything else."""
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
-            return await self._with_expectation(await self._with_questions(live.describe()))
+            return await self._with_expectation(await self._with_questions(child_of(live)))
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
 

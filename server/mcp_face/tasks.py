@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
+from runner.appearance import activity_of
 from server.mcp_face.questions import can_be_asked, elicitation
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _status(child: Child, error_type: str | None) -> str:
 
 def _activity(client: Client, child: Child) -> str:
     live = client.dispatcher.tree.get(child.id)
-    return (live.activity if live is not None else child.activity) or child.status
+    return (activity_of(live) if live is not None else child.activity) or child.status
 
 
 def _result(child: Child) -> Mapping[str, Any]:

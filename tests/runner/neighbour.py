@@ -18,6 +18,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from runner.appearance import activity_of
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from tests.support.models import call, gate, hang, say
@@ -110,7 +111,7 @@ async def calling(service: Bench, execution: str, tool: str) -> bool:
     """Wait until an execution waits for a tool."""
     live = service.dispatcher.tree.get(execution)
     with anyio.fail_after(10):
-        while live is not None and live.activity != f"calling {tool}":
+        while live is not None and activity_of(live) != f"calling {tool}":
             await anyio.lowlevel.checkpoint()
     return True
 

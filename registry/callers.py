@@ -1,0 +1,72 @@
+"""Rules about agents that plan or route: what they need, and what would have no effect on them.
+
+Owns: these checks. Must not know: how a plan or a route works. Invariant: as in `registry.rules`, a setting that could
+have no effect is a problem, never ignored.
+"""
+
+from registry.agents import AgentEntry, agent_behaviour
+from registry.document import Document
+from registry.errors import TreePath
+from registry.findings import Findings
+from registry.names import Directories, suggestion
+from registry.staff import ON_DEMAND
+from registry.strategies import CALLERS
+
+_BLOCKS = {"plan": ("planner", "composer"), "route": ("classifier", "planner", "respondent")}
+"""The blocks of an agent, and the agents they name."""
+
+
+def check_callers(findings: Findings, document: Document, names: Directories) -> None:
+    """Check every agent's `plan` and `route`."""
+    for name, agent in document.agents.items():
+        if findings.sound("agents", name):
+            _check_blocks(findings, ("agents", name), agent, _Staff(findings, document, names))
+            if agent_behaviour(agent).strategy in CALLERS:
+                _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+
+
+class _Staff:
+    """Checks who is named to work for a strategy."""
+
+    def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
+        self._findings, self._document, self._names = findings, document, names
+
+    def check(self, path: TreePath, written: str, *, plans: bool) -> None:
+        """An agent that exists, and plans itself just where a plan is what is wanted."""
+        known = self._names.agents.find(written)
+        if known is None:
+            self._findings.add(path, f"no agent named `{written}`", suggestion(written, self._names.agents))
+            return
+        entry = self._document.agents.get(known)
+        strategy = agent_behaviour(entry).strategy if entry is not None else "function"
+        if plans and strategy != "plan":
+            self._findings.add(path, f"`{written}` does not plan", "name an agent with `strategy: plan`")
+        elif not plans and strategy in CALLERS:
+            message = f"`{written}` has others work for it, and cannot do this itself"
+            self._findings.add(path, message, "name an agent that works alone")
+
+
+def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: _Staff) -> None:
+    strategy = agent_behaviour(agent).strategy
+    for key, roles in _BLOCKS.items():
+        block = getattr(agent, key)
+        if block is None:
+            continue
+        if strategy != key:
+            hint = f"remove `{key}`, or set `strategy: {key}`"
+            findings.add((*path, key), f"`{key}` has no effect on an agent with the strategy `{strategy}`", hint, key=True)
+            continue
+        for role in roles:
+            written = getattr(block, role)
+            if written is not None:
+                staff.check((*path, key, role), written, plans=(key, role) == ("route", "planner"))
+
+
+def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
+    strategy = agent_behaviour(agent).strategy
+    for key in ("mcp_servers", "utilities"):
+        if getattr(agent, key):
+            message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
+            findings.add((*path, key), message, "give it to the agents that do the work", key=True)
+    if agent.sub_agents == () and not everybody:
+        findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")

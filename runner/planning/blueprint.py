@@ -1,0 +1,142 @@
+"""A blueprint: what a planner answered, read into steps.
+
+Owns the forms that are accepted (an object with `steps` or a bare array; `camelCase` and `snake_case`; fenced or with words
+around it) and what is filled in. Whether the steps can be carried out is asked in `runner/planning/lint.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+PERFORM = "perform_action"
+"""The intent of a step that names none."""
+
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
+
+
+class NotAPlan(ValueError):
+    """An answer that holds no plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step as planned."""
+
+    id: str
+    agent: str
+    task: str
+    depends_on: tuple[str, ...] = ()
+    intent: str = PERFORM
+    instruction: str = ""
+    """What the user wanted of it, in words; the task is what its agent is given."""
+    notes: str = ""
+    confirm: bool = False
+    """Whether a person has to allow it."""
+    max_retries: int | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """A plan as a planner made it."""
+
+    steps: tuple[PlannedStep, ...]
+    analysis: str = ""
+    resolved: Mapping[str, Any] = field(default_factory=dict)
+    response_hint: str = ""
+    dropped: int = 0
+    """Steps without anything to do."""
+
+
+def read_blueprint(answer: str) -> Blueprint:
+    """Read a planner's answer; raises NotAPlan."""
+    value = read_json(answer)
+    if isinstance(value, list):
+        value = {"steps": value}
+    if not isinstance(value, dict):
+        raise NotAPlan("the answer is no JSON object or array")
+    fields = _folded(value)
+    steps = fields.get("steps", fields.get("actions", fields.get("plan")))
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise NotAPlan("`steps` is missing, or is no list of objects")
+    read = [step for number, each in enumerate(steps, 1) if (step := _step(number, _folded(each))) is not None]
+    resolved = fields.get("resolvedvalues")
+    return Blueprint(
+        steps=tuple(read),
+        analysis=_text(fields.get("analysis")),
+        resolved=resolved if isinstance(resolved, dict) else {},
+        response_hint=_text(fields.get("responsehint")),
+        dropped=len(steps) - len(read),
+    )
+
+
+def read_json(answer: str) -> Any:
+    """The JSON of an answer: all of it, what a fence holds, or the first object or array in it; None when there is none."""
+    fenced = [match.strip() for match in _FENCE.findall(answer)]
+    for text in (answer.strip(), *fenced):
+        try:
+            return json.loads(text)
+        except ValueError:
+            continue
+    decoder = json.JSONDecoder()
+    for match in re.finditer(r"[{\[]", answer):
+        try:
+            return decoder.raw_decode(answer, match.start())[0]
+        except ValueError:
+            continue
+    return None
+
+
+def _folded(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key).replace("_", "").replace("-", "").lower(): value for key, value in entry.items()}
+
+
+def _step(number: int, fields: Mapping[str, Any]) -> PlannedStep | None:
+    """A step, or None when there is nothing to do in it: a revised plan may repeat what is done."""
+    if fields.get("status") == "completed":
+        return None
+    task = _text(fields.get("executionpayload")) or _text(fields.get("task"))
+    if not task:
+        return None
+    identifier = _text(fields.get("id"))
+    return PlannedStep(
+        id=identifier if _SAFE_ID.fullmatch(identifier) else f"action_{number}",
+        agent=_text(fields.get("agent")),
+        task=task,
+        depends_on=_names(fields.get("dependson")),
+        intent=_text(fields.get("intent")) or PERFORM,
+        instruction=_text(fields.get("userinstruction")) or task,
+        notes=_text(fields.get("notes")),
+        confirm=fields.get("requiresconfirmation") is True,
+        max_retries=_count(fields.get("maxretries")),
+        timeout=_seconds(fields.get("timeout", fields.get("timeoutseconds"))),
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None or value == {} or value == []:
+        return ""
+    return value.strip() if isinstance(value, str) else to_json(value).decode()
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [value]
+    items: Sequence[Any] = value if isinstance(value, list) else ()
+    return tuple(dict.fromkeys(str(item).strip() for item in items if isinstance(item, str | int)))
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _seconds(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and value > 0 else None

@@ -1,0 +1,123 @@
+"""Seating: who works for an execution that asks no model itself, which seat each has, and how each ended.
+
+Owns the reading of the inbox of such an execution, what was said to it and passing that on. A seat is given once: rows know
+who has which, so after a crash everybody is found where they were. It decides nothing: strategies do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from pydantic_core import from_json
+
+from db.reads import Record
+from db.status import ExecutionStatus
+from runner import facts
+from runner.context import CARRY_ON
+from runner.errors import Refusal
+from runner.inbox import Item
+from runner.notebook import Notebook
+from runner.past import Past, end_of
+from runner.work import SpawnRequest, Work
+
+BUDGETS = ("cost_budget", "token_budget")
+"""Why a seat stays empty that nobody could pay."""
+
+
+class Seating:
+    """Seats by name, their holders by id, their ends."""
+
+    def __init__(self, work: Work, name_of: Callable[[Record], str]) -> None:
+        self._work = work
+        self._name_of = name_of
+        """The seat of a row."""
+        self._notebook = Notebook(work)
+        self.taken: dict[str, str] = {}
+        """Who has which seat: ids by its name."""
+        self.ends: dict[str, Item] = {}
+        """How those ended that have, by id."""
+        self._said: list[Item] = []
+        """Messages to the execution: they are meant for whoever works for it, now and later."""
+        self.unpaid: str | None = None
+        """Which budget did not pay for somebody, if one did not."""
+        self.asked = False
+        """Whether somebody wants a conclusion."""
+
+    def recall(self, past: Past) -> None:
+        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts."""
+        self._notebook.recall(past)
+        for row in past.children:
+            status = ExecutionStatus(row["status"])
+            if row["parent_execution_id"] in past.earlier and status is not ExecutionStatus.COMPLETED:
+                continue
+            self.taken[self._name_of(row)] = row["id"]
+            if status.is_terminal:
+                self.ends[row["id"]] = end_of(row)
+            if status is ExecutionStatus.SKIPPED and row["reason"] in BUDGETS:
+                self.unpaid = row["reason"]
+        read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
+        self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
+        self.asked = any(item.id in read for item in past.was("wrap_up"))
+
+    def end_in(self, seat: str) -> Item | None:
+        """How whoever has the seat ended, if somebody has it and has ended."""
+        return self.ends.get(self.taken.get(seat, ""))
+
+    async def give(self, seat: str, request: SpawnRequest) -> str:
+        """Give a seat to somebody, unless it is taken; the id of whoever has it. Raises Refusal.
+
+        Whom no budget pays for gets a row that says so.
+        """
+        if seat not in self.taken:
+            try:
+                child = await self._work.spawn(request)
+            except Refusal as refusal:
+                if refusal.kind != "budget":
+                    raise
+                self.unpaid = refusal.context["reason"]
+                child = await self._work.spawn(replace(request, held=False, status="skipped", reason=self.unpaid))
+            self.taken[seat] = child.id
+        return self.taken[seat]
+
+    async def repeat_what_was_said(self) -> None:
+        """Nobody hears a message twice: who has it keeps it."""
+        for item in self._said:
+            await self._work.pass_on(item)
+
+    async def until_ended(self, seats: Iterable[str], *, one: bool = False) -> None:
+        """Wait until everybody in these seats has ended, or one of them, and read what came. It is passed on meanwhile."""
+        work, children = self._work, [self.taken[seat] for seat in seats]
+        await self.read()
+        if not (waits := work.inbox.any_open(children)):
+            return
+        work.recorder.post(facts.Waiting(work.place, "children"))
+        while waits:
+            await work.inbox.until_ended(children, one=one)
+            await self.read()
+            waits = work.inbox.any_open(children) and not (one and any(child in self.ends for child in children))
+        work.recorder.post(facts.Waiting(work.place, None))
+
+    async def read(self) -> None:
+        """Take in what has arrived."""
+        for item in await self._notebook.read():
+            await self._heed(item)
+
+    async def _heed(self, item: Item) -> None:
+        if item.result is not None:
+            self.ends[item.result.execution_id] = item
+        elif item.kind == "message":
+            self._said.append(item)
+            await self._work.pass_on(item)
+        elif item.kind == "wrap_up" and not self.asked:
+            self.asked = True
+            await self._work.settle_children(cancel=False)
+
+
+def _wish(past: Past) -> Iterator[Item]:
+    """What an execution that continues another was told, if anything: as a message it is meant for whoever works for it."""
+    if past.earlier:
+        first = past.own.messages[0]
+        text = from_json(first["content"])[0]["text"]
+        if text != CARRY_ON:
+            yield Item(first["id"], "message", text, by="its caller")
