@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, delete, exists, literal, select
 
 from db.people import chat_messages
+from db.plans import plans
 from db.status import OPEN
 from db.tables import approvals, deliveries, error_records, events, executions, messages, model_calls, tool_calls
 from db.unit import Statement, Write
@@ -26,7 +27,7 @@ _ENDED = select(literal(1)).where(
 _DELETIONS = [
     *(
         delete(table).where(table.c.execution_id.in_(_IN_TREE))
-        for table in (messages, model_calls, tool_calls, deliveries, approvals, error_records, chat_messages)
+        for table in (messages, model_calls, tool_calls, deliveries, approvals, error_records, chat_messages, plans)
     ),
     delete(events).where(events.c.root_execution_id == bindparam("root")),
     delete(executions).where(executions.c.root_execution_id == bindparam("root")),

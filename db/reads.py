@@ -24,6 +24,7 @@ from db.ids import ALPHABET, LAST, PATTERN
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.people import People
+from db.plans import Plans
 from db.questions import Questions, asked_to_repeat
 from db.status import OPEN
 from db.tables import (
@@ -85,6 +86,8 @@ class Reads:
         """Who they are, and what was said."""
         self.facts = Facts(self._all)
         """What is known of people."""
+        self.plans = Plans(self._all)
+        """What executions set out to do."""
 
     async def close(self) -> None:
         """Return the connections."""

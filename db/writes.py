@@ -48,6 +48,7 @@ class NewExecution:
     status: str = ExecutionStatus.PENDING
     stage: str | None = None
     step_id: str | None = None
+    depends_on: str | None = None
     session_id: str | None = None
     principal: str | None = None
     tool_call_id: str | None = None

@@ -24,11 +24,13 @@ from registry.schema import json_schema
 from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
 from registry.settings import Defaults, Settings
 from registry.staff import SYNTHESIZER
+from registry.strategies import CALLERS
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
 
 __all__ = [
+    "CALLERS",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",

@@ -27,7 +27,8 @@ def spawned(execution: Execution, settled: ToolOutcome | None, started: facts.St
     """Its birth, with the call that asked for it, its beginning if it need not wait, and what its user said."""
     new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
     heard = heard_of(new) if execution.request.chat else None
-    return facts.Spawned(new, _first_of(execution), parent, settled, started, heard)
+    first = first_of(execution) if execution.hold is None else None  # one that is held gets it when it begins
+    return facts.Spawned(new, first, parent, settled, started, heard)
 
 
 def _row_of(execution: Execution) -> NewExecution:
@@ -51,6 +52,7 @@ def _row_of(execution: Execution) -> NewExecution:
         status=execution.status.value,
         stage=execution.stage,
         step_id=request.step,
+        depends_on=to_json(request.depends_on).decode() if request.depends_on else None,
         session_id=execution.origin.session,
         principal=execution.origin.principal,
         tool_call_id=request.call.row if request.call is not None else None,
@@ -70,7 +72,7 @@ def _row_of(execution: Execution) -> NewExecution:
     )
 
 
-def _first_of(execution: Execution) -> MessageDraft | None:
+def first_of(execution: Execution) -> MessageDraft | None:
     """Its first message; what will not run has none."""
     if execution.status is not ExecutionStatus.PENDING:
         return None

@@ -34,10 +34,14 @@ An agent knows nothing but the task you give it: put every name, time and fact i
 Results come to you by themselves; do not ask for them in a loop. Build only on results you were given, never on a guess of
 what one will say. Cancel an agent whose answer you no longer need."""
 
-_TAG = re.compile(r"<(/?)(agents|agent|instructions|server|unavailable|input|earlier|stage)\b", re.IGNORECASE)
+_TAGS = (
+    "agents|agent|instructions|server|unavailable|input|earlier|stage|context_from_previous_steps|step|results|plan|errors|error|"
+    "new_context|presentation|attempt"
+)
+_TAG = re.compile(rf"<(/?)({_TAGS})\b", re.IGNORECASE)
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Text that cannot open or close a block of the prompt."""
     return _TAG.sub(lambda match: f"&lt;{match[1]}{match[2]}", clean(text)).strip()
 
@@ -60,7 +64,7 @@ def system_prompt(parts: PromptParts) -> str:
     tiers = [
         GENERAL.format(agent=parts.name),
         *(
-            f'<instructions server="{server}">\n{_inert(text)}\n</instructions>'
+            f'<instructions server="{server}">\n{inert(text)}\n</instructions>'
             for server, text in (parts.server_instructions or {}).items()
             if text.strip()
         ),
@@ -76,7 +80,7 @@ def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:
     if not catalogue:
         return ""
     entries = "\n".join(
-        f'<agent name="{entry.name}" servers="{", ".join(entry.mcp_servers) or "none"}">{_inert(entry.description)}</agent>'
+        f'<agent name="{entry.name}" servers="{", ".join(entry.mcp_servers) or "none"}">{inert(entry.description)}</agent>'
         for entry in catalogue
     )
     return f"{DISPATCHING}\n<agents>\n{entries}\n</agents>"
@@ -85,7 +89,7 @@ def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:
 def _unavailable(servers: Mapping[str, str]) -> str:
     if not servers:
         return ""
-    lines = "\n".join(f'<server name="{name}">{_inert(reason)}</server>' for name, reason in sorted(servers.items()))
+    lines = "\n".join(f'<server name="{name}">{inert(reason)}</server>' for name, reason in sorted(servers.items()))
     note = "These servers could not be reached. Say in your answer what you could not check because of it."
     return f"<unavailable>\n{note}\n{lines}\n</unavailable>"
 
@@ -95,9 +99,9 @@ def first_message(task: str, data: Any = None, earlier: Sequence[tuple[str, str]
     parts = [task]
     if data is not None:
         shown = data if isinstance(data, str) else to_json(data, indent=2).decode()
-        parts.append(f"<input>\n{_inert(shown)}\n</input>")
+        parts.append(f"<input>\n{inert(shown)}\n</input>")
     if earlier:
-        stages = "\n".join(f'<stage name="{_inert(name)}">\n{_inert(text)}\n</stage>' for name, text in earlier)
+        stages = "\n".join(f'<stage name="{inert(name)}">\n{inert(text)}\n</stage>' for name, text in earlier)
         parts.append(f"<earlier>\n{stages}\n</earlier>")
     return "\n\n".join(part for part in parts if part)
 

@@ -12,6 +12,7 @@ from db.endings import CancelWish, Ending
 from db.memory import Keeper
 from db.people import Answer, NewChatMessage, NewUser
 from db.pins import Drift
+from db.plans import NewPlan, PlanStatus
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
 
@@ -286,6 +287,27 @@ class Forgotten:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A version of a plan was made, or has become what its status says."""
+
+    place: Place
+    attempt: int
+    plan: NewPlan
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMarked:
+    """A version of a plan has come further."""
+
+    place: Place
+    attempt: int
+    version: int
+    status: PlanStatus
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What its event tells beside that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """Nobody wants to know of a tree any more."""
 
@@ -329,6 +351,8 @@ Fact = (
     | Noticed
     | ToolsPinned
     | ToolDrifted
+    | Planned
+    | PlanMarked
     | Deleted
     | Configured
 )

@@ -246,6 +246,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         limits=execution.limits,
         allowance=execution.allowance,
         inbox=execution.inbox,
+        user=execution.origin.user,
         catalogue=request.catalogue,
         settings=services.settings,
         recorder=services.recorder,

@@ -49,6 +49,8 @@ class Past:
     """Its children, and those of whoever it continues, older ones first."""
     earlier: frozenset[str] = field(default_factory=frozenset)
     """The executions it continues."""
+    plans: Sequence[Record] = ()
+    """The versions of its plan, and of the plan it continues, in order."""
     waited: bool = False
     """Whether its row says that it waited for something, so that nobody was being asked."""
 
@@ -105,7 +107,8 @@ async def read_past(reads: Reads, execution: str, continues: str | None) -> Past
         continues = row["continues_execution_id"] if row is not None else None
     everybody = [*earlier, execution]
     children = [child for each in everybody for child in await reads.children(each)]
-    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier))
+    plans = [plan for each in everybody for plan in await reads.plans.of(each)]
+    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier), plans)
 
 
 async def _chapter(reads: Reads, execution: str) -> Chapter:

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
-from db import adoption, approvals, endings, memory, people, pins, turns, writes
+from db import adoption, approvals, endings, memory, people, pins, plans, turns, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
 from db.status import ExecutionStatus
+from db.plans import NewPlan
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event
@@ -132,6 +133,10 @@ class Recorder:
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
                 return pins.drift(drift, [_drifted(place, drift)])
+            case facts.Planned(place, attempt, plan):
+                return plans.keep(plan, attempt, [_plan_event(place, plan.status, plan.version, _planned(plan))])
+            case facts.PlanMarked(place, attempt, version, status, more):
+                return plans.mark(place.id, attempt, version, status, [_plan_event(place, status, version, more)])
             case facts.Deleted(root):
                 return delete_tree(root)
             case facts.Configured(config_hash, body, users):
@@ -288,6 +293,16 @@ def _refused(fact: facts.Refused) -> Write:
     context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
     recorded = writes.error_record(fact.place.id, f"refused.{fact.kind}", "medium", fact.message, context)
     return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
+
+
+def _plan_event(place: Place, status: str, version: int, more: Mapping[str, Any]) -> dict[str, Any]:
+    payload = {"plan_id": f"{place.id}.{version}", "version": version, "status": status, **more}
+    return event(place, f"plan.{status}", payload)
+
+
+def _planned(plan: NewPlan) -> dict[str, Any]:
+    steps = [{name: each[name] for name in ("id", "agent", "task", "depends_on")} for each in from_json(plan.steps)]
+    return {"steps": steps} if steps else {}
 
 
 def _drifted(place: Place, drift: pins.Drift) -> dict[str, Any]:

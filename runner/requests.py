@@ -13,7 +13,8 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
-from registry import CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
+from registry import CALLERS, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
+from runner.commissions import Commissioner
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of
@@ -133,6 +134,8 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     name, task = name_of(row), row["task"] or ""
     if above is None:
         return top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
+    if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CALLERS:
+        return Commissioner(settings, above.agent, above.catalogue, above.task).again(row)
     if not isinstance(above.agent, ChainSpec):
         return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task)
     brief = Brief(above.task, above.input)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from db.database import Database
 from db.latch import Latch
-from registry import AgentSpec, ChainSpec, ModelSpec, Settings
+from registry import CALLERS, AgentSpec, ChainSpec, ModelSpec, Settings
 from runner.approvals import Approvals
 from runner.bus import Bus
 from runner.draining import Draining
@@ -52,8 +52,8 @@ class Services:
     """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
-        """The model a subject is asked through; None for chains and for agents that are functions."""
-        if isinstance(subject, ChainSpec) or subject.strategy == "function":
+        """The model a subject is asked through; None for those that ask none themselves."""
+        if isinstance(subject, ChainSpec) or subject.strategy in ("function", *CALLERS):
             return None
         return self.settings.model(subject.model)
 

@@ -19,14 +19,14 @@ def shorten(messages: list[Message], size: int) -> None:
     newest = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "assistant"), 0)
     places = [at for at in range(newest, len(messages)) if messages[at].kind in _CUT]
     lengths = [len(text.encode()) for at in places for block in messages[at].content for text in _texts(block)]
-    limit = _limit(lengths, size)
+    limit = limit_of(lengths, size)
     for at in places:
         old = messages[at]
         content = [_shortened(block, limit) for block in old.content]
         messages[at] = Message("user", content, old.kind, old.delivered)
 
 
-def _limit(lengths: list[int], size: int) -> int:
+def limit_of(lengths: list[int], size: int) -> int:
     """The length that texts may have so that all of them together lose `size` bytes, marks included; at least none."""
     wanted = sum(lengths) - size
     rest = len(lengths)

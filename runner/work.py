@@ -24,6 +24,7 @@ from runner.result import Result
 from runner.services import AgentFunction
 from runner.toolbox import Toolbox
 from runner.transcript import ToolCall
+from runner.user import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,22 @@ class SpawnRequest:
     granted: bool = False
     """Whether its limit on money is taken out of its caller's in advance."""
     role: str = "sub_agent"
-    """`root`, `stage`, `synthesis` or `sub_agent`."""
+    """`root`, `stage`, `synthesis` or `sub_agent`; in a plan `planner`, `step`, `composer`; in a route `classifier`,
+    `direct`, `plan`, `answer`."""
     catalogue: Sequence[CatalogueEntry] = ()
     timeout: float | None = None
     input: Any = None
     stage: str | None = None
     step: str | None = None
-    """Which of its stage it is, for its parent to know it again."""
+    """Which of its stage or plan it is, for its parent to know it again."""
+    depends_on: tuple[str, ...] = ()
+    """The steps it builds on."""
+    retries: int = 0
+    """Further attempts, when one fails in a way another may not."""
+    roster: Sequence[CatalogueEntry] = ()
+    """Agents it is shown, to plan for or to choose from; it cannot dispatch them."""
+    brief: str = ""
+    """The instructions of whoever it works for."""
     name: str | None = None
     """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
     prompt: str | None = None
@@ -83,6 +93,7 @@ class Work:
     limits: Limits
     allowance: Allowance
     inbox: Inbox
+    user: User | None
     catalogue: Sequence[CatalogueEntry]
     settings: Settings
     recorder: Recorder
@@ -114,6 +125,15 @@ class Work:
     """What `finish` reported."""
     warnings: list[str] = field(default_factory=list)
     """What whoever reads the result should know about how it came about."""
+
+    @property
+    def locale(self) -> str:
+        """The language of whoever it works for."""
+        return self.user.locale if self.user is not None else "en"
+
+    def settle_dates(self, text: str) -> str:
+        """A text in which no date is left that depends on today."""
+        return text
 
     async def pause(self) -> None:
         """Stay here if the service is stopping: the next process goes on."""

@@ -1,4 +1,5 @@
-"""Plans as data: what a planner answered, what of it can be carried out, and what follows when a step has ended.
+"""What a plan is made of: its blueprint, its versions, its course, the words its agents are given and the answer it ends in.
 
-Pure: no rows, no model, no clock. `runner/strategies/plan.py` carries a plan out.
+`runner/strategies/plan.py` puts these together. Only `drafting`, `answering` and `progress` know that steps are executions;
+the rest is pure.
 """

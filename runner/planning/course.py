@@ -5,7 +5,7 @@ Pure: from steps and how far each has come to what follows. No strategy compares
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -39,9 +39,9 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far one step has come: None before it began."""
+    """How far one step has come."""
 
-    status: str | None = None
+    status: str = ExecutionStatus.PENDING
     result: Result | None = None
 
     @property
@@ -53,7 +53,7 @@ class Standing:
     @property
     def over(self) -> bool:
         """Whether nothing more comes of it."""
-        return self.status is not None and self.status not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
+        return self.status not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
 
     @property
     def failed(self) -> bool:
@@ -86,7 +86,7 @@ class Course:
     @property
     def left(self) -> list[PlannedStep]:
         """Steps that have not begun."""
-        return [step for step in self.steps if not self.of(step.id).over and self.of(step.id).status != "running"]
+        return [step for step in self.steps if self.of(step.id).status == ExecutionStatus.PENDING]
 
     @property
     def running(self) -> list[str]:
@@ -119,12 +119,16 @@ class Course:
                 lost.add(step.id)
         return found
 
-    def trigger(self, handled: Iterable[str]) -> Trigger | None:
-        """What calls for another plan, if anything does; steps that were handled before call for nothing."""
-        known = set(handled)
+    @property
+    def lost(self) -> bool:
+        """Whether a step that failed ends the plan, so that nothing after it runs."""
+        return self.spec.on_step_failure == "replan" and any(self.of(step.id).failed for step in self.steps)
+
+    def trigger(self) -> Trigger | None:
+        """What calls for another plan, if anything does."""
         for step in self.steps:
             standing = self.of(step.id)
-            if standing.over and step.id not in known:
+            if standing.over:
                 found = trigger_of(step.id, standing, steps_left=bool(self.left))
                 if found is not None and (found.type != "step_failed" or self.spec.on_step_failure == "replan"):
                     return found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from runner.strategies.chain import Chain
 from runner.strategies.function import Function
 from runner.strategies.loop import Loop
+from runner.strategies.plan import Plan
 from runner.strategies.synthesis import Synthesis
 from runner.work import Strategy, Work
 
@@ -14,5 +15,6 @@ STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
     "loop": Loop,
     "chain": Chain,
     "synthesis": Synthesis,
+    "plan": Plan,
     "function": Function,
 }

@@ -1,0 +1,117 @@
+"""Plans: every version of what an execution set out to do. Its table, and what is written and read.
+
+Knows nothing of how a plan is made. Units are applied by `db/writer.py`, queries run by `db/reads.py`. A step is an execution
+of its own; here stands what was planned, there what became of it.
+"""
+
+# SQLModel declares `__tablename__` as something else than the text it asks for.
+# pyright: reportAssignmentType=false
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Executable, Index, Text, bindparam, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlmodel import Field, SQLModel
+
+from db.clock import stamp
+from db.tables import columns_of
+from db.turns import FENCE
+from db.unit import Event, Statement, Write
+
+Row = Mapping[str, Any]
+
+
+class PlanStatus(StrEnum):
+    """How far a version of a plan has come."""
+
+    PLANNING = "planning"
+    EXECUTING = "executing"
+    REPLANNING = "replanning"
+    """Another version takes its place."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class PlanRow(SQLModel, table=True):
+    """One version of a plan; lists and objects are JSON."""
+
+    __tablename__ = "plans"
+    __table_args__ = (Index("plans_of_execution", "execution_id", "version", unique=True),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    version: int
+    status: str
+    request: str = Field(sa_type=Text)
+    analysis: str = Field(sa_type=Text)
+    resolved_values: str = Field(sa_type=Text)
+    steps: str = Field(sa_type=Text)
+    response_hint: str = Field(sa_type=Text)
+    trigger: str | None = Field(default=None, sa_type=Text)
+    created_at: str
+    updated_at: str
+
+
+plans = SQLModel.metadata.tables["plans"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlan:
+    """A version as it is planned."""
+
+    id: str
+    execution_id: str
+    version: int
+    status: PlanStatus
+    request: str
+    analysis: str = ""
+    resolved_values: str = "{}"
+    steps: str = "[]"
+    response_hint: str = ""
+    trigger: str | None = None
+
+
+_KEEP = upsert(plans)
+_KEEP = _KEEP.on_conflict_do_update(
+    index_elements=["id"],
+    set_={
+        name: _KEEP.excluded[name]
+        for name in ("status", "analysis", "resolved_values", "steps", "response_hint", "trigger", "updated_at")
+    },
+)
+
+_MARK = (
+    update(plans)
+    .where(plans.c.execution_id == bindparam("of"), plans.c.version == bindparam("number"))
+    .values(status=bindparam("now_is"), updated_at=bindparam("at"))
+)
+
+
+def keep(plan: NewPlan, attempt: int, events: Sequence[Event]) -> Write:
+    """Write a version down, or what it has become; refused once another process has its execution."""
+    at = stamp()
+    guard = Statement(FENCE, {"execution": plan.execution_id, "fence": attempt}, guard=True)
+    return Write([guard, Statement(_KEEP, {**columns_of(plan), "created_at": at, "updated_at": at})], events)
+
+
+def mark(execution: str, attempt: int, version: int, status: PlanStatus, events: Sequence[Event]) -> Write:
+    """Say how far a version has come; refused once another process has its execution."""
+    guard = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    values = {"of": execution, "number": version, "now_is": status.value, "at": stamp()}
+    return Write([guard, Statement(_MARK, values)], events)
+
+
+class Plans:
+    """Queries over the plans of one database."""
+
+    def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
+        self._run = run
+
+    async def of(self, execution: str) -> list[Row]:
+        """All versions of an execution's plan, in order."""
+        return await self._run(select(plans).where(plans.c.execution_id == execution).order_by(plans.c.version))

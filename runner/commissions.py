@@ -1,0 +1,107 @@
+"""Commissions: what the agents are born from that work for a plan or a route, and once more from their rows.
+
+Pure, as `runner/requests.py`. The staff (planner, composer, classifier …) is shown the agents and dispatches none; what the
+agents of the catalogue do is decided by whoever commissions them. Invariant: as there, a request made again from a row is
+the one the row was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from db.reads import Record
+from db.status import ExecutionStatus
+from registry import AgentSpec, CatalogueEntry, Limits, Settings
+from runner.errors import Refusal
+from runner.guard import entry_of
+from runner.planning.blueprint import PlannedStep
+from runner.work import SpawnRequest
+
+PLANNER, STEP, COMPOSER = "planner", "step", "composer"
+ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
+"""Tokens of what an agent is told beside its task."""
+
+CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Commissioner:
+    """An execution that has others work for it."""
+
+    settings: Settings
+    agent: AgentSpec
+    catalogue: Sequence[CatalogueEntry]
+    task: str
+
+    def planner(self, seat: str, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who makes a plan."""
+        return self._staff(self.agent.plan.planner, PLANNER, seat, prompt)
+
+    def composer(self, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who words the answer."""
+        return self._staff(self.agent.plan.composer, COMPOSER, COMPOSER, prompt)
+
+    def step(self, step: PlannedStep, *, held: bool = True) -> SpawnRequest:
+        """An agent of the catalogue, to carry out one step; one that does not exist gets a row all the same."""
+        plan = self.agent.plan
+        try:
+            agent = self._agent(step.agent)
+        except Refusal:
+            return SpawnRequest(AgentSpec(step.agent), step.task, Limits(), role=STEP, step=step.id, held=True)
+        limits = self.settings.limits_for(agent)
+        return SpawnRequest(
+            agent=agent,
+            task=step.task,
+            limits=limits,
+            role=STEP,
+            catalogue=self.settings.catalogue(agent),
+            timeout=min(step.timeout or plan.step_timeout, limits.timeout),
+            step=step.id,
+            depends_on=step.depends_on,
+            retries=step.max_retries if step.max_retries is not None else plan.max_retries,
+            held=held,
+        )
+
+    @property
+    def planner_budget(self) -> int:
+        """Tokens of what a planner is told beside its task."""
+        return ORCHESTRATOR_BUDGET
+
+    @property
+    def composer_budget(self) -> int:
+        """Tokens of what a composer is told beside its task."""
+        return ORCHESTRATOR_BUDGET
+
+    def budget_of(self, name: str) -> int:
+        """Tokens of what an agent of the catalogue is told beside its task."""
+        return SUB_AGENT_BUDGET
+
+    def again(self, row: Record) -> SpawnRequest:
+        """The request a row was made from; raises UnknownName or Refusal."""
+        role, seat = row["role"], row["step_id"]
+        if role == PLANNER:
+            return self.planner(seat)
+        if role == COMPOSER:
+            return self.composer()
+        if role == STEP:
+            waits = row["status"] == ExecutionStatus.PENDING
+            return self.step(PlannedStep(seat, row["path"].rpartition("/")[2], row["task"] or ""), held=waits)
+        raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
+
+    def _agent(self, name: str) -> AgentSpec:
+        entry = entry_of(self.catalogue, name, self.settings.agents)
+        return self.settings.agent(entry.name).overridden(entry.overrides)
+
+    def _staff(self, name: str, role: str, seat: str, prompt: str | None) -> SpawnRequest:
+        agent = self.settings.agent(name)
+        return SpawnRequest(
+            agent=agent,
+            task=self.task,
+            limits=self.settings.limits_for(agent),
+            role=role,
+            step=seat,
+            prompt=prompt,
+            roster=self.catalogue,
+            brief=self.agent.custom_instructions,
+        )

@@ -1,0 +1,115 @@
+"""Answering: from what the steps of a plan brought to its result. A composer words it; without one, or when it fails, the
+answer is put together from what is there, so that nothing found is lost by a sentence that could not be written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from runner.commissions import COMPOSER, Commissioner
+from runner.planning.phrases import phrase
+from runner.planning.progress import Progress
+from runner.planning.words import Brought, composer_message
+from runner.result import Outcome, Problem, Result, summarise
+from runner.seating import Seating
+from runner.work import Work
+
+_URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
+
+
+class Answering:
+    """Makes the result of one plan."""
+
+    def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
+        self._work, self._commissioner = work, commissioner
+        self._seating, self._progress = seating, progress
+
+    async def answer(self, reason: str | None, problem: Problem | None) -> Result:
+        """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
+        brought = self._progress.brought()
+        errors = [*_errors(brought), *([problem] if problem is not None else [])]
+        left = [each for each in brought if not each.succeeded]
+        if reason == "time_budget" and left:
+            names = ", ".join(f"`{each.step.id}`" for each in left)
+            errors.insert(0, Problem("timeout", f"the time of the plan ran out before {names}", recoverable=True))
+        text = await self._text(brought, problem)
+        return Result(
+            _outcome(brought, left, problem),
+            summarise(text),
+            text,
+            reason or (errors[0].type if errors else None),
+            artifacts=[each for step in brought if step.standing.result for each in step.standing.result.artifacts],
+            errors=errors,
+        )
+
+    async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
+        if not self._progress.versions and problem is not None:
+            return phrase("no_plan", self._work.locale)
+        if not brought and self._progress.spec.on_empty_plan == "nothing":
+            return phrase("nothing", self._work.locale)
+        compose = self._progress.spec.compose
+        alone = len({each.step.agent for each in brought}) == 1
+        if compose in ("concat", "never") or (compose == "auto" and alone):
+            return joined(brought)
+        composed = await self._composed(brought)
+        if composed is None:
+            return self._without_composer(brought)
+        return with_links(composed, brought)
+
+    async def _composed(self, brought: Sequence[Brought]) -> str | None:
+        spec = self._progress.spec
+        hint = self._progress.current.response_hint if self._progress.versions else ""
+        budget = self._commissioner.composer_budget
+        prompt = composer_message(self._work.task, brought, hint, spec.channel, budget)
+        self._work.now("wording the answer")
+        await self._seating.give(COMPOSER, self._commissioner.composer(prompt))
+        await self._seating.repeat_what_was_said()
+        await self._seating.until_ended([COMPOSER])
+        end = self._seating.end_in(COMPOSER)
+        said = end.answer if end is not None and end.result is not None and end.result.status == "completed" else None
+        return said.text if said is not None and said.text.strip() else None
+
+    def _without_composer(self, brought: Sequence[Brought]) -> str:
+        self._work.warnings.append("the answer was put together without a model: nobody could word it")
+        if self._progress.spec.compose != "auto":
+            return joined(brought) or phrase("nothing", self._work.locale)
+        done = sum(each.succeeded for each in brought)
+        count = phrase("count", self._work.locale, done=done, all=len(brought))
+        return "\n\n".join(part for part in (count, joined(brought) if done else "") if part)
+
+
+def joined(brought: Sequence[Brought]) -> str:
+    """What succeeded, one after the other; if nothing did, the first failure, else the first that was blocked."""
+    texts = [each.text for each in brought if each.succeeded and each.text.strip()]
+    if texts:
+        return "\n\n".join(texts)
+    failures = [each for each in brought if each.standing.failed]
+    first = next((each for each in failures if each.standing.status != "blocked"), None)
+    chosen = first or (failures[0] if failures else None)
+    return chosen.text if chosen is not None else ""
+
+
+def with_links(text: str, brought: Sequence[Brought]) -> str:
+    """An answer with every link that was made: those it leaves out are added."""
+    found = [url.rstrip(".,;:!?") for each in brought if each.succeeded for url in _URL.findall(each.text)]
+    missing = [url for url in dict.fromkeys(found) if url not in text]
+    return "\n".join([text, *missing]) if missing else text
+
+
+def _errors(brought: Sequence[Brought]) -> list[Problem]:
+    problems: list[Problem] = []
+    for each in brought:
+        if each.standing.failed:
+            known = each.standing.result.errors if each.standing.result is not None else ()
+            first = known[0] if known else Problem("failed", each.text)
+            where = {"step": each.step.id, "agent": each.step.agent}
+            message = f"step `{each.step.id}` ({each.step.agent}): {first.message}"
+            problems.append(Problem(first.type, message, first.code, first.severity, first.recoverable, context=where))
+    return problems
+
+
+def _outcome(brought: Sequence[Brought], left: Sequence[Brought], problem: Problem | None) -> Outcome:
+    if not left and problem is None:
+        return Outcome.COMPLETED
+    return Outcome.PARTIAL if len(left) < len(brought) else Outcome.FAILED

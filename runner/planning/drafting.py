@@ -1,0 +1,89 @@
+"""Drafting: a planner is asked for steps, and what it answers becomes a version of the plan. A draft that cannot be carried
+out as it is goes back to a planner once; what is still wrong then is kept with its fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runner import facts
+from runner.commissions import Commissioner
+from runner.planning.blueprint import Blueprint, NotAPlan, read_blueprint
+from runner.planning.course import Trigger
+from runner.planning.lint import Bounds, Linted, lint, without
+from runner.planning.progress import Progress
+from runner.planning.version import Version
+from runner.planning.words import repair_message, replan_message
+from runner.result import Problem
+from runner.seating import Seating
+from runner.work import Work
+
+
+class Drafting:
+    """Asks planners for one plan."""
+
+    def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
+        self._work, self._commissioner = work, commissioner
+        self._seating, self._progress = seating, progress
+        self.problem: Problem | None = None
+        """Why there is no version, or no further one."""
+
+    async def draft(self, trigger: Trigger | None, settled: Callable[[str], str]) -> Version | None:
+        """The next version, or None when none could be made. `settled` resolves dates that a task names in words."""
+        number, prompt = len(self._progress.versions) + 1, self._work.prompt
+        if trigger is not None:
+            prompt = replan_message(self._work.task, trigger, self._progress.brought(), self._commissioner.planner_budget)
+        made: Version | None = None
+        for seat in (f"plan.{number}", f"plan.{number}.repair"):
+            blueprint = await self._blueprint(seat, prompt)
+            if blueprint is None:
+                return made
+            linted = self._linted(number, blueprint, settled)
+            made = self._version(number, blueprint, linted, trigger)
+            if not linted.faults:
+                return made
+            prompt = repair_message(prompt, linted.faults)
+        return made
+
+    async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
+        await self._seating.give(seat, self._commissioner.planner(seat, prompt))
+        await self._seating.repeat_what_was_said()
+        await self._seating.until_ended([seat])
+        end = self._seating.end_in(seat)
+        answer = end.answer if end is not None else None
+        if answer is None or end is None or end.result is None or end.result.status != "completed":
+            said = answer.errors[0].message if answer is not None and answer.errors else "it gave no answer"
+            self.problem = Problem("planning_failed", f"no plan could be made: {said}", severity="high", recoverable=True)
+            return None
+        try:
+            return read_blueprint(answer.text)
+        except NotAPlan as error:
+            self.problem = Problem("validation", f"no plan could be read from what the planner said: {error}")
+            return None
+
+    def _linted(self, number: int, blueprint: Blueprint, settled: Callable[[str], str]) -> Linted:
+        progress = self._progress
+        done = [each.step for each in progress.brought() if each.succeeded]
+        bounds = Bounds(
+            agents=[entry.name for entry in self._work.catalogue],
+            room=max(0, progress.spec.max_steps - progress.begun),
+            done=[step.id for step in done],
+            taken=[step.id for version in progress.versions for step in version.steps],
+            version=number,
+        )
+        return lint(without(blueprint.steps, done), bounds, settled)
+
+    def _version(self, number: int, blueprint: Blueprint, linted: Linted, trigger: Trigger | None) -> Version:
+        work, versions = self._work, self._progress.versions
+        if linted.cut or blueprint.dropped:
+            left_out = {"cut": linted.cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
+            work.recorder.post(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
+        return Version(
+            number=number,
+            steps=linted.steps,
+            faults=linted.faults,
+            analysis=blueprint.analysis,
+            resolved=blueprint.resolved,
+            response_hint=blueprint.response_hint or (versions[-1].response_hint if versions else ""),
+            trigger=trigger,
+        )

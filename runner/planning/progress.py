@@ -1,0 +1,82 @@
+"""The progress of a plan: its versions, and how far each step has come. Rows know the same: it is known again from them."""
+
+from __future__ import annotations
+
+from db.plans import PlanStatus
+from db.status import ExecutionStatus
+from registry import PlanSpec
+from runner.cause import Dismissal
+from runner.past import Past
+from runner.planning.course import Course, Standing, Trigger, may_replan
+from runner.planning.version import Version
+from runner.planning.words import Brought
+from runner.seating import Seating
+from runner.window import Window, windowed
+
+
+class Progress:
+    """What a plan knows. Steps are known by their ids, which no two versions share."""
+
+    def __init__(self, spec: PlanSpec, seating: Seating) -> None:
+        self.spec, self._seating = spec, seating
+        self.versions: list[Version] = []
+        self.at_work: set[str] = set()
+        """Steps that were released, now or before a restart."""
+        self.dismissed: dict[str, Dismissal] = {}
+
+    def recall(self, past: Past) -> None:
+        """Know again the plan and how far it had come; what it continues gives its plan on."""
+        self.versions = [Version.of_row(row) for row in past.plans if row["status"] != PlanStatus.PLANNING]
+        running = [row for row in past.children if row["status"] == ExecutionStatus.RUNNING]
+        self.at_work = {row["step_id"] for row in running if row["parent_execution_id"] not in past.earlier}
+
+    @property
+    def current(self) -> Version:
+        """The newest version."""
+        return self.versions[-1]
+
+    @property
+    def steps(self) -> list[str]:
+        """Every step that has a row."""
+        return [step.id for version in self.versions for step in version.steps if step.id in self._seating.taken]
+
+    def standing(self, step: str) -> Standing:
+        """How far a step has come."""
+        end = self._seating.end_in(step)
+        if end is not None and end.result is not None:
+            return Standing(end.result.status, end.answer)
+        if step in self.dismissed:
+            return Standing(self.dismissed[step].status)
+        return Standing(ExecutionStatus.RUNNING if step in self.at_work else ExecutionStatus.PENDING)
+
+    def course(self) -> Course:
+        """The newest version and how far it has come."""
+        done = frozenset(each.step.id for each in self.brought() if each.succeeded)
+        return Course(self.spec, self.current.steps, {step.id: self.standing(step.id) for step in self.current.steps}, done)
+
+    def brought(self) -> list[Brought]:
+        """Every step that was not replaced before it began, in order, and what became of it."""
+        found: list[Brought] = []
+        for version in self.versions:
+            for step in version.steps:
+                standing = self.standing(step.id)
+                if version is self.current or standing.status != ExecutionStatus.SKIPPED:
+                    found.append(Brought(step, standing))
+        return found
+
+    def earlier(self) -> list[Brought]:
+        """What a step is shown of those before it: the newest results and failures."""
+        over = [each for each in self.brought() if each.standing.result is not None]
+        return list(windowed(over, Window(max_entries=self.spec.previous_results)))
+
+    @property
+    def begun(self) -> int:
+        """How many steps ever began, or were not allowed to."""
+        idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)
+        return sum(each.standing.status not in idle for each in self.brought())
+
+    def trigger(self, *, time_left: bool) -> Trigger | None:
+        """What calls for another version, if something does and there may be one."""
+        if may_replan(self.spec, replans=len(self.versions) - 1, begun=self.begun, time_left=time_left):
+            return self.course().trigger()
+        return None

@@ -1,0 +1,64 @@
+"""A version of a plan: the steps that are to be carried out, as its row has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from db.plans import NewPlan, PlanStatus
+from runner.planning.blueprint import PlannedStep
+from runner.planning.course import Trigger
+from runner.planning.lint import Fault
+from runner.transcript import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What is to be done now. Steps of earlier versions that succeeded are not in it."""
+
+    number: int
+    steps: tuple[PlannedStep, ...] = ()
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """Why some of them cannot run, by id."""
+    analysis: str = ""
+    resolved: Mapping[str, Any] = field(default_factory=dict)
+    response_hint: str = ""
+    trigger: Trigger | None = None
+
+    def row(self, execution: str, request: str, status: PlanStatus = PlanStatus.EXECUTING) -> NewPlan:
+        """Its row."""
+        steps = [{**asdict(step), "fault": _shown(self.faults.get(step.id))} for step in self.steps]
+        return NewPlan(
+            id=f"{execution}.{self.number}",
+            execution_id=execution,
+            version=self.number,
+            status=status,
+            request=clean(request),
+            analysis=clean(self.analysis),
+            resolved_values=clean(to_json(self.resolved).decode()),
+            steps=clean(to_json(steps).decode()),
+            response_hint=clean(self.response_hint),
+            trigger=clean(to_json(self.trigger.shown()).decode()) if self.trigger is not None else None,
+        )
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Version:
+        """Read a stored version."""
+        steps: list[PlannedStep] = []
+        faults: dict[str, Fault] = {}
+        for each in from_json(row["steps"]):
+            fault = each.pop("fault")
+            step = PlannedStep(**{**each, "depends_on": tuple(each["depends_on"])})
+            steps.append(step)
+            if fault is not None:
+                faults[step.id] = Fault(**fault)
+        trigger = Trigger(**from_json(row["trigger"])) if row["trigger"] else None
+        resolved = from_json(row["resolved_values"])
+        return cls(row["version"], tuple(steps), faults, row["analysis"], resolved, row["response_hint"], trigger)
+
+
+def _shown(fault: Fault | None) -> dict[str, str] | None:
+    return asdict(fault) if fault is not None else None

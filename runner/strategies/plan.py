@@ -1,0 +1,179 @@
+"""plan: a planner makes steps, agents carry them out, a composer words the answer. All of them are children of the plan.
+
+A step is born held, as a pending row, and released when it may begin: the whole plan is visible before its first step is at
+work. What a plan knows is in rows, so it goes on after a crash at its next step. What follows from an end is decided in
+`runner/planning/course.py`; nothing is compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from db.plans import PlanStatus
+from registry import AgentSpec
+from runner import facts
+from runner.cause import Dismissal
+from runner.commissions import Commissioner
+from runner.errors import Fenced, Refusal
+from runner.past import Past
+from runner.planning.answering import Answering
+from runner.planning.blueprint import PlannedStep
+from runner.planning.course import Course, Trigger
+from runner.planning.drafting import Drafting
+from runner.planning.progress import Progress
+from runner.planning.version import Version
+from runner.planning.words import step_message
+from runner.result import Outcome, Problem, Result
+from runner.seating import Seating
+from runner.work import Work
+
+
+class Plan:
+    """A plan at work."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, AgentSpec)
+        self._work = work
+        self._seating = Seating(work, lambda row: row["step_id"])
+        self._progress = Progress(work.subject.plan, self._seating)
+        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
+        self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
+        self._answer: Result | None = None
+
+    @property
+    def found(self) -> str:
+        """What the steps brought so far."""
+        return "\n\n".join(each.text for each in self._progress.brought() if each.succeeded)
+
+    def recall(self, past: Past) -> None:
+        """Know again the plan and how far it had come."""
+        self._seating.recall(past)
+        self._progress.recall(past)
+
+    async def run(self) -> Result:
+        """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
+        if self._answer is None:
+            trigger = await self._carry_out() if self._progress.versions else None
+            while not self._progress.versions or trigger is not None:
+                if not await self._advance(trigger):
+                    break
+                trigger = await self._carry_out()
+            self._answer = await self._conclude()
+        await self._seating.read()
+        return self._answer
+
+    # -- plan ----------------------------------------------------------------------------------------------------------
+
+    async def _advance(self, trigger: Trigger | None) -> bool:
+        """Make the next version; False when there is none."""
+        work = self._work
+        if trigger is None:
+            work.now("planning")
+            planning = Version(1).row(work.place.id, work.task, PlanStatus.PLANNING)
+            await self._record(facts.Planned(work.place, work.attempt, planning))
+        else:
+            work.now(f"revising the plan: {trigger.reason}")
+            await self._mark(PlanStatus.REPLANNING, trigger=trigger.shown())
+        version = await self._drafting.draft(trigger, work.settle_dates)
+        if version is None:
+            return False
+        self._skip(Problem("replaced", "another plan took its place"))
+        await self._record(facts.Planned(work.place, work.attempt, version.row(work.place.id, work.task)))
+        self._progress.versions.append(version)
+        return True
+
+    # -- carry out -----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self) -> Trigger | None:
+        """Run the steps of the newest version; what calls for another one, or None when there is nothing more to do."""
+        await self._seat_steps()
+        while True:
+            await self._seating.read()
+            if self._why_stop is not None:
+                return None
+            trigger = self._trigger()
+            if trigger is None:
+                course = self._progress.course()
+                if course.lost:
+                    return None
+                self._block(course)
+                await self._start(self._progress.course().startable())
+            running = self._progress.course().running
+            if not running:
+                return trigger
+            await self._seating.until_ended(running, one=True)
+
+    async def _seat_steps(self) -> None:
+        """Every step has a row before the first begins; one that cannot run says why."""
+        version = self._progress.current
+        for step in version.steps:
+            await self._seating.give(step.id, self._commissioner.step(step))
+            fault = version.faults.get(step.id)
+            problem = Problem(fault.type, fault.message) if fault is not None else self._refusal(step)
+            if problem is not None:
+                self._dismiss(step.id, Dismissal("blocked", problem))
+        await self._seating.repeat_what_was_said()
+
+    def _refusal(self, step: PlannedStep) -> Problem | None:
+        """Why the agent of a step may not be started, if it may not."""
+        try:
+            self._work.admit(step.agent)
+        except Refusal as refusal:
+            return Problem(refusal.kind, str(refusal), context=refusal.context)
+        return None
+
+    async def _start(self, steps: Sequence[PlannedStep]) -> None:
+        for step in steps:
+            self._work.now(f"step {step.id}: {step.agent}")
+            prompt = step_message(step.task, self._progress.earlier(), self._commissioner.budget_of(step.agent))
+            try:
+                self._work.release(self._seating.taken[step.id], prompt)
+            except Refusal as refusal:
+                self._seating.unpaid = refusal.context["reason"]
+                return
+            self._progress.at_work.add(step.id)
+
+    def _block(self, course: Course) -> None:
+        for step, broken in course.doomed().items():
+            message = f"it depends on {', '.join(f'`{each}`' for each in broken)}, which did not succeed"
+            self._dismiss(step, Dismissal("blocked", Problem("dependency_failed", message, context={"depends_on": broken})))
+
+    def _trigger(self) -> Trigger | None:
+        if self._drafting.problem is not None:
+            return None
+        return self._progress.trigger(time_left=self._work.allowance.wrap_up is None)
+
+    @property
+    def _why_stop(self) -> str | None:
+        return self._work.allowance.wrap_up or ("asked" if self._seating.asked else None) or self._seating.unpaid
+
+    # -- answer --------------------------------------------------------------------------------------------------------
+
+    async def _conclude(self) -> Result:
+        why = self._why_stop
+        self._skip(Problem(why or "not_needed", "the plan ended before its turn came"))
+        await self._seating.until_ended(self._progress.steps)
+        answering = Answering(self._work, self._commissioner, self._seating, self._progress)
+        result = await answering.answer(why, self._drafting.problem)
+        status = PlanStatus.FAILED if result.outcome is Outcome.FAILED else PlanStatus.COMPLETED
+        await self._mark(status, outcome=result.outcome.value)
+        return result
+
+    # -- say -----------------------------------------------------------------------------------------------------------
+
+    def _dismiss(self, step: str, dismissal: Dismissal) -> None:
+        if not self._progress.standing(step).over and step not in self._progress.at_work:
+            self._progress.dismissed[step] = dismissal
+            self._work.dismiss(self._seating.taken[step], dismissal)
+
+    def _skip(self, problem: Problem) -> None:
+        for step in self._progress.steps:
+            self._dismiss(step, Dismissal("skipped", problem))
+
+    async def _mark(self, status: PlanStatus, **more: object) -> None:
+        work, version = self._work, max(1, len(self._progress.versions))
+        await self._record(facts.PlanMarked(work.place, work.attempt, version, status, more))
+
+    async def _record(self, fact: facts.Planned | facts.PlanMarked) -> None:
+        if not (await self._work.recorder.record(fact, shielded=True)).held:
+            raise Fenced(self._work.place.id)
