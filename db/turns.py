@@ -240,3 +240,20 @@ def say(attempt: int, message: MessageDraft, consumed: Sequence[str], events: Se
     if consumed:
         steps.append(_consume(consumed, by=message.id, at=stamp()))
     return Write([*steps, message.added()], events)
+
+
+_NEW_DEADLINE = (
+    update(executions)
+    .where(
+        executions.c.id == bindparam("execution"),
+        executions.c.attempt == bindparam("fence"),
+        executions.c.status == ExecutionStatus.RUNNING.value,
+    )
+    .values(deadline_at=bindparam("deadline"))
+)
+
+
+def begin_again(attempt: int, deadline: str, first: MessageDraft, events: Sequence[Event]) -> Write:
+    """An execution that runs takes its task up anew, with a new deadline."""
+    parameters = {"execution": first.execution_id, "fence": attempt, "deadline": deadline}
+    return Write([Statement(_NEW_DEADLINE, parameters, guard=True), first.added()], events)

@@ -4,7 +4,7 @@ Owns: agents, chains, models, upstream servers, users, limits, prices and catalo
 anything is run or stored. Invariant: no I/O but reading files; what was loaded never changes.
 """
 
-from registry.agents import AgentOverrides, AgentReference, AgentSpec
+from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
@@ -16,7 +16,7 @@ from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
-from registry.planning import PlanSpec
+from registry.planning import OnEmptyPlan, PlanSpec
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.routing import RouteSpec
@@ -48,6 +48,7 @@ __all__ = [
     "ModelSpec",
     "OAuthSpec",
     "OnDisconnect",
+    "OnEmptyPlan",
     "Place",
     "PlaceLimits",
     "PlanSpec",
@@ -55,6 +56,7 @@ __all__ = [
     "Problem",
     "Rates",
     "RegistryError",
+    "Requires",
     "RouteSpec",
     "ServeSpec",
     "Settings",

@@ -24,6 +24,21 @@ OnRestart = Literal["resume", "fail"]
 """What becomes of an execution whose process is gone."""
 
 
+class RequiresEntry(Entry):
+    """`requires:` of an agent as written."""
+
+    capabilities: tuple[Line, ...] = Field(default=(), description="what the user must have enabled")
+    connections: tuple[Line, ...] = Field(default=(), description="accounts the user must have connected")
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What a user must have for an agent to work for them."""
+
+    capabilities: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()
+
+
 class Use(Entry):
     """An entry that uses an agent: what it may change about it, for this use only."""
 
@@ -62,6 +77,7 @@ class AgentEntry(Entry):
     memory: Flag = Field(default=False, description="it has the tools that change what is remembered of the user")
     limits: LimitOverrides | None = Field(default=None, description="its limits")
     on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
+    requires: RequiresEntry = Field(default=RequiresEntry(), description="what its user must have for it to work")
     utilities: Flag = Field(default=False, description="whether it has the tools for dates and times")
     plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
     route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
@@ -132,6 +148,7 @@ class AgentSpec:
     memory: bool = False
     limits: LimitOverrides = LimitOverrides()
     on_restart: OnRestart = "resume"
+    requires: Requires = Requires()
     utilities: bool = False
     plan: PlanSpec = field(default_factory=PlanSpec)
     route: RouteSpec = field(default_factory=RouteSpec)
@@ -205,6 +222,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         memory=entry.memory,
         limits=own_limits(entry),
         on_restart=entry.on_restart,
+        requires=Requires(entry.requires.capabilities, entry.requires.connections),
         utilities=entry.utilities,
         plan=plan_spec(entry.plan, names),
         route=route_spec(entry.route, names),

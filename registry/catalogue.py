@@ -7,7 +7,7 @@ Invariant: entries are immutable and in a fixed order: as listed, else as in the
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from registry.agents import AgentOverrides, AgentReference, AgentSpec
+from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,7 @@ class CatalogueEntry:
     description: str
     mcp_servers: tuple[str, ...] = ()
     overrides: AgentOverrides = AgentOverrides()
+    requires: Requires = Requires()
 
 
 def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
@@ -47,4 +48,4 @@ def resolve_catalogue(
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
     used = agent.overridden(overrides)
-    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides)
+    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides, agent.requires)

@@ -25,9 +25,10 @@ def keep_an_answer(execution: Execution) -> None:
     if budget is None or spec is None or execution.status is not ExecutionStatus.PENDING:
         return
     assert isinstance(agent, AgentSpec)
-    catalogue, dispatched = execution.request.catalogue, execution.request.role == "sub_agent"
-    tariff = Tariff(spec, execution.services.settings.models, waits=bool(catalogue))
-    system = system_prompt(PromptParts(agent, execution.name, dispatched, catalogue))
+    request = execution.request
+    tariff = Tariff(spec, execution.services.settings.models, waits=bool(request.catalogue))
+    parts = PromptParts(agent, execution.name, request.role, request.catalogue, request.roster, request.brief)
+    system = system_prompt(parts)
     prompt = prompt_tokens(system, [Message.of_text("user", execution.prompt)])
     if (short := budget.keep_for_conclusion(tariff, prompt)) is not None:
         raise too_little_left(execution.name, short, top_level=execution.parent is None)

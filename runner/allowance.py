@@ -64,7 +64,7 @@ class Allowance:
 
     __slots__ = (
         "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline", "dispatched",
-        "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
+        "earlier_turns", "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +75,8 @@ class Allowance:
         self.timeout = timeout
         """Seconds from the start of the execution to its hard end."""
         self.own = Spent()
+        self.earlier_turns = 0
+        """Of those, how many its earlier attempts took: each has all turns."""
         self.dispatched = 0
         """Agents dispatched in the whole tree, counted at its root."""
         above = parent.budget if parent is not None else None
@@ -116,6 +118,16 @@ class Allowance:
         self.timeout = min(self.timeout, allowed)
         self._started_at = anyio.current_time() + seconds_left - self.timeout
         self._reckon()
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether nobody wants a conclusion, so that another attempt is worth its time."""
+        return self._asked is None
+
+    def begin_again(self) -> None:
+        """Another attempt: the clock runs from here, and all turns are there again."""
+        self.earlier_turns, self._stood = self.own.turns, 0.0
+        self.start()
 
     @property
     def seconds_left(self) -> float:
@@ -195,7 +207,7 @@ class Allowance:
             return self._asked
         if anyio.current_time() >= self.wrap_up_at:
             return "time_budget"
-        return "max_iterations" if self.own.turns >= self.limits.max_iterations else None
+        return "max_iterations" if self.own.turns - self.earlier_turns >= self.limits.max_iterations else None
 
     @property
     def root(self) -> Allowance:

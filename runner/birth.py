@@ -17,6 +17,7 @@ from db.writes import NewExecution
 from registry import ChainSpec
 from runner import facts
 from runner.chat import heard_of
+from runner.commissions import PLAN
 from runner.transcript import clean
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _row_of(execution: Execution) -> NewExecution:
         idempotency_key=request.key,
         continues_execution_id=request.continues,
         task=clean(request.task),
-        input=to_json(request.input).decode() if request.input is not None and top else None,
+        input=to_json(request.input).decode() if request.input is not None and (top or request.role == PLAN) else None,
         timeout_seconds=execution.allowance.timeout,
         model=spec.model if spec is not None else None,
         budget_usd=execution.limits.max_cost_usd,

@@ -8,11 +8,13 @@ the one the row was made from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pydantic_core import from_json
 
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import AgentSpec, CatalogueEntry, Limits, Settings
+from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings
 from runner.errors import Refusal
 from runner.guard import entry_of
 from runner.planning.blueprint import PlannedStep
@@ -23,6 +25,12 @@ ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
 """Tokens of what an agent is told beside its task."""
 
 CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
+
+
+def name_of(row: Record) -> str:
+    """The agent or chain of an execution, as configured: what it is called may say which of several like it it is."""
+    name: str = row["path"].rpartition("/")[2]
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,43 @@ class Commissioner:
         """Somebody who words the answer."""
         return self._staff(self.agent.plan.composer, COMPOSER, COMPOSER, prompt)
 
+    def classifier(self, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who judges a message."""
+        return self._staff(self.agent.route.classifier, CLASSIFIER, CLASSIFIER, prompt)
+
+    def respondent(self, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who answers a message in words."""
+        return self._staff(self.agent.route.respondent, ANSWER, ANSWER, prompt)
+
+    def plan(self, agents: Sequence[str], prompt: str | None = None) -> SpawnRequest:
+        """Somebody who carries a message out by a plan, with these agents only."""
+        planner = self.settings.agent(self.agent.route.planner)
+        chosen = [entry for entry in self.catalogue if entry.name in agents]
+        brief = "\n\n".join(filter(None, (self.agent.custom_instructions, planner.custom_instructions)))
+        return SpawnRequest(
+            agent=replace(planner, custom_instructions=brief),
+            task=self.task,
+            limits=self.settings.limits_for(planner),
+            role=PLAN,
+            catalogue=chosen,
+            step=PLAN,
+            input={"agents": list(agents)},
+            prompt=prompt,
+        )
+
+    def direct(self, name: str, prompt: str | None = None) -> SpawnRequest:
+        """An agent of the catalogue that handles a message alone."""
+        agent = self._agent(name)
+        return SpawnRequest(
+            agent=agent,
+            task=self.task,
+            limits=self.settings.limits_for(agent),
+            role=DIRECT,
+            catalogue=self.settings.catalogue(agent),
+            step=DIRECT,
+            prompt=prompt,
+        )
+
     def step(self, step: PlannedStep, *, held: bool = True) -> SpawnRequest:
         """An agent of the catalogue, to carry out one step; one that does not exist gets a row all the same."""
         plan = self.agent.plan
@@ -59,7 +104,7 @@ class Commissioner:
             timeout=min(step.timeout or plan.step_timeout, limits.timeout),
             step=step.id,
             depends_on=step.depends_on,
-            retries=step.max_retries if step.max_retries is not None else plan.max_retries,
+            retries=0 if agent.strategy in CALLERS else _first(step.max_retries, plan.max_retries),
             held=held,
         )
 
@@ -84,9 +129,18 @@ class Commissioner:
             return self.planner(seat)
         if role == COMPOSER:
             return self.composer()
+        if role == CLASSIFIER:
+            return self.classifier()
+        if role == ANSWER:
+            return self.respondent()
+        if role == PLAN:
+            return self.plan(from_json(row["input"])["agents"])
+        if role == DIRECT:
+            waits = row["status"] == ExecutionStatus.PENDING and seat != DIRECT
+            return replace(self.direct(name_of(row)), step=seat, held=waits)
         if role == STEP:
             waits = row["status"] == ExecutionStatus.PENDING
-            return self.step(PlannedStep(seat, row["path"].rpartition("/")[2], row["task"] or ""), held=waits)
+            return self.step(PlannedStep(seat, name_of(row), row["task"] or ""), held=waits)
         raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
 
     def _agent(self, name: str) -> AgentSpec:
@@ -105,3 +159,7 @@ class Commissioner:
             roster=self.catalogue,
             brief=self.agent.custom_instructions,
         )
+
+
+def _first(wanted: int | None, otherwise: int) -> int:
+    return otherwise if wanted is None else wanted

@@ -38,6 +38,9 @@ _TAGS = (
     "agents|agent|instructions|server|unavailable|input|earlier|stage|context_from_previous_steps|step|results|plan|errors|error|"
     "new_context|presentation|attempt"
 )
+SENT = ("sub_agent", "step")
+"""The roles of those whom another agent sends: they get the note on focus."""
+
 _TAG = re.compile(rf"<(/?)({_TAGS})\b", re.IGNORECASE)
 
 
@@ -52,9 +55,12 @@ class PromptParts:
 
     agent: AgentSpec
     name: str
-    dispatched: bool
-    """Whether another agent sent it, so that it gets the note on focus."""
+    role: str
     catalogue: Sequence[CatalogueEntry] = ()
+    roster: Sequence[CatalogueEntry] = ()
+    """Agents it plans for or chooses from."""
+    brief: str = ""
+    """The instructions of whoever it works for."""
     server_instructions: Mapping[str, str] | None = None
     unavailable: Mapping[str, str] | None = None
 
@@ -69,11 +75,19 @@ def system_prompt(parts: PromptParts) -> str:
             if text.strip()
         ),
         parts.agent.custom_instructions.strip("\n"),
+        parts.brief.strip("\n"),
+        _roster(parts.roster),
         _catalogue(parts.catalogue),
-        FOCUS if parts.dispatched else "",
+        FOCUS if parts.role in SENT else "",
         _unavailable(parts.unavailable or {}),
     ]
     return "\n\n".join(tier for tier in tiers if tier.strip())
+
+
+def _roster(roster: Sequence[CatalogueEntry]) -> str:
+    if not roster:
+        return ""
+    return "<available_agents>\n" + "\n".join(map(_agent, roster)) + "\n</available_agents>"
 
 
 def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:

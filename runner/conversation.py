@@ -96,7 +96,16 @@ class Conversation:
         if not self._system:
             work = self.work
             unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
-            parts = PromptParts(self._agent, work.name, work.dispatched, work.catalogue, self._instructions, unavailable)
+            parts = PromptParts(
+                agent=self._agent,
+                name=work.name,
+                role=work.role,
+                catalogue=work.catalogue,
+                roster=work.roster,
+                brief=work.brief,
+                server_instructions=self._instructions,
+                unavailable=unavailable,
+            )
             self._system = sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
         return self._system
 

@@ -35,7 +35,7 @@ from runner.errors import Refusal
 from runner.execution import Execution
 from runner.family import begin
 from runner.following import follow
-from runner.guard import admit_continuation
+from runner.guard import admit_continuation, permit
 from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
@@ -140,6 +140,8 @@ class Dispatcher:
 
     def _request(self, order: Order, user: User | None) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, user)
         _check_models(self.services, request.agent)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace), user)

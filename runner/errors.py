@@ -17,6 +17,7 @@ RefusalKind = Literal[
     "unknown_agent",
     "unknown_user",
     "not_in_catalogue",
+    "permission_denied",
     "cycle",
     "max_depth_exceeded",
     "limit",

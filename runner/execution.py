@@ -29,6 +29,7 @@ from runner import facts
 from runner.admission import keep_an_answer
 from runner.allowance import Allowance
 from runner.appearance import child_of, end_of
+from runner.attempts import Attempts
 from runner.birth import first_of, spawned
 from runner.cause import Cause, End, verdict
 from runner.closing import Closing
@@ -63,8 +64,8 @@ class Execution:
     """One agent at work on one task."""
 
     __slots__ = (
-        "_failed", "_resumption", "alive", "allowance", "attempt", "born", "born_at", "cause", "closing", "depth", "done",
-        "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits", "name", "origin",
+        "_failed", "_resumption", "alive", "allowance", "attempt", "attempts", "born", "born_at", "cause", "closing", "depth",
+        "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits", "name", "origin",
         "parent", "path", "place", "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status",
         "strategy", "tree", "work",
     )  # fmt: skip
@@ -117,6 +118,7 @@ class Execution:
         self.strategy: Strategy | None = None
         self._failed = False
         self.closing = Closing(self)
+        self.attempts = Attempts(self) if request.retries else None
         goes_on = heritage is not None or request.continues is not None
         self._resumption = Resumption(self, heritage) if goes_on else None
 
@@ -246,7 +248,7 @@ class Execution:
     async def _work_until_accepted(self) -> End | None:
         """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
         while True:
-            end: Result | Exception | None = None
+            end: End | None = None
             async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.group:
                 if self._resumption is not None:
                     self._resumption.restart_children()
@@ -281,8 +283,10 @@ class Execution:
         agent = self.request.agent
         return bool(self.request.catalogue) or not isinstance(agent, AgentSpec) or agent.strategy != "loop"
 
-    async def _strategy_end(self) -> Result | Exception:
+    async def _strategy_end(self) -> End:
         assert self.strategy is not None
+        if self.attempts is not None:
+            return await self.attempts.run()
         try:
             return await self.strategy.run()
         except Exception as error:

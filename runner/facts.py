@@ -119,6 +119,18 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class BeganAgain:
+    """An attempt failed, and the next one begins with its first message."""
+
+    place: Place
+    agent: str
+    attempt: int
+    deadline: str
+    first: MessageDraft
+    told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """It waits for something, or no longer does."""
 
@@ -342,6 +354,7 @@ Fact = (
     | RepliedLate
     | ToolSettled
     | Said
+    | BeganAgain
     | Waiting
     | Ended
     | CancelWished

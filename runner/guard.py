@@ -1,6 +1,6 @@
 """The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
 
-The order of the questions is fixed: known → in the catalogue → not in the path → depth → what is left; whether an
+The order of the questions is fixed: known → in the catalogue → permitted → not in the path → depth → what is left; whether an
 answer can be paid comes last, when the agent's own limits are known (`runner/admission.py`). A refusal never crashes
 the caller and leaves no row.
 """
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, fold, nearest
+from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
 from runner.budget import Shortage
 from runner.errors import Refusal
+from runner.user import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Caller:
     catalogue: Sequence[CatalogueEntry]
     limits: Limits
     dispatches_left: int
+    user: User | None = None
+    """Whom it works for."""
     wrap_up: str | None = None
     running: Callable[[], Sequence[str]] = tuple
     """Ids of children that hold a slot; asked only for a refusal."""
@@ -36,6 +39,7 @@ class Caller:
 def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
     """The catalogue entry of the agent that may be started; raises Refusal."""
     entry = entry_of(caller.catalogue, wanted, known)
+    permit(entry.name, entry.requires, caller.user)
     _not_in_path(caller, entry)
     _not_too_deep(caller)
     _something_left(caller)
@@ -56,6 +60,29 @@ def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[s
     close = nearest(wanted, allowed)
     hint = (f"did you mean `{close}`? " if close else "") + f"the agents you may dispatch: {listed}"
     raise Refusal("unknown_agent", f"there is no agent `{wanted}`", hint)
+
+
+def permit(agent: str, requires: Requires, user: User | None) -> None:
+    """Refuse an agent whose user has not enabled it, or has not connected an account it works with; raises Refusal."""
+    if user is None:
+        if requires.capabilities or requires.connections:
+            message = f"`{agent}` works only for a user who has {_needs(requires)}, and nobody is named"
+            raise Refusal("permission_denied", message, "name the user it works for", {"missing": "user", "agent": agent})
+        return
+    for capability in requires.capabilities:
+        if fold(capability) not in map(fold, user.capabilities):
+            message = f"`{agent}` needs the capability `{capability}`, which `{user.id}` does not have"
+            hint = f"add it to the user's `capabilities`, or leave `{agent}` out"
+            raise Refusal("permission_denied", message, hint, {"missing": "capability", "what": capability, "agent": agent})
+    for connection in requires.connections:
+        if fold(connection) not in map(fold, user.connections):
+            message = f"`{agent}` needs a connection to `{connection}`, which `{user.id}` has not made"
+            hint = f"connect `{connection}` and add it to the user's `connections`"
+            raise Refusal("permission_denied", message, hint, {"missing": "connection", "what": connection, "agent": agent})
+
+
+def _needs(requires: Requires) -> str:
+    return ", ".join(f"`{each}`" for each in (*requires.capabilities, *requires.connections))
 
 
 def _not_in_path(caller: Caller, entry: CatalogueEntry) -> None:

@@ -80,6 +80,8 @@ class _Reading:
                 self._said(row)
 
     def _said(self, row: Record) -> None:
+        if row["kind"] == "task" and row["position"] > 0:
+            self._begin_again()
         told = [self._past.item(each) for each in self._shown.get(row["id"], ())]
         content = from_json(row["content"])
         reports = [item.result for item in told if item.result is not None]
@@ -88,6 +90,11 @@ class _Reading:
             self._recalled.final = self._transcript.final = None  # it is to answer once more, knowing what was said
         if row["kind"] == "conclude":
             self._recalled.concluding = Message("user", content).text
+
+    def _begin_again(self) -> None:
+        """Another attempt begins: of the one before it, nothing is shown any more."""
+        self._recalled.transcript = self._transcript = Transcript()
+        self._recalled.final = self._recalled.concluding = None
 
     def _reply(self, row: Record) -> None:
         call: Mapping[str, Any] = next(self._replies, {"stop_reason": "end_turn", "model": None, "rehearsed": 0})

@@ -103,6 +103,9 @@ class Recorder:
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
                 return turns.say(attempt, message, consumed, _consumed(place, consumed))
+            case facts.BeganAgain(place, agent, attempt, deadline, first, told):
+                again = event(place, "execution.retrying", {"agent": agent, "deadline_at": deadline, **told})
+                return turns.begin_again(attempt, deadline, first, [again])
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from db.reads import Record
 from registry import CALLERS, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
-from runner.commissions import Commissioner
+from runner.commissions import Commissioner, name_of
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of
@@ -122,12 +122,6 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None, user: Use
         origin=Origin(row["principal"], row["session_id"], user=user),
         continues=row["continues_execution_id"],
     )
-
-
-def name_of(row: Record) -> str:
-    """The agent or chain of an execution, as configured: what it is called may say which of several like it it is."""
-    name: str = row["path"].rpartition("/")[2]
-    return name
 
 
 def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnRequest:

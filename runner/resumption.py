@@ -105,6 +105,8 @@ class Resumption:
         execution.born = max(own, default=0)
         execution.keys = {child["idempotency_key"]: child["id"] for child in past.children if child["idempotency_key"]}
         execution.strategy.recall(past)
+        if execution.attempts is not None:
+            execution.attempts.recall(past)
         for item in (*past.unread(), *await self._inherit(past)):
             execution.inbox.put(item)
         if row is None:

@@ -88,13 +88,17 @@ class Work:
     task: str
     prompt: str
     input: Any
-    dispatched: bool
+    role: str
     attempt: int
     limits: Limits
     allowance: Allowance
     inbox: Inbox
     user: User | None
     catalogue: Sequence[CatalogueEntry]
+    roster: Sequence[CatalogueEntry]
+    """Agents it is shown and cannot dispatch."""
+    brief: str
+    """The instructions of whoever it works for."""
     settings: Settings
     recorder: Recorder
     draining: Draining

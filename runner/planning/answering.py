@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 
 from runner.commissions import COMPOSER, Commissioner
+from runner.planning.blueprint import PlannedStep, read_json
+from runner.planning.course import Standing
 from runner.planning.phrases import phrase
 from runner.planning.progress import Progress
 from runner.planning.words import Brought, composer_message
@@ -46,11 +48,11 @@ class Answering:
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
         if not self._progress.versions and problem is not None:
             return phrase("no_plan", self._work.locale)
-        if not brought and self._progress.spec.on_empty_plan == "nothing":
+        if not brought and self._progress.on_empty == "nothing":
             return phrase("nothing", self._work.locale)
         compose = self._progress.spec.compose
         alone = len({each.step.agent for each in brought}) == 1
-        if compose in ("concat", "never") or (compose == "auto" and alone):
+        if compose in ("concat", "never") or (compose == "auto" and alone and not is_raw(joined(brought))):
             return joined(brought)
         composed = await self._composed(brought)
         if composed is None:
@@ -77,6 +79,17 @@ class Answering:
         done = sum(each.succeeded for each in brought)
         count = phrase("count", self._work.locale, done=done, all=len(brought))
         return "\n\n".join(part for part in (count, joined(brought) if done else "") if part)
+
+
+def is_raw(text: str) -> bool:
+    """Whether a text is data and no words: nothing to show a person."""
+    return text.lstrip().startswith(("{", "[", "```")) and isinstance(read_json(text), dict | list)
+
+
+def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
+    """What a composer is told that is to put one agent's data into words."""
+    step = PlannedStep("result", agent, request)
+    return composer_message(request, [Brought(step, Standing("completed", result))], "", "chat", budget)
 
 
 def joined(brought: Sequence[Brought]) -> str:

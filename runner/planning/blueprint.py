@@ -62,11 +62,11 @@ def read_blueprint(answer: str) -> Blueprint:
         value = {"steps": value}
     if not isinstance(value, dict):
         raise NotAPlan("the answer is no JSON object or array")
-    fields = _folded(value)
+    fields = folded_keys(value)
     steps = fields.get("steps", fields.get("actions", fields.get("plan")))
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise NotAPlan("`steps` is missing, or is no list of objects")
-    read = [step for number, each in enumerate(steps, 1) if (step := _step(number, _folded(each))) is not None]
+    read = [step for number, each in enumerate(steps, 1) if (step := _step(number, folded_keys(each))) is not None]
     resolved = fields.get("resolvedvalues")
     return Blueprint(
         steps=tuple(read),
@@ -94,7 +94,8 @@ def read_json(answer: str) -> Any:
     return None
 
 
-def _folded(entry: Mapping[str, Any]) -> dict[str, Any]:
+def folded_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An object whose keys may be written in `camelCase`, `snake_case` or any other way."""
     return {str(key).replace("_", "").replace("-", "").lower(): value for key, value in entry.items()}
 
 

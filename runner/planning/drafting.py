@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runner import facts
-from runner.commissions import Commissioner
-from runner.planning.blueprint import Blueprint, NotAPlan, read_blueprint
+from runner.commissions import PLAN, Commissioner
+from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.planning.course import Trigger
 from runner.planning.lint import Bounds, Linted, lint, without
 from runner.planning.progress import Progress
@@ -36,6 +36,8 @@ class Drafting:
         made: Version | None = None
         for seat in (f"plan.{number}", f"plan.{number}.repair"):
             blueprint = await self._blueprint(seat, prompt)
+            if blueprint is None and made is None and not self._progress.versions and self._work.role == PLAN:
+                self.problem, blueprint = None, Blueprint(())  # a route goes on without one
             if blueprint is None:
                 return made
             linted = self._linted(number, blueprint, settled)
@@ -71,7 +73,10 @@ class Drafting:
             taken=[step.id for version in progress.versions for step in version.steps],
             version=number,
         )
-        return lint(without(blueprint.steps, done), bounds, settled)
+        steps = without(blueprint.steps, done)
+        if not blueprint.steps and progress.on_empty == "direct" and not progress.versions:
+            steps = [PlannedStep("step_1", bounds.agents[0], self._work.task)]
+        return lint(steps, bounds, settled)
 
     def _version(self, number: int, blueprint: Blueprint, linted: Linted, trigger: Trigger | None) -> Version:
         work, versions = self._work, self._progress.versions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from db.plans import PlanStatus
 from db.status import ExecutionStatus
-from registry import PlanSpec
+from registry import OnEmptyPlan, PlanSpec
 from runner.cause import Dismissal
 from runner.past import Past
 from runner.planning.course import Course, Standing, Trigger, may_replan
@@ -17,8 +17,8 @@ from runner.window import Window, windowed
 class Progress:
     """What a plan knows. Steps are known by their ids, which no two versions share."""
 
-    def __init__(self, spec: PlanSpec, seating: Seating) -> None:
-        self.spec, self._seating = spec, seating
+    def __init__(self, spec: PlanSpec, seating: Seating, on_empty: OnEmptyPlan) -> None:
+        self.spec, self._seating, self.on_empty = spec, seating, on_empty
         self.versions: list[Version] = []
         self.at_work: set[str] = set()
         """Steps that were released, now or before a restart."""

@@ -8,6 +8,7 @@ from runner.strategies.chain import Chain
 from runner.strategies.function import Function
 from runner.strategies.loop import Loop
 from runner.strategies.plan import Plan
+from runner.strategies.route import Route
 from runner.strategies.synthesis import Synthesis
 from runner.work import Strategy, Work
 
@@ -16,5 +17,6 @@ STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
     "chain": Chain,
     "synthesis": Synthesis,
     "plan": Plan,
+    "route": Route,
     "function": Function,
 }

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from db.plans import PlanStatus
-from registry import AgentSpec
+from registry import AgentSpec, OnEmptyPlan
 from runner import facts
 from runner.cause import Dismissal
-from runner.commissions import Commissioner
+from runner.commissions import PLAN, Commissioner
 from runner.errors import Fenced, Refusal
 from runner.past import Past
 from runner.planning.answering import Answering
@@ -35,7 +35,7 @@ class Plan:
         assert isinstance(work.subject, AgentSpec)
         self._work = work
         self._seating = Seating(work, lambda row: row["step_id"])
-        self._progress = Progress(work.subject.plan, self._seating)
+        self._progress = Progress(work.subject.plan, self._seating, _on_empty(work))
         self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
         self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
         self._answer: Result | None = None
@@ -177,3 +177,11 @@ class Plan:
     async def _record(self, fact: facts.Planned | facts.PlanMarked) -> None:
         if not (await self._work.recorder.record(fact, shielded=True)).held:
             raise Fenced(self._work.place.id)
+
+
+def _on_empty(work: Work) -> OnEmptyPlan:
+    """What a plan without steps comes to: whoever asks for one is answered; a route had agents in mind."""
+    assert isinstance(work.subject, AgentSpec)
+    if work.role != PLAN:
+        return work.subject.plan.on_empty_plan or "answer"
+    return work.subject.plan.on_empty_plan or ("direct" if len(work.catalogue) == 1 else "nothing")

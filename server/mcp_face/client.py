@@ -22,7 +22,7 @@ from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
 from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
-from runner.requests import name_of
+from runner.commissions import name_of
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.questions import word_in

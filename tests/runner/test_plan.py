@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 
+from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.runner.planned import A, B, C, config, plan, plan_events, roles, step, steps
 from tests.support.models import fail, gate, say
@@ -24,19 +25,15 @@ async def test_steps_run_one_after_the_other_and_each_sees_what_came_before(tmp_
     opened = anyio.Event()
     scripts = {**WORKERS, "Planner": [plan(A, B, C)], "B": [gate(opened, say("beta"))], "Composer": [say("all done")]}
     async with bench(tmp_path, config(), scripts) as service:
-        async with anyio.create_task_group() as group:
-            ended = []
-
-            async def run() -> None:
-                ended.append(await service.run("Assistant", "do a, b and c"))
-
-            group.start_soon(run)
-            await service.until(lambda: steps(service).get("step_2") == "running")
-            assert steps(service) == {"step_1": "completed", "step_2": "running", "step_3": "pending"}
-            assert plan_events(service) == ["plan.planning", "plan.executing"]
-            opened.set()
-        assert ended[0].status == "completed"
-        assert ended[0].result.text == "all done"
+        started = await service.dispatcher.start(Order("Assistant", "do a, b and c"))
+        await service.until(lambda: steps(service).get("step_2") == "running")
+        assert steps(service) == {"step_1": "completed", "step_2": "running", "step_3": "pending"}
+        assert plan_events(service) == ["plan.planning", "plan.executing"]
+        opened.set()
+        ended = await service.ended(started.id)
+        assert ended.status == "completed"
+        assert ended.result is not None
+        assert ended.result.text == "all done"
         assert roles(service) == ["root", "planner", "step", "step", "step", "composer"]
         assert "alpha" in first(service.model.of("B")[0])
         third = first(service.model.of("C")[0])
@@ -92,3 +89,18 @@ async def test_a_failure_leads_to_another_plan_that_keeps_what_is_done(tmp_path:
         versions = service.sql("select version, status, trigger from plans order by version")
         assert [row["version"] for row in versions] == [1, 2]
         assert "step_failed" in versions[1]["trigger"]
+
+
+@requirement("S0-FR-6", "S0-C-4", "S0-EX-2", "S0-PM-6")
+async def test_a_step_that_fails_is_tried_again_inside_the_same_execution(tmp_path: Path) -> None:
+    tries = [fail("overloaded"), fail("overloaded"), say("alpha at last")]
+    scripts = {"Planner": [plan(A)], "A": lambda _: tries.pop(0), "Composer": [say("done")]}
+    async with bench(tmp_path, config(), scripts) as service:
+        ended = await service.run("Assistant")
+        assert ended.result is not None
+        assert ended.result.outcome == "completed"
+        assert len(service.model.of("A")) == 3
+        assert steps(service) == {"step_1": "completed"}
+        again = service.sql("select payload from events where type = 'execution.retrying' order by seq")
+        assert len(again) == 2
+        assert "earlier attempt" in first(service.model.of("A")[-1])

@@ -1,0 +1,121 @@
+"""route: one classifier call decides who handles a message: an agent directly, several by a plan, or nobody but words.
+
+The route itself asks no model and calls no tool. Whether an agent may work for the user is asked of the guard on every path;
+one that may not gets a row that says why. What was decided is in rows: after a crash the classifier is not asked again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from registry import AgentSpec
+from runner import facts
+from runner.cause import Dismissal
+from runner.commissions import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN, Commissioner
+from runner.decision import Decision, read_decision
+from runner.errors import Refusal
+from runner.past import Past
+from runner.planning.answering import is_raw, wording_of
+from runner.planning.phrases import phrase
+from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.seating import Seating
+from runner.work import SpawnRequest, Work
+
+
+class Route:
+    """A message on its way to whoever handles it."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, AgentSpec)
+        self._work = work
+        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
+        self._seating = Seating(work, lambda row: row["step_id"])
+        self._answer: Result | None = None
+
+    @property
+    def found(self) -> str:
+        """What whoever handles the message has said."""
+        ends = [self._seating.end_in(seat) for seat in (ANSWER, DIRECT, PLAN, COMPOSER)]
+        return next((end.answer.text for end in reversed(ends) if end is not None and end.answer is not None), "")
+
+    def recall(self, past: Past) -> None:
+        """Know again who was asked."""
+        self._seating.recall(past)
+
+    async def run(self) -> Result:
+        """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
+        if self._answer is None:
+            self._answer = await self._handle(await self._decide())
+        await self._seating.read()
+        return self._answer
+
+    async def _decide(self) -> Decision:
+        work = self._work
+        work.now("deciding who handles it")
+        end = await self._end_of(CLASSIFIER, self._commissioner.classifier(work.prompt))
+        names = [entry.name for entry in work.catalogue]
+        decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
+        told = {"intent": decision.intent, "agents": list(decision.agents), "plan": decision.needs_plan}
+        work.recorder.post(facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence}))
+        return decision
+
+    async def _handle(self, decision: Decision) -> Result:
+        if not decision.agents:
+            return await self._end_of(ANSWER, self._commissioner.respondent(self._work.prompt))
+        refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
+        if len(refusals) == len(decision.agents):
+            return await self._denied(decision, refusals)
+        if decision.needs_plan:
+            self._work.now(f"planning for {', '.join(decision.agents)}")
+            return await self._end_of(PLAN, self._commissioner.plan(decision.agents, self._work.prompt))
+        return await self._direct(decision.agents[0])
+
+    async def _direct(self, agent: str) -> Result:
+        work = self._work
+        work.now(f"handing over to {agent}")
+        result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt))
+        if result.outcome is Outcome.FAILED or not is_raw(result.text):
+            return result
+        prompt = wording_of(work.task, agent, result, self._commissioner.composer_budget)
+        worded = await self._end_of(COMPOSER, self._commissioner.composer(prompt))
+        return result if worded.outcome is Outcome.FAILED else replace(result, summary=worded.summary, output=worded.text)
+
+    def _refusal(self, agent: str) -> Refusal | None:
+        try:
+            self._work.admit(agent)
+        except Refusal as refusal:
+            return refusal
+        return None
+
+    async def _denied(self, decision: Decision, refusals: list[Refusal]) -> Result:
+        """Nobody concerned may work for the user: each gets a row that says why, and the user is told."""
+        for agent, refusal in zip(decision.agents, refusals, strict=True):
+            seat = f"{DIRECT}.{agent}"
+            child = await self._seating.give(seat, replace(self._commissioner.direct(agent), step=seat, held=True))
+            self._work.dismiss(child, Dismissal("blocked", Problem(refusal.kind, str(refusal), context=refusal.context)))
+        await self._seating.until_ended([f"{DIRECT}.{agent}" for agent in decision.agents])
+        reasons = "; ".join(dict.fromkeys(self._reason(refusal) for refusal in refusals))
+        text = phrase("denied", self._work.locale, reasons=reasons)
+        problems = [Problem(refusal.kind, str(refusal), recommendation=refusal.hint) for refusal in refusals]
+        return Result(Outcome.BLOCKED, summarise(text), text, refusals[0].kind, errors=problems)
+
+    def _reason(self, refusal: Refusal) -> str:
+        missing, context = refusal.context.get("missing"), refusal.context
+        if missing in ("capability", "connection"):
+            return phrase(missing, self._work.locale, agent=context["agent"], connection=context["what"])
+        return str(refusal)
+
+    async def _end_of(self, seat: str, request: SpawnRequest) -> Result:
+        """What whoever has a seat returned."""
+        await self._seating.give(seat, request)
+        await self._seating.repeat_what_was_said()
+        await self._seating.until_ended([seat])
+        end = self._seating.end_in(seat)
+        if end is None or end.result is None:
+            why = self._seating.unpaid or "nobody_answered"
+            return partial("", why)
+        if end.answer is None or end.result.status in ("failed", "cancelled", "blocked", "skipped"):
+            known = end.answer.errors if end.answer is not None else ()
+            problem = known[0] if known else Problem(end.result.status, f"{end.result.agent} ended {end.result.status}")
+            return failed(problem, end.answer.text if end.answer is not None and end.answer.output else "")
+        return replace(end.answer, metadata={})
