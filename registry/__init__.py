@@ -15,6 +15,7 @@ from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
+from registry.output_schema import misfits
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.schema import json_schema
@@ -66,6 +67,7 @@ __all__ = [
     "is_rehearsed",
     "json_schema",
     "load",
+    "misfits",
     "nearest",
     "resolve_catalogue",
     "resolve_limits",

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from registry.durations import Seconds
-from registry.entry import Count, Entry, Line, Text
+from registry.entry import Count, Entry, Flag, Line, Text
 from registry.limits import FLAT_LIMITS, LimitOverrides
 from registry.names import Directories
 from registry.strategies import Behaviour, Strategy, StrategyName, behaviour
@@ -77,6 +77,10 @@ class AgentEntry(Entry):
     )
     limits: LimitOverrides | None = Field(default=None, description="its limits")
     on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
+    capabilities: tuple[Line, ...] = Field(default=(), description="what it can do, for whoever chooses among agents")
+    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema that its answer has to fit")
+    require_tool_call: Flag = Field(default=False, description="an answer counts only if it has called a tool")
+    max_tokens: Count | None = Field(default=None, description="tokens one answer may have; absent: its model's")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
@@ -143,6 +147,10 @@ class AgentSpec:
     tools: ToolFilter = ToolFilter()
     limits: LimitOverrides = LimitOverrides()
     on_restart: OnRestart = "resume"
+    capabilities: tuple[str, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    require_tool_call: bool = False
+    max_tokens: int | None = None
 
     @property
     def dispatchable(self) -> bool:
@@ -199,10 +207,15 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         tools=tool_filter(entry.tools),
         limits=flat_limits(entry),
         on_restart=entry.on_restart,
+        capabilities=entry.capabilities,
+        output_schema=entry.output_schema,
+        require_tool_call=entry.require_tool_call,
+        max_tokens=entry.max_tokens,
     )
 
 
 def as_entry(agent: AgentSpec) -> AgentEntry:
-    """Return an agent that is registered in code as far as the rules about dispatching look at it."""
+    """Return an agent that is registered in code as far as the rules look at it."""
     listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
-    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed)
+    schema = None if agent.output_schema is None else dict(agent.output_schema)
+    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed, output_schema=schema)

@@ -18,6 +18,7 @@ class CatalogueEntry:
     description: str
     mcp_servers: tuple[str, ...] = ()
     overrides: AgentOverrides = AgentOverrides()
+    capabilities: tuple[str, ...] = ()
 
 
 def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
@@ -47,4 +48,4 @@ def resolve_catalogue(
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
     used = agent.overridden(overrides)
-    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides)
+    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides, agent.capabilities)

@@ -21,11 +21,8 @@ from runner.inbox import Item
 from runner.notebook import Notebook
 from runner.past import Past, end_of
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
-from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, summarise
 from runner.work import SpawnRequest, Work
-
-BUDGETS = ("cost_budget", "token_budget")
-"""Why a seat stays empty that nobody could pay."""
 
 
 class Chain:
@@ -171,7 +168,9 @@ class Chain:
 
     async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
-        problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
+        again = any(each.recoverable for item in ended if item.answer is not None for each in item.answer.errors)
+        message = f"stage `{stage.name}` failed: {failures}"
+        problem = Problem("stage_failed", message, severity="high", recoverable=again)
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
         self._ended = failed(problem, found) if self._unpaid is None else partial(found, self._unpaid)
         await self._skip_after(stage, f"stage `{stage.name}` failed")
