@@ -14,6 +14,7 @@ from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
 CONFIG = """
+models: {m: {model: unpriced}}
 agents:
   Shaped:
     output_schema:
@@ -22,7 +23,7 @@ agents:
       required: [jobs]
   Merger: {strategy: synthesis, output_schema: {type: object, required: [jobs], properties: {jobs: {type: array}}}}
   Worded: {output_schema: {type: string}}
-  Actor: {require_tool_call: true}
+  Actor: {require_tool_call: true, max_tokens: 300}
   Leaf: {require_tool_call: true, output_schema: {type: object, required: [jobs]}}
   Hasty: {max_iterations: 1, require_tool_call: true, output_schema: {type: object, required: [jobs]}}
 """
@@ -156,12 +157,12 @@ async def test_a_conclusion_that_does_not_fit_is_kept_as_it_is_with_a_warning(tm
         assert "warnings" not in fitting.result.metadata
 
         service.model.scripts["Hasty"] = [say("at the last turn")]
-        late = await service.run("Hasty")
+        late = await service.run("Hasty", budget_usd=1.0)
         assert late.result is not None
         assert (late.result.outcome, late.result.reason, late.result.output) == (
             "partial", "max_iterations", "at the last turn",
         )  # fmt: skip
-        assert len(late.result.metadata["warnings"]) == 2
+        assert len(late.result.metadata["warnings"]) == 3  # beside both demands: nobody can count the budget
 
 
 @requirement("S4-EX-8")
@@ -185,6 +186,8 @@ async def test_an_agent_that_has_to_act_is_reminded_once_then_it_has_failed(tmp_
             reported = await service.run("Actor")
             assert reported.result is not None
             assert (reported.status, reported.result.outcome) == (said, status)
+            assert [each.recoverable for each in reported.result.errors] == [status == "failed"] * (status != "partial")
+        assert {request.max_tokens for request in service.model.requests} == {300}  # whichever model answers
 
         service.model.scripts["Actor"] = [finish(), finish()]
         assert (await service.run("Actor")).status == "failed"
