@@ -17,6 +17,7 @@ from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
 from registry.planning import OnEmptyPlan, PlanSpec
+from registry.output_schema import misfits
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.routing import RouteSpec
@@ -79,6 +80,7 @@ __all__ = [
     "is_rehearsed",
     "json_schema",
     "load",
+    "misfits",
     "nearest",
     "resolve_catalogue",
     "resolve_limits",

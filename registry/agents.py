@@ -81,6 +81,10 @@ class AgentEntry(Entry):
     utilities: Flag = Field(default=False, description="whether it has the tools for dates and times")
     plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
     route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
+    capabilities: tuple[Line, ...] = Field(default=(), description="what it can do, for whoever chooses among agents")
+    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema that its answer has to fit")
+    require_tool_call: Flag = Field(default=False, description="an answer counts only if it has called a tool")
+    max_tokens: Count | None = Field(default=None, description="tokens one answer may have; absent: its model's")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
@@ -152,6 +156,10 @@ class AgentSpec:
     utilities: bool = False
     plan: PlanSpec = field(default_factory=PlanSpec)
     route: RouteSpec = field(default_factory=RouteSpec)
+    capabilities: tuple[str, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    require_tool_call: bool = False
+    max_tokens: int | None = None
 
     @property
     def dispatchable(self) -> bool:
@@ -226,10 +234,15 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         utilities=entry.utilities,
         plan=plan_spec(entry.plan, names),
         route=route_spec(entry.route, names),
+        capabilities=entry.capabilities,
+        output_schema=entry.output_schema,
+        require_tool_call=entry.require_tool_call,
+        max_tokens=entry.max_tokens,
     )
 
 
 def as_entry(agent: AgentSpec) -> AgentEntry:
-    """Return an agent that is registered in code as far as the rules about dispatching look at it."""
+    """Return an agent that is registered in code as far as the rules look at it."""
     listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
-    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed)
+    schema = None if agent.output_schema is None else dict(agent.output_schema)
+    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed, output_schema=schema)

@@ -19,6 +19,7 @@ class CatalogueEntry:
     mcp_servers: tuple[str, ...] = ()
     overrides: AgentOverrides = AgentOverrides()
     requires: Requires = Requires()
+    capabilities: tuple[str, ...] = ()
 
 
 def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
@@ -48,4 +49,11 @@ def resolve_catalogue(
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
     used = agent.overridden(overrides)
-    return CatalogueEntry(agent.name, agent.description.strip(), used.mcp_servers, overrides, agent.requires)
+    return CatalogueEntry(
+        name=agent.name,
+        description=agent.description.strip(),
+        mcp_servers=used.mcp_servers,
+        overrides=overrides,
+        requires=agent.requires,
+        capabilities=agent.capabilities,
+    )

@@ -26,6 +26,7 @@ from registry.locate import Located, locate
 from registry.masking import MASK
 from registry.models import model_spec
 from registry.names import Directories, Directory
+from registry.output_schema import check_output_schemas
 from registry.reading import leaves, put, read_document
 from registry.rules import Rules
 from registry.serving import serve_spec
@@ -125,7 +126,9 @@ def _check(
     check_users(findings, document.users)
     check_chat(findings, document, names)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
-    Rules(findings, document.model_copy(update={"agents": everyone}), names).apply()
+    whole = document.model_copy(update={"agents": everyone})
+    check_output_schemas(findings, whole)
+    Rules(findings, whole, names).apply()
     check_callers(findings, document, names)
 
 

@@ -98,13 +98,18 @@ def _refuse_empty_values(findings: Findings) -> None:
     """Refuse a key without a value, whose meaning would be a guess; a section or an entry may be empty."""
     tree = findings.located.tree
     for path, value in list(leaves(tree)):
-        if value is not None:
+        if value is not None or _is_in_schema(path):
             continue
         if _may_be_empty(path):
             put(tree, path, {})
         else:
             findings.add(path, "has no value", "remove the key, or give it a value")
             _remove(tree, path)
+
+
+def _is_in_schema(path: TreePath) -> bool:
+    """Say whether it is a part of a JSON schema, in which nothing is a value like any other."""
+    return path[0] == "agents" and len(path) > 3 and path[2] == "output_schema"  # section, name, setting, and below
 
 
 def _may_be_empty(path: TreePath) -> bool:

@@ -72,7 +72,7 @@ class Rules:
         if agent.type == "orchestrator":
             message = "an orchestrator needs the `loop` strategy: a synthesis is one call without tools"
             self._findings.add((*path, "type"), message, "remove `type`, or the strategy")
-        for key in ("sub_agents", "mcp_servers", "memory"):
+        for key in ("sub_agents", "mcp_servers", "memory", "require_tool_call"):
             if getattr(agent, key):
                 message = f"`{key}` has no effect on a synthesis agent: it answers in one call without tools"
                 self._findings.add((*path, key), message, f"remove `{key}`, or the strategy", key=True)

@@ -74,6 +74,13 @@ class Settings:
         """Return the model of that name, however it is spelt."""
         return self._find("model", ("models",), name, self.models)
 
+    def model_of(self, agent: AgentSpec) -> ModelSpec:
+        """Return the agent's model, as the agent uses it."""
+        spec = self.model(agent.model)
+        if not agent.thinking and agent.max_tokens is None:
+            return spec
+        return replace(spec, thinking=spec.thinking or agent.thinking, max_tokens=agent.max_tokens or spec.max_tokens)
+
     def upstream(self, name: str) -> UpstreamSpec:
         """Return the server of that name, however it is spelt."""
         return self._find("server", ("mcp_servers",), name, self.upstreams)

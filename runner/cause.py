@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from db.errors import StoreError
@@ -57,11 +57,12 @@ def verdict(end: End, found: str) -> Verdict:
     if isinstance(end, Result):
         if end.outcome is Outcome.FAILED:
             problem = end.errors[0] if end.errors else Problem("failed", end.summary)
-            return Verdict(ExecutionStatus.FAILED, end, problem.type, problem.message)
+            told = end if end.errors else replace(end, errors=(problem,))
+            return Verdict(ExecutionStatus.FAILED, told, problem.type, problem.message)
         return Verdict(ExecutionStatus.COMPLETED, end)
     if isinstance(end, Cause):
         if end.kind == "deadline":
-            problem = Problem("timeout", "its time ran out", recoverable=True, recommendation="give it more time")
+            problem = Problem("timeout", "its time ran out", recommendation="give it more time")
             return Verdict(ExecutionStatus.TIMED_OUT, partial(found, "timeout", (problem,)), "timeout", problem.message)
         return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
     if isinstance(end, Dismissal):
@@ -78,10 +79,10 @@ def _problem(error: Exception) -> Problem:
         message = f"the model could not answer: {error}"
         return Problem("model", message, error.kind, "high", error.recoverable, hint)
     if isinstance(error, StoreError):
-        return Problem("store", str(error), None, "critical", recommendation=hint)
+        return Problem("store", str(error), None, "critical", recoverable=False, recommendation=hint)
     if isinstance(error, Interrupted):
-        return Problem("interrupted", str(error), None, "high", recoverable=True, recommendation=hint)
+        return Problem("interrupted", str(error), None, "high", recommendation=hint)
     if isinstance(error, RunnerError):
-        return Problem("refused", str(error), None, "high", recommendation=hint)
-    message = f"an internal error: {type(error).__name__}"
-    return Problem("internal", message, None, "critical", recommendation="look at `outrider show` and the log")
+        return Problem("refused", str(error), None, "high", recoverable=False, recommendation=hint)
+    message, hint = f"an internal error: {type(error).__name__}", "look at `outrider show` and the log"
+    return Problem("internal", message, None, "critical", recoverable=False, recommendation=hint)

@@ -164,8 +164,9 @@ class Closing:
         metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **usage_of(execution)}
         if execution.work is not None and execution.work.rehearsed:
             metadata["rehearsed"] = True
-        if execution.work is not None and execution.work.warnings:
-            metadata["warnings"] = list(execution.work.warnings)
+        warnings = [*result.metadata.get("warnings", ()), *(execution.work.warnings if execution.work is not None else ())]
+        if warnings:
+            metadata["warnings"] = warnings
         if execution.ended:
             metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
         return result.stamped(**metadata)

@@ -1,7 +1,8 @@
 """What a model sees: the system prompt in its tiers and the first message, in a fixed order, each part from one source.
 
 Tiers of the system prompt: general instructions → instructions of the agent's servers → the agent's own instructions →
-the agents it may dispatch (or, for a dispatched agent, what is expected of it) → servers that could not be reached.
+the agents it may dispatch (or, for a dispatched agent, what is expected of it) → what its answer has to be → servers that
+could not be reached.
 Text from outside stands in labelled blocks it cannot break out of. Nothing here knows rows or providers.
 """
 
@@ -34,13 +35,20 @@ An agent knows nothing but the task you give it: put every name, time and fact i
 Results come to you by themselves; do not ask for them in a loop. Build only on results you were given, never on a guess of
 what one will say. Cancel an agent whose answer you no longer need."""
 
-_TAGS = (
-    "agents|agent|instructions|server|unavailable|input|earlier|stage|context_from_previous_steps|step|results|plan|errors|error|"
-    "new_context|presentation|attempt"
-)
+ACTING = """\
+Act through your tools: an answer counts only once you have called one. If the task cannot be done, say so with `finish`."""
+
+FORM = """\
+Your final answer is one JSON value that fits this JSON schema, without any text around it.
+With `finish`, it is the `output`."""
+
 SENT = ("sub_agent", "step")
 """The roles of those whom another agent sends: they get the note on focus."""
 
+_TAGS = (
+    "agents|agent|available_agents|instructions|server|unavailable|input|earlier|stage|output_schema|step|results|plan|errors|"
+    "error|context_from_previous_steps|new_context|presentation|attempt"
+)
 _TAG = re.compile(rf"<(/?)({_TAGS})\b", re.IGNORECASE)
 
 
@@ -79,6 +87,8 @@ def system_prompt(parts: PromptParts) -> str:
         _roster(parts.roster),
         _catalogue(parts.catalogue),
         FOCUS if parts.role in SENT else "",
+        ACTING if parts.agent.require_tool_call else "",
+        _form(parts.agent.output_schema),
         _unavailable(parts.unavailable or {}),
     ]
     return "\n\n".join(tier for tier in tiers if tier.strip())
@@ -87,17 +97,29 @@ def system_prompt(parts: PromptParts) -> str:
 def _roster(roster: Sequence[CatalogueEntry]) -> str:
     if not roster:
         return ""
-    return "<available_agents>\n" + "\n".join(map(_agent, roster)) + "\n</available_agents>"
+    entries = "\n".join(f'<agent name="{entry.name}">{_purpose(entry)}</agent>' for entry in roster)
+    return f"<available_agents>\n{entries}\n</available_agents>"
 
 
 def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:
     if not catalogue:
         return ""
     entries = "\n".join(
-        f'<agent name="{entry.name}" servers="{", ".join(entry.mcp_servers) or "none"}">{inert(entry.description)}</agent>'
+        f'<agent name="{entry.name}" servers="{", ".join(entry.mcp_servers) or "none"}">{_purpose(entry)}</agent>'
         for entry in catalogue
     )
     return f"{DISPATCHING}\n<agents>\n{entries}\n</agents>"
+
+
+def _purpose(entry: CatalogueEntry) -> str:
+    abilities = f"\nCapabilities: {', '.join(entry.capabilities)}" if entry.capabilities else ""
+    return inert(entry.description + abilities)
+
+
+def _form(schema: Mapping[str, Any] | None) -> str:
+    if schema is None:
+        return ""
+    return f"<output_schema>\n{FORM}\n{inert(to_json(schema).decode())}\n</output_schema>"
 
 
 def _unavailable(servers: Mapping[str, str]) -> str:
@@ -130,12 +152,10 @@ CONCLUDE = {
 }
 
 
-def conclude_note(reason: str) -> str:
-    """The last question: a conclusion from what is there."""
-    return (
-        f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have: "
-        "what you found, on what evidence, and what remains open."
-    )
+def conclude_note(reason: str, *, in_form: bool = False) -> str:
+    """The last question: a conclusion from what is there, in the form it has to have if there is one."""
+    wanted = ", as JSON that fits the schema." if in_form else ": what you found, on what evidence, and what remains open."
+    return f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have{wanted}"
 
 
 def reason_of(question: str) -> str:

@@ -19,6 +19,7 @@ from db.ids import new_id
 from db.turns import MessageDraft
 from registry import AgentSpec
 from runner import facts
+from runner.acceptance import judge
 from runner.bill import bill_of, bill_of_lost
 from runner.budget import Leave
 from runner.context import PromptParts, conclude_note, countdown_note, counted_down, system_prompt
@@ -30,6 +31,7 @@ from runner.llm.protocol import ModelError, Reply, Request
 from runner.past import Past
 from runner.purse import NOTHING
 from runner.recall import recall
+from runner.result import Result
 from runner.speech import Voice
 from runner.spending import Spending, spending_of
 from runner.transcript import Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
@@ -54,9 +56,7 @@ class Conversation:
         self.transcript = Transcript()
         self._agent = work.subject
         self._model = work.model
-        self._spec = work.settings.model(work.subject.model)
-        if work.subject.thinking:
-            self._spec = replace(self._spec, thinking=True)
+        self._spec = work.settings.model_of(work.subject)
         self._system = ""
         self._instructions: Mapping[str, str] = {}
         self._tools: Sequence[Tool] = ()
@@ -145,7 +145,8 @@ class Conversation:
     async def _paid_call(self, spending: Spending, leave: Leave, request: Request, *, concluding: bool = False) -> bool:
         """A call with leave. One that fails, is cut off or cancelled is not charged: nobody told us what it cost."""
         try:
-            await self._call(replace(request, max_tokens=leave.answer), concluding=concluding)
+            longest = leave.answer if request.max_tokens is None else min(leave.answer, request.max_tokens)
+            await self._call(replace(request, max_tokens=longest), concluding=concluding)
         finally:
             spending.settle(leave, request)
         return True
@@ -181,6 +182,7 @@ class Conversation:
             withheld=self._tools,
             input=work.input,
             waits=bool(work.catalogue),
+            max_tokens=self._agent.max_tokens,
             on_attempt=self._attempting,
         )
 
@@ -281,7 +283,23 @@ class Conversation:
         """Put the last question."""
         if reason in EXHAUSTED:
             self.work.recorder.post(facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]}))
-        await self._say(Message.of_text("user", conclude_note(reason), "conclude"))
+        note = conclude_note(reason, in_form=self._agent.output_schema is not None)
+        await self._say(Message.of_text("user", note, "conclude"))
+
+    async def accepted(self, answer: Result) -> Result | None:
+        """What an answer comes to; None when its model has been told what it lacks, and is to answer once more."""
+        judged = judge(self._agent, answer, self.transcript, self.work.allowance.wrap_up)
+        if isinstance(judged, Result):
+            for warning in judged.metadata.get("warnings", ()):
+                self._unmet(warning)
+            return judged
+        self._unmet(f"{judged.problem.message}; asked once more")
+        await self._say(Message.of_text("user", judged.text, judged.kind))
+        self.work.final = None
+        return None
+
+    def _unmet(self, message: str) -> None:
+        self.work.recorder.post(facts.Noticed(self.work.place, "answer.unmet", {"message": message}))
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
         fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed)

@@ -20,7 +20,7 @@ from runner.result import Result
 from runner.tools.finish import NAME as FINISH
 from runner.tools.finish import reported
 from runner.tools.own import SERVER
-from runner.transcript import Answer, Message, Role, ToolCall, Transcript, tool_results
+from runner.transcript import CORRECTION, REMINDER, Answer, Message, Role, ToolCall, Transcript, tool_results
 
 LOST = "lost"
 """How a model call is priced whose answer nobody heard."""
@@ -86,7 +86,8 @@ class _Reading:
         content = from_json(row["content"])
         reports = [item.result for item in told if item.result is not None]
         self._transcript.append(Message("user", content, row["kind"], reports))
-        if any(item.kind == "message" for item in told) and not self._transcript.exhausted:
+        spoken = any(item.kind == "message" for item in told) and not self._transcript.exhausted
+        if spoken or row["kind"] in (REMINDER, CORRECTION):
             self._recalled.final = self._transcript.final = None  # it is to answer once more, knowing what was said
         if row["kind"] == "conclude":
             self._recalled.concluding = Message("user", content).text

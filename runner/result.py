@@ -14,6 +14,11 @@ from pydantic_core import from_json, to_json
 
 SUMMARY_LIMIT = 500
 """Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
+BUDGETS = ("cost_budget", "token_budget")
+"""Reasons that stay as they are however often it is tried."""
+
+Signals = Mapping[str, bool | str]
+"""What a result asks of the plan it is part of: `is_empty`, `needs_replan` and `replan_reason`; only what is so."""
 
 
 class Outcome(StrEnum):
@@ -33,7 +38,8 @@ class Problem:
     message: str
     code: str | None = None
     severity: str = "medium"
-    recoverable: bool = False
+    recoverable: bool = True
+    """Whether another attempt may succeed: so it is, unless it is known not to be."""
     recommendation: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
 
@@ -51,7 +57,7 @@ class Result:
     artifacts: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Problem] = ()
     next_steps: Sequence[str] = ()
-    signals: Mapping[str, bool] = field(default_factory=dict)
+    signals: Signals = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -95,7 +101,9 @@ def completed(text: str) -> Result:
 def partial(text: str, reason: str, errors: Sequence[Problem] = ()) -> Result:
     """What there is when the rest is missing; `failed` when there is nothing at all."""
     if not text.strip():
-        return Result(Outcome.FAILED, f"nothing was found ({reason})", None, reason, errors=errors)
+        nothing = f"nothing was found ({reason})"
+        errors = errors or (Problem("failed", nothing, recoverable=reason not in BUDGETS),)
+        return Result(Outcome.FAILED, nothing, None, reason, errors=errors)
     return Result(Outcome.PARTIAL, summarise(text), text, reason, errors=errors)
 
 

@@ -19,11 +19,8 @@ from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
 from runner.past import Past, end_of
+from runner.result import BUDGETS
 from runner.work import SpawnRequest, Work
-
-BUDGETS = ("cost_budget", "token_budget")
-"""Why a seat stays empty that nobody could pay."""
-
 
 class Seating:
     """Seats by name, their holders by id, their ends."""

@@ -55,7 +55,7 @@ class Services:
         """The model a subject is asked through; None for those that ask none themselves."""
         if isinstance(subject, ChainSpec) or subject.strategy in ("function", *CALLERS):
             return None
-        return self.settings.model(subject.model)
+        return self.settings.model_of(subject)
 
     def model_for(self, subject: AgentSpec | ChainSpec) -> Model | None:
         """Who answers for a subject, if it needs anybody; raises NoModel."""

@@ -17,6 +17,9 @@ Block = dict[str, Any]
 
 Role = Literal["user", "assistant"]
 
+REMINDER, CORRECTION = "reminder", "correction"
+"""Kinds of messages that point out what an answer lacks; what follows is another answer."""
+
 SHORTFALLS = {"max_tokens": "max_tokens", "model_context_window_exceeded": "context_window"}
 """Stop reasons of a reply that is not whole, and what that is called in a result."""
 
@@ -230,6 +233,10 @@ class Transcript:
         """The newest text of the model: what there is to show if everything else is lost."""
         self.call_ids: set[str] = set()
         """Of all tool calls so far."""
+        self.called: set[str] = set()
+        """The names of the tools called for the task at hand."""
+        self.objections: set[str] = set()
+        """The kinds of what was pointed out about answers to it."""
         self.stop_reason = ""
         """Why the newest reply ended, in the provider's word."""
         self.continuations = 0
@@ -243,6 +250,7 @@ class Transcript:
         """Add a message; an empty reply only counts."""
         if message.kind == "reply":
             text, self.unanswered, self.stop_reason = message.text, message.tool_calls, stop_reason
+            self.called.update(call.name for call in self.unanswered)
             self._read(message)
             if not text and not self.unanswered:
                 self.empty_answers += 1
@@ -254,6 +262,10 @@ class Transcript:
             self.unanswered, self.answers = [], {}
         elif message.kind == "delivery":
             self.empty_answers = 0  # there is something new to say something about
+        elif message.kind in (REMINDER, CORRECTION):
+            self.objections.add(message.kind)
+        elif message.kind == "task":
+            self.called, self.objections = set(), set()
         self.messages.append(message)
 
     def _read(self, reply: Message) -> None:

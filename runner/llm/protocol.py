@@ -47,7 +47,7 @@ class Request:
     waits: bool = False
     """Whether the agent may wait long between two calls, for others it dispatched: its prompt is cached for longer."""
     max_tokens: int | None = None
-    """What the answer may have at most, where a budget allows less than the model does."""
+    """What the answer may have at most, where the agent or a budget allows less than a model does."""
     on_attempt: OnAttempt | None = None
     """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
 

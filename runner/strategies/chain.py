@@ -105,7 +105,9 @@ class Chain:
 
     async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
         failures = ", ".join(f"{item.result.agent} {item.result.status}" for item in ended if item.result is not None)
-        problem = Problem("stage_failed", f"stage `{stage.name}` failed: {failures}", severity="high")
+        again = any(each.recoverable for item in ended if item.answer is not None for each in item.answer.errors)
+        message = f"stage `{stage.name}` failed: {failures}"
+        problem = Problem("stage_failed", message, severity="high", recoverable=again)
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
         self._ended = failed(problem, found) if self._seating.unpaid is None else partial(found, self._seating.unpaid)
         await self._skip_after(stage, f"stage `{stage.name}` failed")

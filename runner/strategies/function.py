@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
+from runner.errors import first_cause
 from runner.notebook import Notebook
 from runner.past import Past
-from runner.result import Outcome, Result, completed, summarise
+from runner.result import Outcome, Problem, Result, completed, failed, summarise
+from runner.signals import signalled
 from runner.work import Work
+
+log = logging.getLogger("outrider.function")
 
 
 class Function:
@@ -33,9 +39,18 @@ class Function:
             await self._work.pause()
             self._work.now("working")
             with self._work.draining:
-                self._answer = _result(await self._function(self._work.task, self._work.input))
+                self._answer = await self._called()
         await self._notebook.read()
         return self._answer
+
+    async def _called(self) -> Result:
+        try:
+            return signalled(_result(await self._function(self._work.task, self._work.input)))
+        except Exception as error:
+            log.warning("the function of `%s` failed", self._work.name, exc_info=True)
+            cause = first_cause(error)
+            message = f"the function of `{self._work.name}` raised {type(cause).__name__}"
+            return failed(Problem("function_failed", f"{message}: {cause}" if str(cause) else message, severity="high"))
 
 
 def _result(returned: object) -> Result:

@@ -65,9 +65,10 @@ class Loop:
             mail = Mail(inbox.arrived, inbox.pending, inbox.ready, inbox.spoken)
             cancel_on_finish = work.limits.on_finish == "cancel"
             action = step(talk.transcript, mail, work.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
-            if isinstance(action, Finish):
-                return self._result()
-            await self._carry_out(action)
+            if not isinstance(action, Finish):
+                await self._carry_out(action)
+            elif (accepted := await talk.accepted(self._result())) is not None:
+                return accepted
 
     async def _carry_out(self, action: object) -> None:
         work, talk = self._work, self._talk

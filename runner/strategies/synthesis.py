@@ -1,10 +1,11 @@
-"""synthesis: one model call without tools."""
+"""synthesis: one model call without tools, and one more where its answer does not fit its schema."""
 
 from __future__ import annotations
 
 from runner.conversation import Conversation
 from runner.past import Past
 from runner.result import Result, completed, partial
+from runner.transcript import CORRECTION
 from runner.work import Work
 
 
@@ -35,10 +36,15 @@ class Synthesis:
             await self._talk.open()
             self._opened = True
         spoken, self._spoken = self._spoken or self._work.inbox.spoken, False
-        to_ask = spoken or not self.found or self._talk.transcript.messages[-1].kind == "task"
+        to_ask = spoken or not self.found or self._talk.transcript.messages[-1].kind in ("task", CORRECTION)
         if self._work.inbox.waiting:
             await self._talk.drain()
         if to_ask:
             await self._talk.conclude()
+        while (accepted := await self._talk.accepted(self._result())) is None:
+            await self._talk.conclude()
+        return accepted
+
+    def _result(self) -> Result:
         reason = self._talk.transcript.shortfall or (None if self.found else "empty_answers")
         return completed(self.found) if reason is None else partial(self.found, reason)

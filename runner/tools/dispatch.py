@@ -224,7 +224,15 @@ def _ask_again_in(child: Child) -> int:
 
 def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
     """The agents a caller may dispatch, as they are listed to it."""
-    return [{"name": each.name, "description": each.description, "servers": list(each.mcp_servers)} for each in catalogue]
+    return [
+        {
+            "name": each.name,
+            "description": each.description,
+            "servers": list(each.mcp_servers),
+            **({"capabilities": list(each.capabilities)} if each.capabilities else {}),
+        }
+        for each in catalogue
+    ]
 
 
 def missing(identifier: str) -> ToolResult:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result
+from runner.signals import ReplanReason, signals
 from runner.tools.own import Arguments, OwnTool, answer
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
@@ -25,6 +26,8 @@ class FinishArguments(Arguments):
     reason: str | None = Field(default=None, description="What was missing, when the status is not completed.")
     next_steps: list[str] = Field(default=[], description="What the caller should do next.")
     is_empty: bool = Field(default=False, description="True if the task was carried out and there was nothing to find.")
+    needs_replan: bool = Field(default=False, description="True if the plan you are part of should change.")
+    replan_reason: ReplanReason | None = Field(default=None, description="Why it should change.")
 
 
 DESCRIPTION = (
@@ -54,7 +57,9 @@ def _result(arguments: FinishArguments) -> Result:
     outcome = Outcome(arguments.status)
     errors: tuple[Problem, ...] = ()
     if outcome in (Outcome.FAILED, Outcome.BLOCKED):
-        errors = (Problem(outcome.value, arguments.reason or arguments.summary),)
+        # Who is blocked needs something from outside: trying again brings it no nearer.
+        again = outcome is Outcome.FAILED
+        errors = (Problem(outcome.value, arguments.reason or arguments.summary, recoverable=again),)
     return Result(
         outcome,
         arguments.summary,
@@ -63,5 +68,5 @@ def _result(arguments: FinishArguments) -> Result:
         artifacts=tuple(arguments.artifacts),
         errors=errors,
         next_steps=tuple(arguments.next_steps),
-        signals={"is_empty": True} if arguments.is_empty else {},
+        signals=signals(is_empty=arguments.is_empty, needs_replan=arguments.needs_replan, reason=arguments.replan_reason),
     )

@@ -35,6 +35,7 @@ def _agent(settings: Settings, agent: AgentSpec) -> dict[str, Any]:
         "name": agent.name,
         "strategy": agent.strategy,
         "description": agent.description,
+        "capabilities": list(agent.capabilities),
         "model": agent.model,
         "mcp_servers": list(agent.mcp_servers),
         "sub_agents": [entry.name for entry in settings.catalogue(agent)],
@@ -63,6 +64,8 @@ def _agent_text(agent: dict[str, Any]) -> str:
         f"dispatches  {', '.join(agent['sub_agents']) or 'nobody'}",
         f"limits      {_limits(agent['limits'])}",
     ]
+    if agent["capabilities"]:
+        lines.insert(0, f"can         {', '.join(agent['capabilities'])}")
     return _block(agent, f"{agent['strategy']}, {agent['model']}", lines)
 
 

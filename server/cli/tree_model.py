@@ -84,7 +84,7 @@ class TreeModel:
             self.ask(node, payload["id"], payload["tool"] if kind == "approval.requested" else None)
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
-        elif kind == "budget.unpriced":
+        elif kind in ("budget.unpriced", "answer.unmet"):
             self.remark(node, payload["message"])
 
     def remark(self, node: Node, text: str) -> None:

@@ -20,6 +20,7 @@ class Agent(BaseModel):
     name: str
     description: str
     servers: list[str]
+    capabilities: list[str] = []
 
 
 class Brief(BaseModel):
@@ -58,7 +59,7 @@ class Result(BaseModel):
     artifacts: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     next_steps: list[str] = []
-    signals: dict[str, bool] = {}
+    signals: dict[str, bool | str] = {}
 
 
 class Progress(BaseModel):

@@ -24,7 +24,7 @@ def as_json(answer: Answer) -> str:
 def agents(answer: Answer) -> str:
     """The agents, then the executions."""
     lines = ["Agents you may dispatch:"]
-    lines += [f"- {each['name']}: {each['description']}" for each in answer["agents"]] or ["- none"]
+    lines += [f"- {each['name']}: {each['description']}{_abilities(each)}" for each in answer["agents"]] or ["- none"]
     if answer["executions"]:
         lines += ["", "Your latest executions:"]
         lines += [
@@ -32,6 +32,10 @@ def agents(answer: Answer) -> str:
             for each in answer["executions"]
         ]
     return "\n".join(lines)
+
+
+def _abilities(agent: Answer) -> str:
+    return f" (capabilities: {', '.join(agent['capabilities'])})" if agent.get("capabilities") else ""
 
 
 def dispatched(answer: Answer) -> str:

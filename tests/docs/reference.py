@@ -197,7 +197,8 @@ def _kind(node: Mapping[str, Any]) -> str:
     if node["type"] == "array":
         return f"list of {_kind(node['items'])}"
     if node["type"] == "object":
-        return f"mapping of {_kind(node['additionalProperties'])}"
+        below = node["additionalProperties"]
+        return "mapping" if below is True else f"mapping of {_kind(below)}"
     return _KINDS[node["type"]]
 
 

@@ -15,7 +15,7 @@ from tests.support.requirement import requirement
 CONFIG = """
 agents:
   Lead: {type: orchestrator, description: leads others, sub_agents: [Left]}
-  Left: {description: looks left}
+  Left: {description: looks left, capabilities: [search, count]}
   Right: {description: looks right}
   Hidden: {}
 agent_chains:
@@ -88,6 +88,7 @@ async def test_a_dispatch_answers_with_an_id_and_its_result_is_asked_for(tmp_pat
         assert (row["id"], row["parent_execution_id"], row["task"]) == (started["execution_id"], None, "look\n\nat noon")
         listed = await caller.call("list_agents")
         assert [each["execution_id"] for each in listed["executions"]] == [row["id"]]
+        assert [each["capabilities"] for each in listed["agents"] if "capabilities" in each] == [["search", "count"]]
 
 
 async def three(caller: Caller) -> list[str]:

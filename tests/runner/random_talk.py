@@ -28,8 +28,8 @@ CONFIG = """
 defaults: {limits: {max_concurrent_agents: 2, max_iterations: 6, max_dispatches: 40}}
 agents:
   Talker: {sub_agents: [Friend], description: talks}
-  Friend: {description: talks too}
-  Hasty: {sub_agents: [Friend], limits: {on_finish: cancel}, description: does not wait}
+  Friend: {description: talks too, require_tool_call: true}
+  Hasty: {sub_agents: [Friend], limits: {on_finish: cancel}, output_schema: {pattern: ^the}, description: does not wait}
 """
 AGENTS = ("Talker", "Hasty")
 

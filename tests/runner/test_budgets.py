@@ -26,19 +26,19 @@ async def test_an_answer_is_as_long_as_the_budget_pays_for_and_the_api_is_told(t
     config = """
     models:
       m: {{model: m, base_url: "{url}", price: {{input: 2, output: 10, cache_write: 2.5, cache_read: 1}}}}
-    agents: {{Left: {{description: looks}}}}
+    agents: {{Left: {{description: looks}}, Brief: {{max_tokens: 300}}}}
     """
     async with messages_api(reply(text("so"))) as api:
         settings = settings_of(tmp_path, config.format(url=api.url))
         blueprint = Blueprint(settings, tmp_path / "x.db", environ={"ANTHROPIC_API_KEY": "canary-key"})
         async with open_service(blueprint) as dispatcher:
             with anyio.fail_after(20):
-                for budget in (None, 1.0, 0.05):
-                    order = Order("Left", "look", budget_usd=budget)
+                for agent, budget in (("Left", None), ("Left", 1.0), ("Left", 0.05), ("Brief", None), ("Brief", 1.0)):
+                    order = Order(agent, "look", budget_usd=budget)
                     await dispatcher.wait((await dispatcher.start(order)).id)
 
-    free, rich, poor = [request.body["max_tokens"] for request in api.requests]
-    assert (free, rich) == (8192, 8192)
+    free, rich, poor, *brief = [request.body["max_tokens"] for request in api.requests]
+    assert (free, rich, brief) == (8192, 8192, [300, 300])
     assert 512 <= poor < 0.05 / 10e-6 - 1024  # a conclusion is kept back
 
 

@@ -50,6 +50,13 @@ async def test_each_stage_sees_the_outputs_of_the_stages_before_it(tmp_path: Pat
         assert {row["parent_execution_id"] for row in rows[1:]} == {ended.id}
 
 
+async def test_a_stage_that_failed_of_something_passing_is_worth_another_attempt(tmp_path: Path) -> None:
+    async with bench(tmp_path, THREE_STAGES, {"First": [fail()]}) as service:
+        ended = await service.run("walk")
+        assert ended.result is not None
+        assert [(each.type, each.recoverable) for each in ended.result.errors] == [("stage_failed", True)]
+
+
 @requirement("S2-CH-2")
 async def test_a_failed_stage_stops_the_chain_and_skips_the_rest(tmp_path: Path) -> None:
     scripts = {
@@ -63,6 +70,7 @@ async def test_a_failed_stage_stops_the_chain_and_skips_the_rest(tmp_path: Path)
         assert ended.result is not None
         assert "alpha found" in ended.result.text
         assert "stage `two` failed" in (ended.error or "")
+        assert not ended.result.errors[0].recoverable  # nor was what it failed of
         assert service.statuses() == {
             "walk": ["failed"],
             "First": ["completed"],

@@ -11,6 +11,7 @@ from registry import AgentSpec, load
 from registry.strategies import Strategy
 from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.result import Result
 from runner.strategies import STRATEGIES
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel, say
@@ -43,12 +44,18 @@ async def test_a_function_is_dispatched_and_its_failure_is_a_result(tmp_path: Pa
         assert ended.status == "completed"
         told = {each.agent: each for each in delivered(model.of("Lead")[-1])}
         assert told["Count"].text == '{\n  "letters": 4\n}'
-        assert told["Stumble"].status == "failed"
+        assert (told["Stumble"].status, told["Stumble"].text) == (
+            "failed",
+            "the function of `Stumble` raised ValueError: no such task",
+        )
         rows = await dispatcher.services.database.reads.children(started.id)
         assert {(row["agent"], row["strategy"], row["model"]) for row in rows} == {
             ("Count", "function", None),
             ("Stumble", "function", None),
         }
+        stumbled = next(row for row in rows if row["agent"] == "Stumble")
+        [problem] = Result.of_json(stumbled["result"]).errors
+        assert (stumbled["error_type"], problem.type, problem.recoverable) == ("function_failed", "function_failed", True)
         with pytest.raises(Refusal, match="reads no messages"):
             await dispatcher.resume(rows[0]["id"], "once more")
 

@@ -7,12 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
+from db.errors import StoreError
 from db.status import ExecutionStatus
 from registry import AgentSpec, ConfigError
 from runner.cause import Cause, verdict
 from runner.dispatcher import Order
+from runner.errors import Interrupted, Refusal
 from runner.llm.protocol import ModelError, Request
-from runner.result import Outcome, Result, completed
+from runner.result import Outcome, Result, completed, partial
 from runner.tools.protocol import ToolExecutor
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, crash, say
@@ -134,27 +136,34 @@ async def test_two_services_in_one_process_know_nothing_of_each_other(tmp_path: 
         assert len(first.sql("select id from executions")) == len(second.sql("select id from executions")) == 1
 
 
-ENDS: list[tuple[Result | Cause | Exception, ExecutionStatus, str | None]] = [
-    (completed("all of it"), ExecutionStatus.COMPLETED, None),
-    (Result(Outcome.PARTIAL, "half"), ExecutionStatus.COMPLETED, None),
-    (Result(Outcome.FAILED, "could not"), ExecutionStatus.FAILED, "failed"),
-    (Cause("deadline"), ExecutionStatus.TIMED_OUT, "timeout"),
-    (Cause("user", "somebody", "enough"), ExecutionStatus.CANCELLED, None),
-    (Cause("parent"), ExecutionStatus.CANCELLED, None),
-    (ModelError("overloaded", "busy"), ExecutionStatus.FAILED, "model"),
-    (RuntimeError("a bug"), ExecutionStatus.FAILED, "internal"),
-    (TimeoutError(), ExecutionStatus.FAILED, "internal"),
+ENDS: list[tuple[Result | Cause | Exception, ExecutionStatus, str | None, bool | None]] = [
+    (completed("all of it"), ExecutionStatus.COMPLETED, None, None),
+    (Result(Outcome.PARTIAL, "half"), ExecutionStatus.COMPLETED, None, None),
+    (Result(Outcome.FAILED, "could not"), ExecutionStatus.FAILED, "failed", True),
+    (partial("", "time_budget"), ExecutionStatus.FAILED, "failed", True),
+    (partial("", "cost_budget"), ExecutionStatus.FAILED, "failed", False),
+    (Cause("deadline"), ExecutionStatus.TIMED_OUT, "timeout", True),
+    (Cause("user", "somebody", "enough"), ExecutionStatus.CANCELLED, None, None),
+    (Cause("parent"), ExecutionStatus.CANCELLED, None, None),
+    (ModelError("overloaded", "busy", recoverable=True), ExecutionStatus.FAILED, "model", True),
+    (ModelError("refused", "declined"), ExecutionStatus.FAILED, "model", False),
+    (Refusal("unknown_agent", "nobody", "look"), ExecutionStatus.FAILED, "refused", False),
+    (Interrupted("so on"), ExecutionStatus.FAILED, "interrupted", True),
+    (StoreError("full"), ExecutionStatus.FAILED, "store", False),
+    (RuntimeError("a bug"), ExecutionStatus.FAILED, "internal", False),
+    (TimeoutError(), ExecutionStatus.FAILED, "internal", False),
 ]
 
 
 @requirement("S2-LE-13")
-@pytest.mark.parametrize(("end", "status", "error_type"), ENDS)
-def test_each_way_to_end_means_one_state(
-    end: Result | Cause | Exception, status: ExecutionStatus, error_type: str | None
+@pytest.mark.parametrize(("end", "status", "error_type", "recoverable"), ENDS)
+def test_each_way_to_end_means_one_state_and_says_whether_another_attempt_may_help(
+    end: Result | Cause | Exception, status: ExecutionStatus, error_type: str | None, recoverable: bool | None
 ) -> None:
     judged = verdict(end, "found so far")
 
     assert (judged.status, judged.error_type) == (status, error_type)
+    assert [problem.recoverable for problem in judged.result.errors] == ([] if recoverable is None else [recoverable])
     if not isinstance(end, Result):
         assert judged.result.text == "found so far"
 

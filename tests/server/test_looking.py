@@ -111,9 +111,11 @@ def test_agents_tells_who_can_be_run_and_dispatched(shell: Shell) -> None:
     told = shell.json("agents")
     lead = next(agent for agent in told["agents"] if agent["name"] == "Lead")
     assert (lead["sub_agents"], lead["strategy"], lead["limits"]["max_concurrent_agents"]) == (["Waiter"], "loop", 1)
+    assert lead["capabilities"] == ["lead", "sum up"]
     assert told["chains"][0]["stages"] == [{"name": "only", "agents": ["Quick"]}]
     text = shell.type("agents").stdout
-    assert "Lead (loop, rehearsed)\n    sends somebody\n    servers     none\n    dispatches  Waiter\n" in text
+    assert "Lead (loop, rehearsed)\n    sends somebody\n    can         lead, sum up\n    servers     none\n" in text
+    assert "    servers     none\n    dispatches  Waiter\n" in text
     assert "look (chain)\n    stages      only (Quick)\n    alerts      DiskFull\n" in text
 
 

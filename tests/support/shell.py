@@ -33,7 +33,7 @@ mcp_servers:
   gate: {{command: ['{sys.executable}', '-I', '-S', '{GATE_SERVER}', '${{GATE:-none}}'], timeout: 50s}}
   absent: {{command: ['no-such-program']}}
 agents:
-  Lead: {{description: sends somebody, sub_agents: [Waiter], max_concurrent_agents: 1}}
+  Lead: {{description: sends somebody, sub_agents: [Waiter], max_concurrent_agents: 1, capabilities: [lead, sum up]}}
   Waiter: {{description: waits at the gate, mcp_servers: [gate]}}
   Quick: {{description: answers at once}}
   Lonely: {{description: misses its server, mcp_servers: [absent]}}

@@ -1,0 +1,95 @@
+"""Acceptance: what an agent's definition demands of its answer, and what is said when an answer does not meet it.
+
+Owns the demands: that it has called a tool, that the answer fits a schema. Pure: what was said before is in the
+transcript, so the same is decided after a crash. Invariant: what is accepted as completed meets every demand. Each is
+pointed out once, then it has failed; work that says it is not whole is kept as it is, with a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import to_json
+
+from registry import AgentSpec, misfits
+from runner.fenced import json_of
+from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.signals import signalled
+from runner.tools.finish import NAME as FINISH
+from runner.transcript import CORRECTION, REMINDER, Transcript
+
+_REMIND = (
+    "You have not called any of your tools, so nothing was looked up and nothing was done. Carry out the task with them "
+    "now. If that is impossible, report it with `finish`: `blocked` or `failed`, and why."
+)
+_CORRECT = (
+    "Your answer does not fit the schema that was given to you:\n{faults}\n"
+    "Give the whole answer once more, as one JSON value that fits it, without any text around it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A demand that an answer does not meet."""
+
+    kind: str
+    """Of the message that points it out."""
+    text: str
+    """What the model is told."""
+    problem: Problem
+    """What it has failed with when it does not meet it again."""
+
+
+def judge(agent: AgentSpec, answer: Result, transcript: Transcript, wrap_up: str | None) -> Result | Objection:
+    """The result that an answer comes to, or what is to be said to the model; nothing once it is time to wrap up."""
+    if answer.outcome in (Outcome.FAILED, Outcome.BLOCKED):
+        return signalled(answer)
+    answer, faults = _fitted(agent, answer)
+    objections = [*_idle(agent, transcript), *_misshapen(faults)]
+    if objections and answer.outcome is Outcome.COMPLETED:
+        first = objections[0]
+        if first.kind in transcript.objections:
+            return failed(first.problem, answer.text)
+        if wrap_up is None and not transcript.exhausted:
+            return first
+        answer = replace(answer, outcome=Outcome.PARTIAL, reason=wrap_up or transcript.shortfall)
+    if objections:
+        answer = answer.stamped(warnings=[each.problem.message for each in objections])
+    return signalled(answer)
+
+
+def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
+    if agent.require_tool_call and not transcript.called - {FINISH}:
+        advice = "look at its tools and instructions, or drop `require_tool_call`"
+        message = "it answered without having called any of its tools"
+        yield Objection(REMINDER, _REMIND, Problem("no_tool_call", message, severity="high", recommendation=advice))
+
+
+def _misshapen(faults: tuple[str, ...]) -> Iterator[Objection]:
+    if faults:
+        message = f"its answer does not fit its `output_schema`: {'; '.join(faults)}"
+        advice = "look at what it said: `outrider show`; a simpler schema, or another model, may help"
+        problem = Problem("validation", message, severity="high", recoverable=False, recommendation=advice)
+        yield Objection(CORRECTION, _CORRECT.format(faults="\n".join(f"- {fault}" for fault in faults)), problem)
+
+
+def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, tuple[str, ...]]:
+    """The answer with the value that the schema wants as its output, or what keeps it from having one."""
+    schema, output = agent.output_schema, answer.output
+    if schema is None:
+        return answer, ()
+    try:
+        value = json_of(output) if isinstance(output, str) else output
+        faults = tuple(misfits(value, schema))
+    except ValueError as error:
+        value, faults = output, (f"`$`: it is not JSON: {error}",)
+    if faults and isinstance(output, str) and not misfits(output, schema):
+        value, faults = output, ()  # where a text is wanted, it need not be quoted
+    return (answer, faults) if faults else (_with_output(answer, value), ())
+
+
+def _with_output(answer: Result, value: Any) -> Result:
+    said = isinstance(answer.output, str) and answer.summary == summarise(answer.output)
+    return replace(answer, output=value, summary=summarise(to_json(value).decode()) if said else answer.summary)
