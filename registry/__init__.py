@@ -16,8 +16,8 @@ from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
-from registry.planning import OnEmptyPlan, PlanSpec
 from registry.output_schema import misfits
+from registry.planning import OnEmptyPlan, PlanSpec
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
 from registry.routing import RouteSpec

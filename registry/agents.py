@@ -4,8 +4,9 @@ Owns: the shape of an `agents` entry, references to agents, and AgentSpec. Must 
 strategy works or what a model says. Invariant: a spec is whole; what its file left out is decided in it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError

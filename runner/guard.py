@@ -1,8 +1,8 @@
 """The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
 
-The order of the questions is fixed: known → in the catalogue → permitted → not in the path → depth → what is left; whether an
-answer can be paid comes last, when the agent's own limits are known (`runner/admission.py`). A refusal never crashes
-the caller and leaves no row.
+The order of the questions is fixed: known → in the catalogue → permitted → not in the path → depth → what is left; whether
+an answer can be paid comes last, when the agent's own limits are known (`runner/admission.py`). A refusal never crashes the
+caller and leaves no row.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from db import adoption, approvals, endings, memory, people, pins, plans, turns,
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
-from db.status import ExecutionStatus
 from db.plans import NewPlan
+from db.status import ExecutionStatus
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event

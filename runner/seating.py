@@ -22,6 +22,7 @@ from runner.past import Past, end_of
 from runner.result import BUDGETS
 from runner.work import SpawnRequest, Work
 
+
 class Seating:
     """Seats by name, their holders by id, their ends."""
 

@@ -1,7 +1,7 @@
 """route: one classifier call decides who handles a message: an agent directly, several by a plan, or nobody but words.
 
-The route itself asks no model and calls no tool. Whether an agent may work for the user is asked of the guard on every path;
-one that may not gets a row that says why. What was decided is in rows: after a crash the classifier is not asked again.
+The route itself asks no model and calls no tool. Whether an agent may work for the user is the guard's question on every
+path; one that may not gets a row that says why. What was decided is in rows: after a crash no classifier is asked again.
 """
 
 from __future__ import annotations

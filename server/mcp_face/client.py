@@ -16,13 +16,13 @@ from db.listing import Wanted
 from db.watch import INTERVAL
 from registry import CatalogueEntry, UnknownName
 from runner.appearance import child_of
+from runner.commissions import name_of
 from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
 from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
-from runner.commissions import name_of
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.questions import word_in
