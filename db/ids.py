@@ -1,6 +1,6 @@
 """Ids: sortable by the time they were made, with 128 random bits, safe to paste into a shell.
 
-Owns generation and the shape check; an id carries no meaning beyond its order.
+Owns generation and the shape check; an id carries no meaning beyond its order and the moment it was made.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections import deque
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 ExecutionId = NewType("ExecutionId", str)
@@ -31,6 +32,7 @@ _POOL: deque[int] = deque()
 """Random numbers made in advance: asking the system for them one by one costs more than the rest of an id."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_POOL.clear)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 _SHIFTS = range(10 * ((TIME_DIGITS + RANDOM_DIGITS) // 2), -1, -10)
 
@@ -48,6 +50,14 @@ def new_id() -> str:
     """A fresh id for any row."""
     number = (time.time_ns() // 1000 << 5 * RANDOM_DIGITS) | _random()
     return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])[-TIME_DIGITS - RANDOM_DIGITS :]
+
+
+def made_at(identifier: str) -> datetime:
+    """The moment an id was made."""
+    microseconds = 0
+    for digit in identifier[:TIME_DIGITS]:
+        microseconds = microseconds << 5 | ALPHABET.index(digit)
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def new_execution_id() -> ExecutionId:

@@ -183,8 +183,8 @@ class People:
         found = await self._run(select(executions.c.id).where(_being_answered(literal(user))).limit(1))
         return str(found[0]["id"]) if found else None
 
-    async def said(self, user: str, after: str, before: str, most: int) -> list[Row]:
-        """What a user said and was answered between two moments: the newest, at most so many, oldest first."""
+    async def said(self, user: str, after: str, before: str, most: int | None) -> list[Row]:
+        """What a user said and was answered from one moment to another: the newest, at most so many, oldest first."""
         query = select(chat_messages).where(
             chat_messages.c.user_id == user, chat_messages.c.created_at >= after, chat_messages.c.created_at < before
         )

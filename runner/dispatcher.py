@@ -115,15 +115,16 @@ class Dispatcher:
                 same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
                 same = same and row["user_id"] == (user.id if user is not None else None)
                 return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
+        if user is not None and order.chat:
+            await self._refuse_if_busy(user)
         root = Execution(self._habitat, self._request(order, user), None)
         if not await self._entered(root):
-            if user is not None and order.chat:
-                await self._refuse_if_busy(user)
-            return await self.start_once(order)  # somebody was quicker with the same key, or has just ended
+            return await self.start_once(order)  # somebody was quicker: with the same key, or with a message of this user
         self._run(root)
         return child_of(root), False
 
     async def _refuse_if_busy(self, user: User) -> None:
+        """Asked before the new execution has a date: what it is told of the conversation is what was said before that."""
         answering = await self.services.database.reads.people.being_answered(user.id)
         if answering is not None:
             message = f"a message of `{user.id}` is being answered: execution {answering}"

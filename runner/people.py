@@ -30,19 +30,27 @@ class People:
     def __init__(self, settings: Settings, reads: Reads) -> None:
         self._settings, self._reads = settings, reads
 
+    def identify(self, name: str) -> str:
+        """The id of the user whom a name means; raises Refusal."""
+        try:
+            return self._settings.user(name).id
+        except UnknownName as error:
+            raise Refusal("unknown_user", str(error), error.hint) from error
+
     async def named(self, name: str | None) -> User | None:
         """The user of an id or an alias, and nobody for no name; raises Refusal."""
         if name is None:
             return None
-        try:
-            identifier = self._settings.user(name).id
-        except UnknownName as error:
-            raise Refusal("unknown_user", str(error), error.hint) from error
+        identifier = self.identify(name)
         user = await self._remembered(identifier)
         if user is None:  # somebody deleted the row since the service opened
             hint = "start Outrider again: it writes the users of its configuration into the database"
             raise Refusal("unknown_user", f"user `{identifier}` is not in the database", hint)
         return user
+
+    async def today(self, user: User) -> User:
+        """The same user as remembered now: another process may have told of a change."""
+        return await self._remembered(user.id) or user
 
     async def of(self, execution: Record) -> User | None:
         """The user an execution works for, known today or not."""

@@ -53,13 +53,12 @@ class Reception:
         While another message of the same user is being answered it waits. True when its key was used before: then nothing
         is said twice. Raises Refusal, `busy` when the others took too long, and NoModel.
         """
-        user = await self._dispatcher.people.named(message.user)
-        assert user is not None
-        order = replace(message, name=self.assistant, user=user.id, chat=True)
+        user = self._dispatcher.people.identify(message.user or "")
+        order = replace(message, name=self.assistant, chat=True)
         deadline = anyio.current_time() + patience
-        turn = self._turns[user.id]
+        turn = self._turns[user]
         if not await _acquired(turn, deadline):
-            raise Refusal("busy", f"messages of `{user.id}` wait for their turn already", AGAIN)
+            raise Refusal("busy", f"messages of `{user}` wait for their turn already", AGAIN)
         try:
             return await self._answer(order, deadline)
         finally:

@@ -212,6 +212,25 @@ async def test_whoever_waits_is_told_when_somebody_stops_what_would_answer(tmp_p
         assert talk(service)[2:] == [("user", "second"), ("assistant", STOPPED)]
 
 
+async def test_of_two_processes_that_hear_the_same_user_at_once_one_answers(tmp_path: Path) -> None:
+    scripts = {"Helper": lambda _: hang()}
+    async with bench(tmp_path, CONFIG, scripts) as here, bench(tmp_path, CONFIG, scripts) as there:
+        refused: list[str] = []
+
+        async def send(service: Bench, user: str) -> None:
+            try:
+                await service.dispatcher.reception.accept(message("hello", user), patience=0)
+            except Refusal as refusal:
+                refused.append(refusal.kind)
+
+        for user in ("alex", "noa"):
+            async with anyio.create_task_group() as group:
+                group.start_soon(send, here, user)
+                group.start_soon(send, there, user)
+            assert talk(here, user) == [("user", "hello")]
+        assert refused == ["busy", "busy"]
+
+
 async def test_another_process_waits_for_its_turn_too(tmp_path: Path) -> None:
     opened = anyio.Event()
     async with (
