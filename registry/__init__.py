@@ -8,6 +8,7 @@ from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
+from registry.context import ContextSpec, MemoryShown
 from registry.describe import describe
 from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
@@ -40,12 +41,14 @@ __all__ = [
     "ChainSpec",
     "ChatSpec",
     "ConfigError",
+    "ContextSpec",
     "Cost",
     "Defaults",
     "Effect",
     "HttpSpec",
     "LimitOverrides",
     "Limits",
+    "MemoryShown",
     "ModelSpec",
     "OAuthSpec",
     "OnDisconnect",

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from registry.context import ContextEntry, ContextSpec, context_spec
 from registry.durations import Seconds
 from registry.entry import Count, Entry, Flag, Line, Text
 from registry.limits import FLAT_LIMITS, LimitOverrides
@@ -80,6 +81,7 @@ class AgentEntry(Entry):
     on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
     requires: RequiresEntry = Field(default=RequiresEntry(), description="what its user must have for it to work")
     utilities: Flag = Field(default=False, description="whether it has the tools for dates and times")
+    context: ContextEntry = Field(default=ContextEntry(), description="what it is told besides its task")
     plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
     route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
     capabilities: tuple[Line, ...] = Field(default=(), description="what it can do, for whoever chooses among agents")
@@ -155,6 +157,7 @@ class AgentSpec:
     on_restart: OnRestart = "resume"
     requires: Requires = Requires()
     utilities: bool = False
+    context: ContextSpec = ContextSpec()  # noqa: RUF009 - frozen
     plan: PlanSpec = field(default_factory=PlanSpec)
     route: RouteSpec = field(default_factory=RouteSpec)
     capabilities: tuple[str, ...] = ()
@@ -233,6 +236,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         on_restart=entry.on_restart,
         requires=Requires(entry.requires.capabilities, entry.requires.connections),
         utilities=entry.utilities,
+        context=context_spec(entry.context),
         plan=plan_spec(entry.plan, names),
         route=route_spec(entry.route, names),
         capabilities=entry.capabilities,

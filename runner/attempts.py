@@ -1,9 +1,9 @@
-"""The attempts of an execution that may be repeated: one that fails in a way another may not is followed by the next, inside
-the same execution.
+"""The attempts of an execution that may be repeated: one that fails in a way another may not is followed by the next,
+inside the same execution.
 
-Owns how an attempt ends and the next begins: with its first message once more, told what went wrong, and with its whole time.
-That message is a row, so after a crash the attempt that was under way goes on. Terminal stays final: the end of an execution
-is the end of its last attempt.
+Owns how an attempt ends and the next begins: with its first message once more, told what went wrong, and with all of its
+time. That message is a row, so after a crash the attempt that was under way goes on. Terminal stays final: the end of an
+execution is the end of its last attempt.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from db.ids import new_id
 from db.turns import MessageDraft
 from runner import facts
 from runner.cause import Cause, End, verdict
-from runner.context import inert
 from runner.errors import Fenced, first_cause
+from runner.inert import inert
 from runner.past import Past, read_past
 from runner.result import Outcome, Problem, Result
 from runner.transcript import clean

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -21,6 +20,7 @@ from db.ids import made_at
 from db.people import People as PeopleRows
 from db.reads import Reads, Record
 from db.writes import Place
+from registry import MemoryShown
 from runner import facts
 from runner.chat import ChatMessage
 from runner.people import People
@@ -31,6 +31,9 @@ from runner.window import HISTORY, Window, windowed
 log = logging.getLogger("outrider.background")
 
 Layer = TypeVar("Layer")
+
+MATCHING = 20
+"""Facts that match a task, at most."""
 
 LAYER_SECONDS = 5.0
 """A layer that takes longer is done without."""
@@ -49,6 +52,16 @@ class Background:
     """That moment, in the user's time zone."""
     warnings: Sequence[str] = ()
     """What could not be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How much of it somebody is to see."""
+
+    memory: MemoryShown = "full"
+    history: Window | None = HISTORY
+    task: str = ""
+    """What facts are to be about, where only those that match are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +104,18 @@ async def load_background(layers: Layers, user: User, place: Place, recorder: Re
     return Background(known, remembered, said, now.astimezone(known.zone), warnings)
 
 
-def layers_of(people: People, reads: Reads, known: Callable[[User], Awaitable[Sequence[Record]]]) -> Layers:
-    """The layers as rows have them; `known` finds what is remembered of a user."""
-    return Layers(people.today, known, partial(said_before, reads.people))
+def layers_of(people: People, reads: Reads, wanted: Wanted) -> Layers:
+    """The layers as rows have them, as far as they are wanted."""
+
+    async def remembered(user: User) -> Sequence[Record]:
+        if wanted.memory == "filtered":
+            return await reads.facts.search(user.id, wanted.task, MATCHING)
+        return await reads.facts.of(user.id) if wanted.memory == "full" else ()
+
+    async def said(user: User, moment: datetime) -> Sequence[ChatMessage]:
+        return await said_before(reads.people, user, moment, wanted.history) if wanted.history is not None else ()
+
+    return Layers(people.today, remembered, said)
 
 
 async def said_before(rows: PeopleRows, user: User, moment: datetime, window: Window = HISTORY) -> Sequence[ChatMessage]:

@@ -17,7 +17,7 @@ from db.writes import NewExecution
 from registry import ChainSpec
 from runner import facts
 from runner.chat import heard_of
-from runner.commissions import PLAN
+from runner.roles import PLAN
 from runner.transcript import clean
 
 if TYPE_CHECKING:

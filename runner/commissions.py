@@ -17,14 +17,10 @@ from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings
 from runner.errors import Refusal
 from runner.guard import entry_of
+from runner.personal import view_of
 from runner.planning.blueprint import PlannedStep
+from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN, PLANNER, STEP
 from runner.work import SpawnRequest
-
-PLANNER, STEP, COMPOSER = "planner", "step", "composer"
-ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
-"""Tokens of what an agent is told beside its task."""
-
-CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
 
 
 def name_of(row: Record) -> str:
@@ -44,7 +40,7 @@ class Commissioner:
 
     def planner(self, seat: str, prompt: str | None = None) -> SpawnRequest:
         """Somebody who makes a plan."""
-        return self._staff(self.agent.plan.planner, PLANNER, seat, prompt)
+        return self._staff(self.agent.plan.planner, PLANNER, seat, prompt, self.agent.context.history)
 
     def composer(self, prompt: str | None = None) -> SpawnRequest:
         """Somebody who words the answer."""
@@ -52,7 +48,7 @@ class Commissioner:
 
     def classifier(self, prompt: str | None = None) -> SpawnRequest:
         """Somebody who judges a message."""
-        return self._staff(self.agent.route.classifier, CLASSIFIER, CLASSIFIER, prompt)
+        return self._staff(self.agent.route.classifier, CLASSIFIER, CLASSIFIER, prompt, self.agent.route.history)
 
     def respondent(self, prompt: str | None = None) -> SpawnRequest:
         """Somebody who answers a message in words."""
@@ -64,7 +60,7 @@ class Commissioner:
         chosen = [entry for entry in self.catalogue if entry.name in agents]
         brief = "\n\n".join(filter(None, (self.agent.custom_instructions, planner.custom_instructions)))
         return SpawnRequest(
-            agent=replace(planner, custom_instructions=brief),
+            agent=replace(_recalling(planner, self.agent.route.history), custom_instructions=brief),
             task=self.task,
             limits=self.settings.limits_for(planner),
             role=PLAN,
@@ -110,17 +106,17 @@ class Commissioner:
 
     @property
     def planner_budget(self) -> int:
-        """Tokens of what a planner is told beside its task."""
-        return ORCHESTRATOR_BUDGET
+        """Tokens of what a planner is told of the steps so far."""
+        return view_of(self.settings.agent(self.agent.plan.planner), PLANNER).budget
 
     @property
     def composer_budget(self) -> int:
-        """Tokens of what a composer is told beside its task."""
-        return ORCHESTRATOR_BUDGET
+        """Tokens of what a composer is told of the steps."""
+        return view_of(self.settings.agent(self.agent.plan.composer), COMPOSER).budget
 
-    def budget_of(self, name: str) -> int:
-        """Tokens of what an agent of the catalogue is told beside its task."""
-        return SUB_AGENT_BUDGET
+    def budget_of(self, step: PlannedStep) -> int:
+        """Tokens of what a step is told of those before it."""
+        return view_of(self._agent(step.agent), STEP).budget
 
     def again(self, row: Record) -> SpawnRequest:
         """The request a row was made from; raises UnknownName or Refusal."""
@@ -147,8 +143,8 @@ class Commissioner:
         entry = entry_of(self.catalogue, name, self.settings.agents)
         return self.settings.agent(entry.name).overridden(entry.overrides)
 
-    def _staff(self, name: str, role: str, seat: str, prompt: str | None) -> SpawnRequest:
-        agent = self.settings.agent(name)
+    def _staff(self, name: str, role: str, seat: str, prompt: str | None, history: int | None = None) -> SpawnRequest:
+        agent = _recalling(self.settings.agent(name), history)
         return SpawnRequest(
             agent=agent,
             task=self.task,
@@ -159,6 +155,13 @@ class Commissioner:
             roster=self.catalogue,
             brief=self.agent.custom_instructions,
         )
+
+
+def _recalling(agent: AgentSpec, history: int | None) -> AgentSpec:
+    """An agent that is shown so many messages of the conversation, unless it says itself how many."""
+    if history is None or agent.context.history is not None:
+        return agent
+    return replace(agent, context=replace(agent.context, history=history))
 
 
 def _first(wanted: int | None, otherwise: int) -> int:

@@ -22,15 +22,17 @@ from runner import facts
 from runner.acceptance import judge
 from runner.bill import bill_of, bill_of_lost
 from runner.budget import Leave
-from runner.context import PromptParts, conclude_note, countdown_note, counted_down, system_prompt
+from runner.context import PromptParts, system_prompt
 from runner.countdown import Countdown
 from runner.delivery import delivery_message
 from runner.errands import Errands
 from runner.errors import Fenced, Refusal
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.past import Past
+from runner.personal import Personal
 from runner.purse import NOTHING
 from runner.recall import recall
+from runner.remarks import conclude_note, countdown_note, counted_down
 from runner.result import Result
 from runner.speech import Voice
 from runner.spending import Spending, spending_of
@@ -45,8 +47,8 @@ class Conversation:
     """What an execution and its model say to each other."""
 
     __slots__ = (
-        "_agent", "_countdown", "_errands", "_instructions", "_lost", "_model", "_positions", "_spec", "_spending",
-        "_system", "_tools", "_voice", "transcript", "work",
+        "_agent", "_countdown", "_errands", "_instructions", "_lost", "_model", "_personal", "_positions", "_spec",
+        "_spending", "_system", "_tools", "_voice", "transcript", "work",
     )  # fmt: skip
 
     def __init__(self, work: Work) -> None:
@@ -59,6 +61,7 @@ class Conversation:
         self._spec = work.settings.model_of(work.subject)
         self._system = ""
         self._instructions: Mapping[str, str] = {}
+        self._personal = Personal()
         self._tools: Sequence[Tool] = ()
         self._positions = 0
         self._errands = Errands(work, self._agent.mcp_servers)
@@ -88,6 +91,7 @@ class Conversation:
             work.now("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
             self._instructions = await work.server_instructions()
+        self._personal = await work.personal()
         if self._spending is not None:
             self._spending.keep(self._request(()))
 
@@ -103,6 +107,7 @@ class Conversation:
                 catalogue=work.catalogue,
                 roster=work.roster,
                 brief=work.brief,
+                personal=self._personal,
                 server_instructions=self._instructions,
                 unavailable=unavailable,
             )

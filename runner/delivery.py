@@ -5,11 +5,11 @@ No prompt shows this form: a model that knows it writes results of its own inven
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from html import escape
 
 from runner.inbox import Item
+from runner.inert import inert
 from runner.transcript import Block, Delivered, Message, clean
 
 SHOWN_CHARACTERS = 32_000
@@ -18,17 +18,11 @@ SHOWN_CHARACTERS = 32_000
 SENDER_CHARACTERS = 100
 SPOKEN = "Whoever you work for has something to say meanwhile. It counts as much as your task: follow it from here on."
 
-_CLOSING = re.compile(r"<(/?)(report|message)\b", re.IGNORECASE)
 _REASONS = {
     "failed": "It failed; what it found before is below.",
     "timed_out": "Its time ran out; what it found before is below.",
     "cancelled": "It was stopped; what it found before is below.",
 }
-
-
-def escaped(text: str) -> str:
-    """Text from outside that cannot open or close our tags."""
-    return _CLOSING.sub(lambda match: f"&lt;{match[1]}{match[2]}", clean(text))
 
 
 def cut(text: str, handle: str, limit: int = SHOWN_CHARACTERS) -> str:
@@ -46,13 +40,13 @@ def _report(result: Delivered) -> str:
         f'tool_calls="{result.tool_calls}">'
     )
     note = _REASONS.get(result.status)
-    body = cut(escaped(result.text) or "(no text)", result.execution_id)
+    body = cut(inert(result.text) or "(no text)", result.execution_id)
     return "\n".join(part for part in (head, note, body, "</report>") if part)
 
 
 def _message(item: Item) -> str:
     sender = escape(" ".join(clean(item.by).split())[:SENDER_CHARACTERS])
-    return f'{SPOKEN}\n<message from="{sender}">\n{escaped(item.text)}\n</message>'
+    return f'{SPOKEN}\n<message from="{sender}">\n{inert(item.text)}\n</message>'
 
 
 def delivery_message(items: Sequence[Item], still_out: int) -> Message:

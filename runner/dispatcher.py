@@ -26,14 +26,13 @@ from registry import AgentSpec, ChainSpec, OnDisconnect
 from runner import facts
 from runner.adoption import Adoption
 from runner.appearance import child_of
+from runner.beginning import begin
 from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
-from runner.context import CARRY_ON
 from runner.editions import Editions
 from runner.errors import Refusal
 from runner.execution import Execution
-from runner.family import begin
 from runner.following import follow
 from runner.guard import admit_continuation, permit
 from runner.habitat import Habitat
@@ -44,6 +43,7 @@ from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
 from runner.people import People, known
 from runner.reception import AGAIN, Reception
+from runner.remarks import CARRY_ON
 from runner.requests import continued, top_level
 from runner.services import Services
 from runner.steering import Steering

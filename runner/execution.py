@@ -64,10 +64,10 @@ class Execution:
     """One agent at work on one task."""
 
     __slots__ = (
-        "_failed", "_resumption", "alive", "allowance", "attempt", "attempts", "born", "born_at", "cause", "closing", "depth",
-        "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits", "name", "origin",
-        "parent", "path", "place", "position", "request", "result", "scope", "services", "slot", "slots", "stage", "status",
-        "strategy", "tree", "work",
+        "_failed", "_resumption", "alive", "allowance", "attempt", "attempts", "born", "born_at", "cause", "closing",
+        "depth", "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits",
+        "name", "origin", "parent", "path", "place", "position", "request", "result", "scope", "services", "slot",
+        "slots", "stage", "status", "strategy", "tree", "work",
     )  # fmt: skip
 
     def __init__(

@@ -6,21 +6,17 @@ commit of the row and the start of the task there is no await, so no cancel can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import anyio
 from pydantic_core import to_json
 
-from db.memory import Keeper
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
-from registry import AgentSpec, CatalogueEntry
+from registry import CatalogueEntry
 from runner import facts
 from runner.admission import keep_an_answer
-from runner.allowance import Allowance
 from runner.appearance import child_of
 from runner.cancellation import Cancellation
 from runner.cause import Dismissal
@@ -30,18 +26,10 @@ from runner.guard import Caller, admit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
-from runner.memory import Memory
-from runner.permission import Asker, Permission
 from runner.requests import dispatched
-from runner.result import Problem, Result
-from runner.strategies import STRATEGIES
-from runner.toolbox import Needs, build_toolbox
+from runner.result import Problem
 from runner.tools.dispatch import dispatch_answer
-from runner.tools.finish import finish_tool
-from runner.tools.memory import memory_tools
-from runner.tools.own import OwnTool
-from runner.tools.read_result import read_result_tool
-from runner.work import SpawnRequest, Strategy, Work
+from runner.work import SpawnRequest
 
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
 
@@ -223,106 +211,3 @@ class ExecutionFamily:
         """Say to all its children what was said to it; each reads it once, however often it is passed on."""
         for child in tuple(self._self.alive.values()):
             await child.take(replace(item, id=f"{item.id}.{child.id}"))
-
-
-def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
-    """Resolve the model, the tools and the strategy of an execution."""
-    family = ExecutionFamily(execution, cancellation)
-    services, request, subject = execution.services, execution.request, execution.request.agent
-    agent = subject if isinstance(subject, AgentSpec) else None
-
-    async def server_instructions() -> Mapping[str, str]:
-        servers = agent.mcp_servers if agent is not None else ()
-        return await services.upstreams.instructions(servers, execution.id) if servers else {}
-
-    work = Work(
-        place=execution.place,
-        name=execution.name,
-        subject=subject,
-        task=request.task,
-        prompt=execution.prompt,
-        input=request.input,
-        role=request.role,
-        attempt=execution.attempt,
-        limits=execution.limits,
-        allowance=execution.allowance,
-        inbox=execution.inbox,
-        user=execution.origin.user,
-        catalogue=request.catalogue,
-        roster=request.roster,
-        brief=request.brief,
-        settings=services.settings,
-        recorder=services.recorder,
-        draining=services.draining,
-        toolbox=None,
-        model=services.model_for(subject),
-        function=services.functions.get(subject.name),
-        spawn=family.spawn,
-        admit=family.admit,
-        release=family.release,
-        dismiss=family.dismiss,
-        settle_children=family.settle_children,
-        pass_on=family.pass_on,
-        server_instructions=server_instructions,
-        goes_on_elsewhere=execution.goes_on_elsewhere,
-        permission=partial(_permission, execution),
-    )
-    if agent is not None and agent.strategy == "loop":
-        needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
-        work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
-    return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
-
-
-def _permission(execution: Execution) -> Permission:
-    services = execution.services
-
-    def now(activity: str) -> None:
-        if execution.work is not None:
-            execution.work.now(activity)
-
-    lineage: list[tuple[str, Allowance]] = []
-    each: Execution | None = execution
-    while each is not None:
-        lineage.append((each.id, each.allowance))
-        each = each.parent
-    asker = Asker(
-        place=execution.place,
-        agent=execution.name,
-        attempt=execution.attempt,
-        principal=execution.origin.principal,
-        seconds=execution.limits.approval_timeout,
-        lineage=lineage,
-        inbox=execution.inbox,
-        now=now,
-        goes_on_elsewhere=execution.goes_on_elsewhere,
-    )
-    return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
-
-
-def _memory(execution: Execution) -> Memory | None:
-    user, services = execution.origin.user, execution.services
-    if user is None:
-        return None
-    return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
-
-
-def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
-    def accept(result: Result) -> str | None:
-        if work.inbox.pending and execution.limits.on_finish == "wait":
-            return NOT_YET.format(count=work.inbox.pending)
-        work.final = result
-        return None
-
-    async def full_text(identifier: str) -> str | None:
-        child = execution.ended.get(identifier)
-        if child is not None:
-            return child.result.text if child.result is not None else None
-        row = await execution.services.database.reads.tool_call(execution.id, identifier)
-        return (row["full_result"] or row["result"]) if row is not None else None
-
-    own: list[OwnTool[Any]] = [finish_tool(accept)]
-    if isinstance(work.subject, AgentSpec) and work.subject.memory:
-        own += memory_tools(_memory(execution))
-    if work.catalogue or (isinstance(work.subject, AgentSpec) and work.subject.mcp_servers):
-        own.append(read_result_tool(full_text))
-    return own

@@ -14,11 +14,11 @@ from pydantic_core import from_json
 from db.reads import Record
 from db.status import ExecutionStatus
 from runner import facts
-from runner.context import CARRY_ON
 from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
 from runner.past import Past, end_of
+from runner.remarks import CARRY_ON
 from runner.result import BUDGETS
 from runner.work import SpawnRequest, Work
 

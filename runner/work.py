@@ -11,14 +11,17 @@ import anyio
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.allowance import Allowance
+from runner.background import began
 from runner.cause import Dismissal
 from runner.draining import Draining
 from runner.handle import Child
 from runner.inbox import Inbox, Item
+from runner.language import language_of
 from runner.llm.protocol import Model
 from runner.origin import NOWHERE, Origin
 from runner.past import Past
 from runner.permission import Permission
+from runner.personal import Personal
 from runner.recorder import Recorder
 from runner.result import Result
 from runner.services import AgentFunction
@@ -116,6 +119,8 @@ class Work:
     """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""
     pass_on: Callable[[Item], Awaitable[None]]
     """Say to all children at work what was said to this execution."""
+    personal: Callable[[], Awaitable[Personal]]
+    """Loads what its prompt says of the user."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     goes_on_elsewhere: Callable[[], bool]
     """Whether it is being stopped without an end, so that another process goes on with it."""
@@ -132,12 +137,16 @@ class Work:
 
     @property
     def locale(self) -> str:
-        """The language of whoever it works for."""
-        return self.user.locale if self.user is not None else "en"
+        """The language an answer is given in: that of the task, as far as its letters tell, else the user's."""
+        return language_of(self.task, self.user.locale if self.user is not None else "en")
 
     def settle_dates(self, text: str) -> str:
-        """A text in which no date is left that depends on today."""
-        return text
+        """A text in which no date is left that depends on the day it is read; without a user nobody knows the day."""
+        if self.user is None:
+            return text
+        from runner.dates import settled
+
+        return settled(text, began(self.place, self.user), self.user.locale)
 
     async def pause(self) -> None:
         """Stay here if the service is stopping: the next process goes on."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from runner.commissions import COMPOSER, Commissioner
+from runner.commissions import Commissioner
 from runner.planning.blueprint import PlannedStep, read_json
 from runner.planning.course import Standing
 from runner.planning.phrases import phrase
 from runner.planning.progress import Progress
 from runner.planning.words import Brought, composer_message
 from runner.result import Outcome, Problem, Result, summarise
+from runner.roles import COMPOSER
 from runner.seating import Seating
 from runner.work import Work
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runner import facts
-from runner.commissions import PLAN, Commissioner
+from runner.commissions import Commissioner
 from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.planning.course import Trigger
 from runner.planning.lint import Bounds, Linted, lint, without
@@ -15,6 +15,7 @@ from runner.planning.progress import Progress
 from runner.planning.version import Version
 from runner.planning.words import repair_message, replan_message
 from runner.result import Problem
+from runner.roles import PLAN
 from runner.seating import Seating
 from runner.work import Work
 

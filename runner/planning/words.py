@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from runner.context import inert
 from runner.delivery import cut
+from runner.inert import inert
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing, Trigger
 from runner.planning.lint import Fault

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from runner import facts
 from runner.budget import REASONS
-from runner.context import GO_ON, SAY_SOMETHING, reason_of
 from runner.conversation import Conversation
 from runner.past import Past
+from runner.remarks import GO_ON, SAY_SOMETHING, reason_of
 from runner.result import Result, completed, partial
 from runner.step import (
     AskAgain,

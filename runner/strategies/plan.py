@@ -13,7 +13,7 @@ from db.plans import PlanStatus
 from registry import AgentSpec, OnEmptyPlan
 from runner import facts
 from runner.cause import Dismissal
-from runner.commissions import PLAN, Commissioner
+from runner.commissions import Commissioner
 from runner.errors import Fenced, Refusal
 from runner.past import Past
 from runner.planning.answering import Answering
@@ -24,6 +24,7 @@ from runner.planning.progress import Progress
 from runner.planning.version import Version
 from runner.planning.words import step_message
 from runner.result import Outcome, Problem, Result
+from runner.roles import PLAN
 from runner.seating import Seating
 from runner.work import Work
 
@@ -125,7 +126,7 @@ class Plan:
     async def _start(self, steps: Sequence[PlannedStep]) -> None:
         for step in steps:
             self._work.now(f"step {step.id}: {step.agent}")
-            prompt = step_message(step.task, self._progress.earlier(), self._commissioner.budget_of(step.agent))
+            prompt = step_message(step.task, self._progress.earlier(), self._commissioner.budget_of(step))
             try:
                 self._work.release(self._seating.taken[step.id], prompt)
             except Refusal as refusal:

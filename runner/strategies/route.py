@@ -11,13 +11,14 @@ from dataclasses import replace
 from registry import AgentSpec
 from runner import facts
 from runner.cause import Dismissal
-from runner.commissions import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN, Commissioner
+from runner.commissions import Commissioner
 from runner.decision import Decision, read_decision
 from runner.errors import Refusal
 from runner.past import Past
 from runner.planning.answering import is_raw, wording_of
 from runner.planning.phrases import phrase
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN
 from runner.seating import Seating
 from runner.work import SpawnRequest, Work
 

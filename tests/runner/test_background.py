@@ -15,7 +15,7 @@ from db.ids import made_at, new_id
 from db.people import chat_messages
 from db.reads import Record
 from db.unit import Added, Write
-from runner.background import Background, Layers, layers_of, load_background, said_before
+from runner.background import Background, Layers, Wanted, layers_of, load_background, said_before
 from runner.dispatcher import Order
 from runner.user import User
 from tests.support.models import gate, say
@@ -40,7 +40,7 @@ async def remembered(_: User) -> Sequence[Record]:
 def layers(service: Bench) -> Layers:
     """The layers of a service, as rows have them."""
     dispatcher = service.dispatcher
-    return layers_of(dispatcher.people, dispatcher.services.database.reads, remembered)
+    return replace(layers_of(dispatcher.people, dispatcher.services.database.reads, Wanted()), facts=remembered)
 
 
 async def background(service: Bench, execution: str, given: Layers | None = None) -> Background:

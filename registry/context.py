@@ -1,0 +1,47 @@
+"""Context: what the configuration says about how much an agent is told besides its task.
+
+Owns: the shape of an agent's `context` block and ContextSpec. Must not know: how a prompt is put together.
+Invariant: what is None is decided by the role an agent has when it is called.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
+
+from registry.entry import Count, Entry
+
+MemoryShown = Literal["full", "filtered", "none"]
+PromptOrder = Literal["seed", "stable"]
+
+
+class ContextEntry(Entry):
+    """`context:` of an agent as written."""
+
+    memory: MemoryShown | None = Field(
+        default=None, description="facts about the user: all, those that match its task, or none; absent: by its role"
+    )
+    history: Annotated[int, Strict(), Field(ge=0)] | None = Field(
+        default=None, description="messages of the conversation it is shown; absent: by its role"
+    )
+    budget: Count | None = Field(
+        default=None, description="tokens for all it is told besides its task; absent: by its role"
+    )
+    order: PromptOrder = Field(
+        default="seed", description="order of its prompt; `stable`: what changes comes last, so that more of it is cached"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSpec:
+    """How much an agent is told."""
+
+    memory: MemoryShown | None = None
+    history: int | None = None
+    budget: int | None = None
+    order: PromptOrder = "seed"
+
+
+def context_spec(entry: ContextEntry) -> ContextSpec:
+    """Return the spec of a checked entry."""
+    return ContextSpec(entry.memory, entry.history, entry.budget, entry.order)

@@ -1,0 +1,160 @@
+"""The beginning of an execution: its model, its tools, what it may ask for, and its strategy, put together in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from db.memory import Keeper
+from registry import AgentSpec
+from runner import facts
+from runner.allowance import Allowance
+from runner.background import Wanted, layers_of, load_background
+from runner.cancellation import Cancellation
+from runner.execution import Execution
+from runner.family import ExecutionFamily
+from runner.memory import Memory
+from runner.people import People
+from runner.permission import Asker, Permission
+from runner.personal import Personal, in_language, personal, view_of
+from runner.result import Result
+from runner.strategies import STRATEGIES
+from runner.toolbox import Needs, build_toolbox
+from runner.tools.finish import finish_tool
+from runner.tools.memory import memory_tools
+from runner.tools.own import OwnTool
+from runner.tools.read_result import read_result_tool
+from runner.work import Strategy, Work
+
+NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
+
+
+def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
+    """Resolve the model, the tools and the strategy of an execution."""
+    family = ExecutionFamily(execution, cancellation)
+    services, request, subject = execution.services, execution.request, execution.request.agent
+    agent = subject if isinstance(subject, AgentSpec) else None
+
+    async def server_instructions() -> Mapping[str, str]:
+        servers = agent.mcp_servers if agent is not None else ()
+        return await services.upstreams.instructions(servers, execution.id) if servers else {}
+
+    work = Work(
+        place=execution.place,
+        name=execution.name,
+        subject=subject,
+        task=request.task,
+        prompt=execution.prompt,
+        input=request.input,
+        role=request.role,
+        attempt=execution.attempt,
+        limits=execution.limits,
+        allowance=execution.allowance,
+        inbox=execution.inbox,
+        user=execution.origin.user,
+        catalogue=request.catalogue,
+        roster=request.roster,
+        brief=request.brief,
+        settings=services.settings,
+        recorder=services.recorder,
+        draining=services.draining,
+        toolbox=None,
+        model=services.model_for(subject),
+        function=services.functions.get(subject.name),
+        spawn=family.spawn,
+        admit=family.admit,
+        release=family.release,
+        dismiss=family.dismiss,
+        settle_children=family.settle_children,
+        pass_on=family.pass_on,
+        personal=partial(_personal, execution),
+        server_instructions=server_instructions,
+        goes_on_elsewhere=execution.goes_on_elsewhere,
+        permission=partial(_permission, execution),
+    )
+    if agent is not None and agent.strategy == "loop":
+        needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
+        work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
+    return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+async def _personal(execution: Execution) -> Personal:
+    """What its prompt says of the user it works for, told in an event where something did not fit."""
+    agent, user, work = execution.request.agent, execution.origin.user, execution.work
+    assert isinstance(agent, AgentSpec)
+    assert work is not None
+    view = view_of(agent, execution.request.role, work.locale)
+    if user is None:
+        return in_language(view.language)
+    services = execution.services
+    reads = services.database.reads
+    layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, work.task))
+    background = await load_background(layers, user, execution.place, services.recorder)
+    work.warnings += background.warnings
+    shown = personal(background, view)
+    if shown.left_out:
+        told = {"left_out": shown.left_out, "budget": view.budget}
+        services.recorder.post(facts.Noticed(execution.place, "context.trimmed", told))
+    return shown
+
+
+def _permission(execution: Execution) -> Permission:
+    services = execution.services
+
+    def now(activity: str) -> None:
+        if execution.work is not None:
+            execution.work.now(activity)
+
+    lineage: list[tuple[str, Allowance]] = []
+    each: Execution | None = execution
+    while each is not None:
+        lineage.append((each.id, each.allowance))
+        each = each.parent
+    asker = Asker(
+        place=execution.place,
+        agent=execution.name,
+        attempt=execution.attempt,
+        principal=execution.origin.principal,
+        seconds=execution.limits.approval_timeout,
+        lineage=lineage,
+        inbox=execution.inbox,
+        now=now,
+        goes_on_elsewhere=execution.goes_on_elsewhere,
+    )
+    return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
+
+
+def _memory(execution: Execution) -> Memory | None:
+    user, services = execution.origin.user, execution.services
+    if user is None:
+        return None
+    return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
+
+
+def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
+    def accept(result: Result) -> str | None:
+        if work.inbox.pending and execution.limits.on_finish == "wait":
+            return NOT_YET.format(count=work.inbox.pending)
+        work.final = result
+        return None
+
+    async def full_text(identifier: str) -> str | None:
+        child = execution.ended.get(identifier)
+        if child is not None:
+            return child.result.text if child.result is not None else None
+        row = await execution.services.database.reads.tool_call(execution.id, identifier)
+        return (row["full_result"] or row["result"]) if row is not None else None
+
+    own: list[OwnTool[Any]] = [finish_tool(accept)]
+    if isinstance(work.subject, AgentSpec) and work.subject.memory:
+        own += memory_tools(_memory(execution))
+    if isinstance(work.subject, AgentSpec) and work.subject.utilities:
+        from runner.tools.utilities import utility_tools
+
+        zone = work.user.zone if work.user is not None else UTC
+        own += utility_tools(lambda: datetime.now(zone), work.user.locale if work.user is not None else "en")
+    if work.catalogue or (isinstance(work.subject, AgentSpec) and work.subject.mcp_servers):
+        own.append(read_result_tool(full_text))
+    return own

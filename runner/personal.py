@@ -1,0 +1,107 @@
+"""The personal parts of a prompt: the time, who the user is, what is remembered of them, what was said before.
+
+Owns who sees which of them and how much of each: the user is known to everybody, memory and conversation to whoever answers
+for the whole (the top, planner, composer, classifier), unless an agent's `context` says otherwise. What does not fit is
+left out, oldest first, with a mark. Pure; `runner/background.py` loads what is shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+from registry import AgentSpec, MemoryShown
+from runner.background import Background
+from runner.chat import ChatMessage
+from runner.inert import inert
+from runner.roles import STAFF, WHOLE
+from runner.tariff import tokens_of
+from runner.window import HISTORY, Window, windowed
+
+ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
+"""Tokens of what an agent is told besides its task."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an execution is shown of its user."""
+
+    memory: MemoryShown = "none"
+    history: Window | None = None
+    budget: int = SUB_AGENT_BUDGET
+    language: str = ""
+    """In which it is to answer, where it has to be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Personal:
+    """The personal parts, each a text or nothing."""
+
+    time: str = ""
+    user: str = ""
+    memory: str = ""
+    history: str = ""
+    left_out: dict[str, int] | None = None
+    """How many entries of a part did not fit."""
+
+
+def view_of(agent: AgentSpec, role: str, language: str = "") -> View:
+    """What an agent sees in a role."""
+    context, whole = agent.context, role in WHOLE
+    history: Window | None = HISTORY if whole else None
+    if context.history is not None:
+        history = replace(HISTORY, max_entries=context.history) if context.history else None
+    return View(
+        memory=context.memory or ("full" if whole else "none"),
+        history=history,
+        budget=context.budget or (ORCHESTRATOR_BUDGET if whole else SUB_AGENT_BUDGET),
+        language=language if role in STAFF else "",
+    )
+
+
+def personal(background: Background, view: View) -> Personal:
+    """The parts of a prompt, as far as somebody may see them and they fit. Half of the budget is the conversation's."""
+    facts = [f'<fact category="{escape(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
+    said = [_said(each) for each in background.history]
+    kept_said = windowed(said, Window(max_tokens=view.budget // 2), _tokens)
+    kept_facts = windowed(facts, Window(max_tokens=view.budget - sum(map(_tokens, kept_said))), _tokens)
+    left_out = {"memory": len(facts) - len(kept_facts), "history": len(said) - len(kept_said)}
+    return Personal(
+        time=f"<current_time>{background.now:%A, %Y-%m-%d %H:%M} ({background.user.timezone})</current_time>",
+        user=_user(background, view.language),
+        memory=_block("user_memory", kept_facts, left_out["memory"]),
+        history=_block("conversation", kept_said, left_out["history"]),
+        left_out={part: count for part, count in left_out.items() if count},
+    )
+
+
+def in_language(language: str) -> Personal:
+    """The parts of a prompt that is about nobody in particular."""
+    return Personal(user=f"<language>{escape(language)}</language>" if language else "")
+
+
+def _user(background: Background, language: str) -> str:
+    user = background.user
+    lines = [
+        f"  <name>{inert(escape(user.name))}</name>",
+        f"  <timezone>{user.timezone}</timezone>",
+        f"  <locale>{user.locale}</locale>",
+    ]
+    told = [*lines, f"  <language>{escape(language)}</language>"] if language else lines
+    return "\n".join(["<user_context>", *told, "</user_context>"])
+
+
+def _said(message: ChatMessage) -> str:
+    return f'<said by="{message.role}" at="{message.at:%Y-%m-%d %H:%M}">{inert(message.content)}</said>'
+
+
+def _block(name: str, entries: Sequence[str], left_out: int) -> str:
+    if not entries and not left_out:
+        return ""
+    mark = [f"[{left_out} older left out: there is no room for more]"] if left_out else []
+    return "\n".join([f"<{name}>", *mark, *entries, f"</{name}>"])
+
+
+def _tokens(text: str) -> int:
+    return tokens_of(len(text.encode()))
