@@ -287,7 +287,7 @@ WORDS = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12), st.sampled_from(["", " "]))
 def test_a_text_that_was_settled_is_not_changed_again(words: list[str], between: str) -> None:
     once = settled(between.join(words), THURSDAY, "en-US")
@@ -296,7 +296,7 @@ def test_a_text_that_was_settled_is_not_changed_again(words: list[str], between:
     assert settled(once, WEDNESDAY, "he-IL") == once
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.text(max_size=40) | st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join), st.sampled_from(["en-US", "he-IL"])
 )
