@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Executable, Index, Text, bindparam, select, update
+from sqlalchemy import Executable, Index, Text, and_, bindparam, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlmodel import Field, SQLModel
 
 from db.clock import stamp
-from db.tables import columns_of
+from db.status import ExecutionStatus
+from db.tables import columns_of, executions, messages
 from db.turns import FENCE
 from db.unit import Event, Statement, Write
 
@@ -106,6 +107,18 @@ def mark(execution: str, attempt: int, version: int, status: PlanStatus, events:
     return Write([guard, Statement(_MARK, values)], events)
 
 
+@dataclass(frozen=True, slots=True)
+class SameStep:
+    """What makes two steps the same."""
+
+    agent: str
+    user_id: str | None
+    config_hash: str | None
+    first: str
+    """JSON of its first message."""
+    since: str
+
+
 class Plans:
     """Queries over the plans of one database."""
 
@@ -115,3 +128,33 @@ class Plans:
     async def of(self, execution: str) -> list[Row]:
         """All versions of an execution's plan, in order."""
         return await self._run(select(plans).where(plans.c.execution_id == execution).order_by(plans.c.version))
+
+    async def attempts(self, execution: str) -> Mapping[str, int]:
+        """How often each child of an execution began anew, for those that did."""
+        again = (messages.c.kind == "task", messages.c.position > 0, executions.c.parent_execution_id == execution)
+        query = select(messages.c.execution_id, func.count().label("times")).join(
+            executions, executions.c.id == messages.c.execution_id
+        )
+        return {
+            row["execution_id"]: row["times"]
+            for row in await self._run(query.where(*again).group_by(messages.c.execution_id))
+        }
+
+    async def same_step(self, like: SameStep) -> Row | None:
+        """A step of the same agent, for the same user, with the same first message, that lately succeeded; the newest."""
+        query = (
+            select(executions)
+            .join(messages, and_(messages.c.execution_id == executions.c.id, messages.c.position == 0))
+            .where(
+                executions.c.agent == like.agent,
+                executions.c.role == "step",
+                executions.c.status == ExecutionStatus.COMPLETED.value,
+                executions.c.outcome == "completed",
+                executions.c.config_hash == like.config_hash,
+                executions.c.user_id.is_not_distinct_from(like.user_id),
+                executions.c.finished_at >= like.since,
+                messages.c.content == like.first,
+            )
+        )
+        found = await self._run(query.order_by(executions.c.id.desc()).limit(1))
+        return found[0] if found else None

@@ -257,3 +257,9 @@ def begin_again(attempt: int, deadline: str, first: MessageDraft, events: Sequen
     """An execution that runs takes its task up anew, with a new deadline."""
     parameters = {"execution": first.execution_id, "fence": attempt, "deadline": deadline}
     return Write([Statement(_NEW_DEADLINE, parameters, guard=True), first.added()], events)
+
+
+def ask(attempt: int, call: ToolStart, events: Sequence[Event]) -> Write:
+    """A call of an execution that has no model: only a person is to be asked about it."""
+    fence = Statement(FENCE, {"execution": call.execution_id, "fence": attempt}, guard=True)
+    return Write([fence, Added(tool_calls, {**columns_of(call), **_UNSETTLED})], events)

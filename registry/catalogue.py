@@ -18,7 +18,7 @@ class CatalogueEntry:
     description: str
     mcp_servers: tuple[str, ...] = ()
     overrides: AgentOverrides = AgentOverrides()
-    requires: Requires = Requires()
+    requires: Requires = Requires()  # noqa: RUF009 - frozen
     capabilities: tuple[str, ...] = ()
 
 

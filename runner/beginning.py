@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from pydantic_core import to_json
+
+from db.clock import stamp
 from db.memory import Keeper
+from db.plans import SameStep
+from db.reads import Record
 from registry import AgentSpec
 from runner import facts
 from runner.allowance import Allowance
@@ -20,12 +25,14 @@ from runner.people import People
 from runner.permission import Asker, Permission
 from runner.personal import Personal, in_language, personal, view_of
 from runner.result import Result
+from runner.roles import COMPOSER, PLANNER, STEP
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
 from runner.tools.finish import finish_tool
 from runner.tools.memory import memory_tools
 from runner.tools.own import OwnTool
 from runner.tools.read_result import read_result_tool
+from runner.transcript import clean
 from runner.work import Strategy, Work
 
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
@@ -73,11 +80,21 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         server_instructions=server_instructions,
         goes_on_elsewhere=execution.goes_on_elsewhere,
         permission=partial(_permission, execution),
+        asked_before=partial(services.database.reads.tool_call, execution.id),
+        same_step=partial(_same_step, execution),
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
         work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+async def _same_step(execution: Execution, agent: str, prompt: str, seconds: float) -> Record | None:
+    user, services = execution.origin.user, execution.services
+    since = stamp(datetime.now(UTC) - timedelta(seconds=seconds))
+    first = to_json([{"type": "text", "text": clean(prompt)}]).decode()
+    like = SameStep(agent, user.id if user is not None else None, services.settings.hash, first, since)
+    return await services.database.reads.plans.same_step(like)
 
 
 async def _personal(execution: Execution) -> Personal:
@@ -144,7 +161,12 @@ def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
         child = execution.ended.get(identifier)
         if child is not None:
             return child.result.text if child.result is not None else None
-        row = await execution.services.database.reads.tool_call(execution.id, identifier)
+        reads = execution.services.database.reads
+        if execution.parent is not None and execution.request.role in (STEP, COMPOSER, PLANNER):
+            for step in await reads.children(execution.parent.id):
+                if step["step_id"] == identifier and step["role"] == STEP and step["result"]:
+                    return Result.of_json(step["result"]).text
+        row = await reads.tool_call(execution.id, identifier)
         return (row["full_result"] or row["result"]) if row is not None else None
 
     own: list[OwnTool[Any]] = [finish_tool(accept)]
@@ -155,6 +177,7 @@ def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
 
         zone = work.user.zone if work.user is not None else UTC
         own += utility_tools(lambda: datetime.now(zone), work.user.locale if work.user is not None else "en")
-    if work.catalogue or (isinstance(work.subject, AgentSpec) and work.subject.mcp_servers):
+    tooled = isinstance(work.subject, AgentSpec) and work.subject.mcp_servers
+    if work.catalogue or tooled or work.role in (STEP, PLANNER):
         own.append(read_result_tool(full_text))
     return own

@@ -78,6 +78,8 @@ def _spoken(execution: str, status: ExecutionStatus, result: Result | None) -> s
             return f"{SO_FAR}\n\n{found}" if found else TOO_LATE
         case ExecutionStatus.CANCELLED:
             return STOPPED
+        case _ if result is not None and result.signals.get("worded") and found:
+            return found  # it says itself what went wrong, in words for a person
         case _:
             return FAILED.format(id=execution)
 

@@ -179,7 +179,8 @@ class Execution:
         """The clock runs from here."""
         self.allowance.start()
         first = first_of(self) if self.hold is not None else None  # whoever is not held has it since its birth
-        return facts.Started(self.place, self.name, Start(stamp(), self.deadline(), self.attempt), first)
+        start = Start(stamp(), self.deadline(), self.attempt)
+        return facts.Started(self.place, self.name, start, first, self.request.step)
 
     def deadline(self) -> str:
         """Its hard end, as rows have it."""
@@ -285,6 +286,8 @@ class Execution:
 
     async def _strategy_end(self) -> End:
         assert self.strategy is not None
+        if self.request.known is not None:
+            return self.request.known
         if self.attempts is not None:
             return await self.attempts.run()
         try:

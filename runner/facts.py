@@ -39,6 +39,7 @@ class Started:
     agent: str
     start: Start
     first: MessageDraft | None = None
+    step: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,15 @@ class BeganAgain:
     deadline: str
     first: MessageDraft
     told: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A person is to be asked about something that no model wants to call."""
+
+    place: Place
+    attempt: int
+    call: ToolStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,6 +365,7 @@ Fact = (
     | ToolSettled
     | Said
     | BeganAgain
+    | Asked
     | Waiting
     | Ended
     | CancelWished

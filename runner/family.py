@@ -27,7 +27,7 @@ from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
 from runner.requests import dispatched
-from runner.result import Problem
+from runner.result import Problem, Result
 from runner.tools.dispatch import dispatch_answer
 from runner.work import SpawnRequest
 
@@ -73,13 +73,16 @@ class ExecutionFamily:
             parent.ended[child.id] = child_of(parent.alive.pop(child.id))
         return child_of(child)
 
-    def release(self, child: str, prompt: str) -> None:
-        """Let a child begin that was held, with this first message; raises Refusal when no answer of it can be paid."""
+    def release(self, child: str, prompt: str, known: Result | None) -> None:
+        """Let a child begin that was held, with this first message, or end with what is `known`; raises Refusal when no
+        answer of it can be paid.
+        """
         held = self._self.alive.get(child)
         if held is None or held.hold is None:
             return  # it has ended meanwhile: its parent's inbox says how
-        held.request = replace(held.request, prompt=prompt)
-        keep_an_answer(held)
+        held.request = replace(held.request, prompt=prompt, known=known)
+        if known is None:
+            keep_an_answer(held)
         held.slot = self._self.slots.reserve()
         held.hold.release()
 

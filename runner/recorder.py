@@ -106,6 +106,8 @@ class Recorder:
             case facts.BeganAgain(place, agent, attempt, deadline, first, told):
                 again = event(place, "execution.retrying", {"agent": agent, "deadline_at": deadline, **told})
                 return turns.begin_again(attempt, deadline, first, [again])
+            case facts.Asked(_, attempt, call):
+                return turns.ask(attempt, call, [])
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
@@ -191,7 +193,8 @@ def _remembering(fact: facts.Memory) -> Write:
 
 
 def _started(fact: facts.Started) -> dict[str, Any]:
-    return status_event(fact.place, "running", fact.agent, deadline_at=fact.start.deadline)
+    step = {"step_id": fact.step} if fact.step is not None else {}
+    return status_event(fact.place, "running", fact.agent, deadline_at=fact.start.deadline, **step)
 
 
 def _passed_on(place: Place, child: str) -> dict[str, Any]:
@@ -203,6 +206,8 @@ def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:
     new, parent, settled = fact.new, fact.parent, fact.settled
     place = Place(new.id, new.parent_execution_id, new.root_execution_id)
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
+    if new.step_id is not None:
+        more["step_id"] = new.step_id
     born = [status_event(place, new.status, new.agent, **more)]
     if settled is not None and parent is not None:
         payload = {

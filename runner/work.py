@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import anyio
 
+from db.reads import Record
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.allowance import Allowance
@@ -66,6 +67,8 @@ class SpawnRequest:
     """The caller's name for this dispatch; no two children of a parent have the same."""
     held: bool = False
     """Whether it is born waiting, and begins when its parent releases it: with its first message then, not now."""
+    known: Result | None = None
+    """Its result, where it need not work for it: the same was done lately."""
     status: str = "pending"
     """`skipped` makes a row for what will not run."""
     reason: str | None = None
@@ -111,8 +114,9 @@ class Work:
     spawn: Spawn
     admit: Callable[[str], CatalogueEntry]
     """The agent of a name, if this execution may start it now; raises Refusal."""
-    release: Callable[[str, str], None]
-    """Lets a child begin that was held, with its first message; raises Refusal when no answer of it can be paid."""
+    release: Callable[[str, str, Result | None], None]
+    """Lets a child begin that was held, with its first message, or end at once with a result that is known; raises Refusal
+    when no answer of it can be paid."""
     dismiss: Callable[[str, Dismissal], None]
     """Says of a child that was held that it will never begin."""
     settle_children: Callable[..., Awaitable[None]]
@@ -126,6 +130,10 @@ class Work:
     """Whether it is being stopped without an end, so that another process goes on with it."""
     permission: Callable[[], Permission]
     """Asks a person where a call needs one."""
+    asked_before: Callable[[str], Awaitable[Record | None]]
+    """The row of a call of its own, if it has one."""
+    same_step: Callable[[str, str, float], Awaitable[Record | None]]
+    """A step of an agent with the same first message that succeeded within so many seconds."""
     activity: str = "starting"
     asking: bool = False
     """Whether its model is being asked."""

@@ -44,6 +44,7 @@ class Answering:
             reason or (errors[0].type if errors else None),
             artifacts=[each for step in brought if step.standing.result for each in step.standing.result.artifacts],
             errors=errors,
+            signals={"worded": True},
         )
 
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:

@@ -14,6 +14,7 @@ from registry import AgentSpec, OnEmptyPlan
 from runner import facts
 from runner.cause import Dismissal
 from runner.commissions import Commissioner
+from runner.confirmation import confirmed
 from runner.errors import Fenced, Refusal
 from runner.past import Past
 from runner.planning.answering import Answering
@@ -126,13 +127,27 @@ class Plan:
     async def _start(self, steps: Sequence[PlannedStep]) -> None:
         for step in steps:
             self._work.now(f"step {step.id}: {step.agent}")
+            child = self._seating.taken[step.id]
+            if step.confirm and not await confirmed(self._work, step, child):
+                self._dismiss(step.id, Dismissal("skipped", Problem("denied", "a person did not allow it")))
+                continue
             prompt = step_message(step.task, self._progress.earlier(), self._commissioner.budget_of(step))
             try:
-                self._work.release(self._seating.taken[step.id], prompt)
+                self._work.release(child, prompt, await self._known(step, prompt))
             except Refusal as refusal:
                 self._seating.unpaid = refusal.context["reason"]
                 return
             self._progress.at_work.add(step.id)
+
+    async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
+        """What the same step brought lately, where that may be used again."""
+        seconds, work = self._progress.spec.cache_ttl, self._work
+        row = await work.same_step(step.agent, prompt, seconds) if seconds else None
+        if row is None:
+            return None
+        told = {"step_id": step.id, "cached_from": row["id"]}
+        work.recorder.post(facts.Noticed(work.place, "plan.cached", told))
+        return Result.of_json(row["result"]).stamped(cached_from=row["id"])
 
     def _block(self, course: Course) -> None:
         for step, broken in course.doomed().items():

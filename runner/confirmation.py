@@ -1,0 +1,54 @@
+"""Confirmation: a person says whether a step of a plan may be carried out.
+
+The question is put as any other, about a call: `run_step`, with the agent and its task as arguments. So everything that
+asks, shows and answers questions knows it already, and an answer survives a restart. The step waits as a pending row.
+"""
+
+from __future__ import annotations
+
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.turns import ToolOutcome, ToolStart
+from db.writes import Place
+from runner import facts
+from runner.errors import Fenced
+from runner.planning.blueprint import PlannedStep
+from runner.tools.own import SERVER
+from runner.transcript import Tool, ToolCall, clean
+from runner.work import Work
+
+RUN_STEP = Tool("run_step", "Carry out a step of a plan.", {}, label="run_step", server=SERVER, gate="ask")
+
+
+async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
+    """Whether a person allows a step; waits for the answer."""
+    arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
+    call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
+    asked = await work.asked_before(call.row)
+    if asked is not None and asked["finished_at"] is not None:
+        return not asked["is_error"]
+    if asked is None:
+        start = ToolStart(
+            id=call.row,
+            execution_id=work.place.id,
+            message_id="",
+            position=0,
+            call_id=call.id,
+            tool=RUN_STEP.label,
+            server=SERVER,
+            arguments=to_json(arguments).decode(),
+            effect=RUN_STEP.effect,
+            started_at=stamp(),
+            status="waiting",
+        )
+        if not (await work.recorder.record(facts.Asked(work.place, work.attempt, start), shielded=True)).held:
+            raise Fenced(work.place.id)
+    waiting = Place(child, work.place.id, work.place.root_execution_id)
+    work.recorder.post(facts.Waiting(waiting, "approval"))
+    refusal = await work.permission().allow(call, RUN_STEP)
+    work.recorder.post(facts.Waiting(waiting, None))
+    text, denied = (refusal.text, True) if refusal is not None else ("it may be carried out", False)
+    outcome = ToolOutcome(call.row, work.place.id, work.attempt, "completed", text, denied, "denied" if denied else None)
+    await work.recorder.record(facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome), shielded=True)
+    return not denied
