@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
-from registry.names import nearest
+from registry.names import listed, nearest
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LATEST = "https://json-schema.org/draft/2020-12/schema"
 """The dialect of a schema that names none."""
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
 MOST_MISFITS = 5
 LONGEST_MISFIT = 200
 """Of what is told about a value: a long one has as many faults as it likes, and they quote it."""
@@ -70,7 +72,8 @@ def faults(schema: Mapping[str, Any]) -> Iterator[Fault]:
         path = tuple(error.absolute_path)
         if path not in seen:
             seen.add(path)
-            yield Fault(path, f"this is no JSON schema: {_words(best_match([error]).message)}")
+            hint = f"types are {listed(TYPES)}" if path[-1:] == ("type",) else ""
+            yield Fault(path, f"this is no JSON schema: {_words(best_match([error]).message)}", hint)
     if not seen:
         known = frozenset({*dialect.VALIDATORS, *_REMARKS})
         yield from _unknown_words(schema, known)

@@ -84,7 +84,7 @@ def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, tuple[str, ...]]:
         value = json_of(output) if isinstance(output, str) else output
         faults = tuple(misfits(value, schema))
     except ValueError as error:
-        value, faults = output, (f"`$`: it is not JSON: {error}",)
+        value, faults = output, (f"`$`: {error}",)
     if faults and isinstance(output, str) and not misfits(output, schema):
         value, faults = output, ()  # where a text is wanted, it need not be quoted
     return (answer, faults) if faults else (_with_output(answer, value), ())

@@ -15,4 +15,8 @@ def json_of(text: str) -> Any:
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
     if len(fences) == 2:  # where one begins, and where it ends
         text = "\n".join(lines[fences[0] + 1 : fences[1]])
-    return from_json(text, allow_inf_nan=False)
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        meant = text.lstrip().startswith(("{", "[", '"'))  # where JSON was tried, the place helps
+        raise ValueError(f"it is not JSON: {error}" if meant else "it is not JSON") from None

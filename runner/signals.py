@@ -38,7 +38,7 @@ def signalled(result: Result) -> Result:
 
 
 def _object(output: Any) -> Mapping[str, Any]:
-    if isinstance(output, str) and ("{" in output[:1] or FENCE in output):  # few texts are worth the reading
+    if isinstance(output, str) and output.startswith(("{", FENCE)):  # a report that quotes an object is none
         try:
             output = json_of(output)
         except ValueError:

@@ -79,6 +79,8 @@ async def test_an_answer_asks_for_another_plan_or_tells_that_it_is_empty(tmp_pat
         ({"replanReason": "new_information"}, {"needs_replan": True, "replan_reason": "new_information"}),
         ([{"isEmpty": True}], {}),
         ('{"isEmpty": true', {}),
+        ('It said:\n```json\n{"isEmpty": true}\n```', {}),
+        ('```json\n{"isEmpty": true}\n```', {"is_empty": True}),
         (None, {}),
     ],
 )
