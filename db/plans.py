@@ -1,7 +1,7 @@
 """Plans: every version of what an execution set out to do. Its table, and what is written and read.
 
-Knows nothing of how a plan is made. Units are applied by `db/writer.py`, queries run by `db/reads.py`. A step is an execution
-of its own; here stands what was planned, there what became of it.
+Knows nothing of how a plan is made. Units are applied by `db/writer.py`, queries run by `db/reads.py`. A step is an
+execution of its own; here stands what was planned, there what became of it.
 """
 
 # SQLModel declares `__tablename__` as something else than the text it asks for.

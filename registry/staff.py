@@ -55,6 +55,12 @@ Rules:
   too unclear to act on, give no steps either.
 - Write tasks in the language of the user."""
 
+_STEPS = {"type": "array", "items": {"type": "object"}}
+_PLAN = {
+    "anyOf": [_STEPS, {"type": "object", "properties": {"steps": _STEPS}, "required": ["steps"]}],
+}
+"""The form of a plan: an object with steps, or the steps alone."""
+
 _COMPOSER = """\
 You word the answer to a person's request from what the steps of a plan brought.
 Say what was done and found, and be open about what failed or was not done, in words the person understands.
@@ -82,7 +88,7 @@ You answer a person directly, in their language, briefly and helpfully. You have
 behalf: never claim that something was created, changed, sent or deleted."""
 
 ON_DEMAND: Mapping[str, Mapping[str, Any]] = {
-    PLANNER: {"utilities": True, "custom_instructions": _PLANNER},
+    PLANNER: {"utilities": True, "custom_instructions": _PLANNER, "output_schema": _PLAN},
     COMPOSER: {"strategy": "synthesis", "custom_instructions": _COMPOSER},
     CLASSIFIER: {"strategy": "synthesis", "custom_instructions": _CLASSIFIER},
     RESPONDENT: {"strategy": "synthesis", "custom_instructions": _RESPONDENT},

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.memory import Keeper
 from db.plans import SameStep
 from db.reads import Record
 from registry import AgentSpec
@@ -20,22 +18,14 @@ from runner.background import Wanted, layers_of, load_background
 from runner.cancellation import Cancellation
 from runner.execution import Execution
 from runner.family import ExecutionFamily
-from runner.memory import Memory
+from runner.own_tools import own_tools
 from runner.people import People
 from runner.permission import Asker, Permission
 from runner.personal import Personal, in_language, personal, view_of
-from runner.result import Result
-from runner.roles import COMPOSER, PLANNER, STEP
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
-from runner.tools.finish import finish_tool
-from runner.tools.memory import memory_tools
-from runner.tools.own import OwnTool
-from runner.tools.read_result import read_result_tool
 from runner.transcript import clean
 from runner.work import Strategy, Work
-
-NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
 
 
 def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
@@ -85,7 +75,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
-        work.toolbox = build_toolbox(services, needs, family, _own_tools(execution, work))
+        work.toolbox = build_toolbox(services, needs, family, own_tools(execution, work))
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
 
 
@@ -141,43 +131,3 @@ def _permission(execution: Execution) -> Permission:
         goes_on_elsewhere=execution.goes_on_elsewhere,
     )
     return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
-
-
-def _memory(execution: Execution) -> Memory | None:
-    user, services = execution.origin.user, execution.services
-    if user is None:
-        return None
-    return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
-
-
-def _own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
-    def accept(result: Result) -> str | None:
-        if work.inbox.pending and execution.limits.on_finish == "wait":
-            return NOT_YET.format(count=work.inbox.pending)
-        work.final = result
-        return None
-
-    async def full_text(identifier: str) -> str | None:
-        child = execution.ended.get(identifier)
-        if child is not None:
-            return child.result.text if child.result is not None else None
-        reads = execution.services.database.reads
-        if execution.parent is not None and execution.request.role in (STEP, COMPOSER, PLANNER):
-            for step in await reads.children(execution.parent.id):
-                if step["step_id"] == identifier and step["role"] == STEP and step["result"]:
-                    return Result.of_json(step["result"]).text
-        row = await reads.tool_call(execution.id, identifier)
-        return (row["full_result"] or row["result"]) if row is not None else None
-
-    own: list[OwnTool[Any]] = [finish_tool(accept)]
-    if isinstance(work.subject, AgentSpec) and work.subject.memory:
-        own += memory_tools(_memory(execution))
-    if isinstance(work.subject, AgentSpec) and work.subject.utilities:
-        from runner.tools.utilities import utility_tools
-
-        zone = work.user.zone if work.user is not None else UTC
-        own += utility_tools(lambda: datetime.now(zone), work.user.locale if work.user is not None else "en")
-    tooled = isinstance(work.subject, AgentSpec) and work.subject.mcp_servers
-    if work.catalogue or tooled or work.role in (STEP, PLANNER):
-        own.append(read_result_tool(full_text))
-    return own

@@ -14,11 +14,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from runner.fenced import json_of
+
 PERFORM = "perform_action"
 """The intent of a step that names none."""
 
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_FENCE = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
 
 
 class NotAPlan(ValueError):
@@ -79,12 +80,10 @@ def read_blueprint(answer: str) -> Blueprint:
 
 def read_json(answer: str) -> Any:
     """The JSON of an answer: all of it, what a fence holds, or the first object or array in it; None when there is none."""
-    fenced = [match.strip() for match in _FENCE.findall(answer)]
-    for text in (answer.strip(), *fenced):
-        try:
-            return json.loads(text)
-        except ValueError:
-            continue
+    try:
+        return json_of(answer)
+    except ValueError:
+        pass
     decoder = json.JSONDecoder()
     for match in re.finditer(r"[{\[]", answer):
         try:

@@ -9,6 +9,7 @@ from db.endings import CancelWish, cancel
 from db.ids import new_id
 from db.memory import Keeper, remember
 from db.people import NewUser, chat_messages, introduced
+from db.plans import NewPlan, PlanStatus, keep
 from db.status import ExecutionStatus
 from db.turns import reply, settle
 from db.unit import Added, Write
@@ -37,6 +38,7 @@ async def grow(store: Store) -> Place:
     row = {**spoken, "created_at": stamp(), "execution_id": root.id}
     await store.apply(Write([*introduced([person]), Added(chat_messages, row)]))
     await store.apply(remember(Keeper("alex", child, 1), [("general", "likes tea")]))
+    await store.apply(keep(NewPlan(f"{root.id}.1", root.id, 1, PlanStatus.EXECUTING, "look"), 1, []))
     for place in (grandchild, child, root):
         await store.apply(ending(place, ExecutionStatus.FAILED))
     return root
