@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from runner.execution import Execution
 
 
-def spawned(execution: Execution, settled: ToolOutcome | None, started: facts.Started | None) -> facts.Spawned:
-    """Its birth, with the call that asked for it, its beginning if it need not wait, and what its user said."""
+def spawned(execution: Execution, settled: ToolOutcome | None) -> facts.Spawned:
+    """Its birth, with the call that asked for it and what its user said."""
     new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
     heard = heard_of(new) if execution.request.chat else None
     first = first_of(execution) if execution.hold is None else None  # one that is held gets it when it begins
-    return facts.Spawned(new, first, parent, settled, started, heard)
+    return facts.Spawned(new, first, parent, settled, heard=heard)
 
 
 def _row_of(execution: Execution) -> NewExecution:

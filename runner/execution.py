@@ -160,7 +160,9 @@ class Execution:
         money. Raises Refusal when no answer of it can be paid.
         """
         begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position and self.hold is None
-        fact = spawned(self, settled, self._beginning() if begins else None)
+        fact = spawned(self, settled)
+        if begins:
+            fact = replace(fact, started=self._beginning())
         held = False
         try:
             if self.hold is None:

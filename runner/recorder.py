@@ -138,10 +138,8 @@ class Recorder:
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
                 return pins.drift(drift, [_drifted(place, drift)])
-            case facts.Planned(place, attempt, plan):
-                return plans.keep(plan, attempt, [_plan_event(place, plan.status, plan.version, _planned(plan))])
-            case facts.PlanMarked(place, attempt, version, status, more):
-                return plans.mark(place.id, attempt, version, status, [_plan_event(place, status, version, more)])
+            case facts.Planned() | facts.PlanMarked():
+                return _planning(fact)
             case facts.Deleted(root):
                 return delete_tree(root)
             case facts.Configured(config_hash, body, users):
@@ -301,6 +299,15 @@ def _refused(fact: facts.Refused) -> Write:
     context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
     recorded = writes.error_record(fact.place.id, f"refused.{fact.kind}", "medium", fact.message, context)
     return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
+
+
+def _planning(fact: facts.Planned | facts.PlanMarked) -> Write:
+    """What is written when a plan is made or comes further."""
+    match fact:
+        case facts.Planned(place, attempt, plan):
+            return plans.keep(plan, attempt, [_plan_event(place, plan.status, plan.version, _planned(plan))])
+        case facts.PlanMarked(place, attempt, version, status, more):
+            return plans.mark(place.id, attempt, version, status, [_plan_event(place, status, version, more)])
 
 
 def _plan_event(place: Place, status: str, version: int, more: Mapping[str, Any]) -> dict[str, Any]:

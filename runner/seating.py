@@ -94,6 +94,7 @@ class Seating:
             await work.inbox.until_ended(children, one=one)
             await self.read()
             waits = work.inbox.any_open(children) and not (one and any(child in self.ends for child in children))
+        await self.read()  # what was settled while something else was read
         work.recorder.post(facts.Waiting(work.place, None))
 
     async def read(self) -> None:

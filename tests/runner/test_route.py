@@ -93,3 +93,19 @@ async def test_an_agent_the_user_may_not_use_does_not_run(tmp_path: Path) -> Non
         assert not service.model.of("gmail")
         reasons = service.sql("select error_type from executions where status = 'blocked' order by created_at, position")
         assert [row["error_type"] for row in reasons] == ["permission_denied"] * 3 + ["dependency_failed"]
+
+
+async def test_the_agents_of_a_route_can_be_ones_of_our_own(tmp_path: Path) -> None:
+    block = "route: {classifier: Mine, respondent: Yours, planner: Ours}"
+    own = "  Mine: {strategy: synthesis}\n  Yours: {strategy: synthesis}\n  Ours: {strategy: plan, plan: {compose: concat}}\n"
+    settings = CONFIG.replace("[calendar, gmail, notes]", f"[calendar, gmail, notes], {block}") + own
+    decisions = [decide(), decide("notes", plan=True)]
+    scripts = {
+        "Mine": lambda _: decisions.pop(0),
+        "Yours": [say("Shalom")],
+        "Planner": [plan(step("a", "notes", "one"), step("b", "notes", "two"))],
+        "notes": [say("noted")],
+    }
+    async with bench(tmp_path, settings, scripts) as service:
+        told = [(await service.run("Coord", "hi", user="noa")).result for _ in range(2)]
+        assert [each.text for each in told if each is not None] == ["Shalom", "noted\n\nnoted"]
