@@ -81,7 +81,9 @@ class TokenEntry(Entry):
     token: Annotated[Line, AfterValidator(_reference)] = Field(
         description="`${NAME}` of the variable that holds the token; read when `serve --http` starts"
     )
-    scopes: tuple[Line, ...] = Field(default=(), description="what it may do beyond its own work: `executions:read_all`")
+    scopes: tuple[Line, ...] = Field(
+        default=(), description="what it may do beyond its own work: `executions:read_all`, `users:speak_for_all`"
+    )
 
 
 class OAuthEntry(Entry):

@@ -23,6 +23,9 @@ from runner.transcript import clean
 if TYPE_CHECKING:
     from runner.handle import Child
 
+LONGEST = 20_000
+"""Characters of what a user says at once."""
+
 STOPPED = "I was stopped before I had an answer. Please send your message again if you still need one."
 TOO_LATE = "I ran out of time before I had an answer. Please try again, or ask for less at once."
 SO_FAR = "I ran out of time. This is what I have so far:"

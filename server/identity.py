@@ -12,6 +12,9 @@ from typing import Any
 READ_ALL = "executions:read_all"
 """The scope that lets a caller ask about executions of others, in SQL."""
 
+SPEAK_FOR_ALL = "users:speak_for_all"
+"""The scope that lets a caller hand over what any user says; others speak for themselves."""
+
 KEY = "outrider.identity"
 """Where the guard leaves the identity in an ASGI scope."""
 
@@ -27,6 +30,11 @@ class Identity:
     def reads_all(self) -> bool:
         """Whether it may ask about executions of others."""
         return self.principal is None or READ_ALL in self.scopes
+
+    @property
+    def speaks_for_all(self) -> bool:
+        """Whether it may hand over what any user says."""
+        return self.principal is None or SPEAK_FOR_ALL in self.scopes
 
     def sees(self, principal: str | None) -> bool:
         """Whether executions of `principal` exist for this caller."""

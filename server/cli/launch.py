@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -50,6 +51,10 @@ class Ended:
     interrupted: bool = False
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+Signals = AsyncIterator[signal.Signals]
+"""Those that came, one after the other."""
+
 Begin = Callable[[Dispatcher], Awaitable[Child]]
 """Starts the tree, or goes on with one."""
 
@@ -62,8 +67,9 @@ def ordered(order: Order) -> Begin:
 class Launch:
     """One tree on its way."""
 
-    def __init__(self, blueprint: Blueprint, begin: Begin, view: TreeView) -> None:
-        self._blueprint, self._begin, self._view = blueprint, begin, view
+    def __init__(self, at: Blueprint | Dispatcher, begin: Begin, view: TreeView) -> None:
+        self._at, self._begin, self._view = at, begin, view
+        """A service of its own, or one that goes on afterwards."""
         self._told: signal.Signals | None = None
         """The first signal."""
         self._at_work: tuple[Dispatcher, TaskGroup] | None = None
@@ -73,19 +79,24 @@ class Launch:
 
     async def run(self, tell: Callable[[Ended], None]) -> Ended:
         """Run the tree; `tell` hears of its end before the service closes. Raises CommandError when left early."""
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with anyio.create_task_group() as group:
-                scope = anyio.CancelScope()
-                group.start_soon(self._mind, signals, scope, name="mind signals")
-                with scope:
-                    await self._carry_out(tell)
-                group.cancel_scope.cancel()
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            return await self.run_minding(signals, tell)
+
+    async def run_minding(self, signals: Signals, tell: Callable[[Ended], None]) -> Ended:
+        """The same, for somebody who minds these signals before and afterwards."""
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+            group.start_soon(self._mind, signals, scope, name="mind signals")
+            with scope:
+                await self._carry_out(tell)
+            group.cancel_scope.cancel()
         if self._ended is None:
             raise self._left()
         return self._ended
 
     async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
-        async with open_service(self._blueprint) as service, anyio.create_task_group() as watchers:
+        opened = open_service(self._at) if isinstance(self._at, Blueprint) else nullcontext(self._at)
+        async with opened as service, anyio.create_task_group() as watchers:
             self._at_work = service, watchers
             watchers.start_soon(self._view.paint, name="paint the tree")
             watchers.start_soon(self._tell_trouble, service.services.database.writer, name="tell of trouble")
@@ -134,7 +145,7 @@ class Launch:
     def _interrupted(self) -> bool:
         return self._told is signal.SIGINT
 
-    async def _mind(self, signals: AsyncIterator[signal.Signals], scope: anyio.CancelScope) -> None:
+    async def _mind(self, signals: Signals, scope: anyio.CancelScope) -> None:
         self._told = await anext(signals)
         if self._at_work is None:
             self._leave(scope)

@@ -18,6 +18,7 @@ import typer
 from server.cli.agents import agents
 from server.cli.approve import approve
 from server.cli.cancel import cancel
+from server.cli.chat import chat
 from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
 from server.cli.demo import demo
@@ -52,7 +53,7 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, serve, resume, message, approve, cancel)),
+    (RUN, (demo, run, chat, serve, resume, message, approve, cancel)),
     (LOOK, (ps, show, sql)),
     (CONFIGURE, (agents, doctor, install, completion)),
 ):

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 REHEARSED = "[rehearsed]"
 
 
-def tell(ended: Ended, *, as_json: bool) -> None:
-    """Tell how an order ended."""
+def tell(ended: Ended, *, as_json: bool, answer: str | None = None) -> None:
+    """Tell how an order ended; `answer` is what is said to a user, whatever the result is."""
     if as_json:
-        put_json(as_object(ended))
+        put_json(as_object(ended) if answer is None else {**as_object(ended), "answer": answer})
+    elif answer is not None:
+        put(_marked(answer, rehearsed="rehearsed" in ended.pricing))
     elif ended.child.result is not None and ended.child.result.output is not None:
         put(answer_text(ended.child.result, ended.pricing))
     for line in remarks(ended):
@@ -34,8 +36,11 @@ def tell(ended: Ended, *, as_json: bool) -> None:
 
 def answer_text(result: Result, pricing: Collection[str]) -> str:
     """The answer for people; one that no model gave says so first."""
-    text = safe(result.text)
-    rehearsed = result.metadata.get("rehearsed") or "rehearsed" in pricing
+    return _marked(result.text, rehearsed=bool(result.metadata.get("rehearsed")) or "rehearsed" in pricing)
+
+
+def _marked(answer: str, *, rehearsed: bool) -> str:
+    text = safe(answer)
     if not rehearsed or text.startswith(REHEARSED):
         return text
     # A heading stays a heading only at the beginning of a line.

@@ -103,6 +103,12 @@ class Described(BaseModel):
     also_ended: list[str] = []
 
 
+class Spoken(Described):
+    """The answer of `send_user_message`: how it stands, and what to say to the user once there is something."""
+
+    answer: str | None = Field(default=None, description="What to say to the user.")
+
+
 class Waited(BaseModel):
     """The answer of `wait_for`."""
 

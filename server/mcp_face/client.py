@@ -85,10 +85,19 @@ class Client:
 
     async def start(self, order: Order) -> tuple[Child, bool]:
         """Start an agent or a chain for this client; raises Refusal, UnknownName."""
+        return await self._started(self.dispatcher.start_once(self._mine(order)))
+
+    async def say(self, message: Order, patience: float) -> tuple[Child, bool]:
+        """Hand over what a user says; raises Refusal."""
+        return await self._started(self.dispatcher.reception.accept(self._mine(message), patience))
+
+    def _mine(self, order: Order) -> Order:
         asking = self._asking
-        order = replace(order, principal=self.who.principal, session=asking.session, trace=trace_context(asking.meta))
+        return replace(order, principal=self.who.principal, session=asking.session, trace=trace_context(asking.meta))
+
+    async def _started(self, start: Awaitable[tuple[Child, bool]]) -> tuple[Child, bool]:
         try:
-            return await self.dispatcher.start_once(order)
+            return await start
         except NoModel as error:
             raise Refusal("no_model", str(error), error.hint) from error
 

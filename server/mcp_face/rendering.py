@@ -71,6 +71,11 @@ def described(answer: Answer) -> str:
     return "\n".join(parts)
 
 
+def spoken(answer: Answer) -> str:
+    """What to say to the user, and nothing else; how it stands while there is nothing to say."""
+    return str(answer["answer"]) if answer.get("answer") else described(answer)
+
+
 def _budget(budget: Answer) -> list[str]:
     limits = [f"${budget['spent_usd']:.4f} of ${budget['usd']:.4f}"] if "usd" in budget else []
     limits += [f"{budget['spent_tokens']:.0f} of {budget['tokens']:.0f} tokens"] if "tokens" in budget else []

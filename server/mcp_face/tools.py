@@ -24,6 +24,7 @@ from runner.tools.protocol import ToolResult
 from runner.tools.read_result import NAME as READ_RESULT
 from runner.transcript import ToolCall
 from server.mcp_face import answers, rendering
+from server.mcp_face.chatting import SEND_USER_MESSAGE, chatting_tools
 from server.mcp_face.client import Client
 from server.mcp_face.looking import LIST_EXECUTIONS, QUERY, TREE, looking_tools
 from server.mcp_face.rounds import PersonWanted, Round
@@ -72,6 +73,7 @@ TABLE: Mapping[str, Presentation] = {
     READ_RESULT: Presentation("Read a long result", LOOKS, answers.Part, rendering.part),
     RUN_AGENT: Presentation("Run an agent", STARTS, answers.Described, rendering.described),
     RUN_CHAIN: Presentation("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
+    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, answers.Spoken, rendering.spoken),
     LIST_EXECUTIONS: Presentation("List executions", LOOKS, answers.Listing, rendering.listing),
     TREE: Presentation("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
     QUERY: Presentation("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
@@ -80,12 +82,12 @@ TABLE: Mapping[str, Presentation] = {
 
 
 STARTING = frozenset({DISPATCH, RUN_AGENT, RUN_CHAIN})
-"""The tools that start an execution."""
+"""The tools whose calls can be tasks: they start an execution, and what it returns is what was asked for."""
 
 
 def tools_of(client: Client) -> list[OwnTool[Any]]:
     """The tools of one client, in order."""
-    tools = [*dispatch_tools(client, ASK_FOR_IT), *starting_tools(client), *looking_tools(client)]
+    tools = [*dispatch_tools(client, ASK_FOR_IT), *starting_tools(client), *chatting_tools(client), *looking_tools(client)]
     if not client.dispatcher.services.settings.chains:
         tools = [tool for tool in tools if tool.name != RUN_CHAIN]
     order = list(TABLE)
@@ -143,7 +145,7 @@ async def called_again(client: Client, call: ToolCall, before: Round, answers: M
         for question in await client.questions(execution):
             if question.id in before.shown and question.id in answers:
                 await client.answer(question, before.shown[question.id], answers[question.id])
-    if call.name == RUN_AGENT:
+    if call.name in (RUN_AGENT, SEND_USER_MESSAGE):
         wait = {name: value for name, value in call.arguments.items() if name == "wait_seconds"}
         call = ToolCall(call.id, GET_RESULT, {"execution_id": before.waited[0], **wait})
     return await called(client, call)

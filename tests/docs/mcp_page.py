@@ -7,12 +7,13 @@ code, so a test can tell when they are old.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import mcp.types as t
 
-from registry import load
+from registry import ChatSpec, load
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.resources import RESOURCES, TEMPLATES
 from server.mcp_face.tasks import TASKS
@@ -56,8 +57,9 @@ completed), `cancelled`, or `failed` for a fault of Outrider's own.
 
 
 def tools() -> list[t.Tool]:
-    """The tools a local client sees with the configuration that comes with Outrider."""
-    services = SimpleNamespace(settings=load(ROOT / "config.yaml", {}))
+    """The tools a local client sees with the configuration that comes with Outrider, if somebody answered users in it."""
+    settings = load(ROOT / "config.yaml", {})
+    services = SimpleNamespace(settings=replace(settings, chat=ChatSpec(next(iter(settings.agents)))))
     return listed(Client(cast("Any", SimpleNamespace(services=services)), Asking()))
 
 

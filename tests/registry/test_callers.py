@@ -2,21 +2,14 @@
 
 import pytest
 
-from registry import ConfigError
-from tests.registry.support import load_yaml
+from tests.registry.conftest import Load, Problems
 from tests.support.requirement import requirement
 
 AGENTS = "agents: {{A: {{description: a}}, P: {{{entry}}}}}"
 
 
-def problems(entry: str) -> str:
-    with pytest.raises(ConfigError) as refused:
-        load_yaml(AGENTS.format(entry=entry))
-    return str(refused.value)
-
-
 @requirement("S0-C-1", "S0-FR-6", "S0-C-2", "S0-C-3", "S0-C-4", "S0-C-5")
-def test_the_defaults_of_a_plan_are_the_documented_ones() -> None:
+def test_the_defaults_of_a_plan_are_the_documented_ones(load_yaml: Load) -> None:
     settings = load_yaml(AGENTS.format(entry="strategy: plan"))
     agent = settings.agent("P")
     assert settings.limits_for(agent).timeout == 300
@@ -28,7 +21,7 @@ def test_the_defaults_of_a_plan_are_the_documented_ones() -> None:
     assert given.limits_for(given.agent("P")).timeout == 60
 
 
-def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff() -> None:
+def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff(load_yaml: Load) -> None:
     settings = load_yaml(AGENTS.format(entry="strategy: route"))
     assert [entry.name for entry in settings.catalogue(settings.agent("P"))] == ["A", "Synthesizer"]
     assert {"Planner", "Composer", "Classifier", "Respondent", "Coordinator"} <= set(settings.agents)
@@ -49,5 +42,5 @@ def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff() -> None:
         ("strategy: plan, plan: {max_retries: -1}", "max_retries"),
     ],
 )
-def test_what_would_have_no_effect_or_nobody_to_do_it_is_refused(entry: str, said: str) -> None:
-    assert said in problems(entry)
+def test_what_would_have_no_effect_or_nobody_to_do_it_is_refused(problems_of: Problems, entry: str, said: str) -> None:
+    assert said in str(problems_of(AGENTS.format(entry=entry)))

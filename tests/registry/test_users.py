@@ -1,6 +1,6 @@
 import pytest
 
-from registry import UnknownName, UserSpec, describe, json_schema, restore
+from registry import ChatSpec, UnknownName, UserSpec, describe, json_schema, restore
 from tests.registry.conftest import Load, Problems
 
 PEOPLE = """
@@ -87,3 +87,25 @@ def test_an_alias_of_two_users_and_two_ids_that_fold_alike_are_refused(problems_
 
     assert (alias.line, alias.message) == (3, "`+1` already means `alex`")
     assert (name.line, "is the same name as `kim` in line 3" in name.message) == (4, True)
+
+
+AGENTS = "agents: {Helper: {}}\nagent_chains: {look: {stages: [{name: s, agents: [Helper]}]}}\n"
+
+
+@pytest.mark.parametrize(("written", "meant"), [("helper", "Helper"), ("LOOK", "look")])
+def test_an_agent_or_a_chain_answers_users(load_yaml: Load, written: str, meant: str) -> None:
+    settings = load_yaml(f"{AGENTS}chat: {{agent: {written}}}")
+
+    assert settings.chat == ChatSpec(meant)
+    assert restore(settings.snapshot, {}).chat == settings.chat
+    assert load_yaml(AGENTS).chat is None
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [("{agent: Helpr}", "no agent or chain named `Helpr`"), ("{}", "`agent` is missing"), ("", "`agent` is missing")],
+)
+def test_whoever_is_to_answer_users_must_exist(problems_of: Problems, section: str, message: str) -> None:
+    [problem] = problems_of(f"{AGENTS}chat: {section}")
+
+    assert (problem.line, problem.message) == (3, message)

@@ -92,22 +92,19 @@ async def test_messages_of_a_user_are_answered_one_after_the_other_and_those_of_
     async with bench(tmp_path, CONFIG, {"Helper": lambda _: gate(opened, say("Yes."))}) as service:
         texts = [f"message {number}" for number in range(4)]
 
-        async def send(text: str) -> None:
-            child, _ = await service.dispatcher.reception.accept(message(text))
-            await service.ended(child.id)
+        async def send(text: str, user: str = "alex") -> None:
+            await heard(service, text, user)
 
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
                 for text in texts:
                     group.start_soon(send, text)
                 await service.model.started("Helper")
-                other, _ = await service.dispatcher.reception.accept(message("hello", "noa"))
+                group.start_soon(send, "hello", "noa")
                 await service.model.started("Helper", 2)
                 assert service.model.peak == 2
                 assert talk(service) == [("user", texts[0])]
                 opened.set()
-        await service.ended(other.id)
-
         assert talk(service) == [each for text in texts for each in (("user", text), ("assistant", "Yes."))]
 
 

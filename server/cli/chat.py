@@ -1,0 +1,66 @@
+"""`outrider chat`: talk to the assistant as a user, one message or line by line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.exits import CommandError
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+
+if TYPE_CHECKING:
+    from registry import Settings
+
+
+def chat(
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="One message; `-` reads standard input. Without it: line by line."),
+    ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="USER", help="Who speaks: an id or an alias; else the only user there is."),
+    ] = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    db: DatabaseOption = None,
+) -> int:
+    """Talk to your assistant: progress on stderr, the answer on stdout.
+
+    The assistant knows what was said before, in this process or another. Ctrl-C stops an answer, Ctrl-D ends the
+    conversation.
+
+    For example: outrider chat --user alex "what is on tomorrow?"
+    """
+    import anyio
+
+    from server.app import Blueprint
+    from server.cli import preflight
+    from server.cli.conversation import Conversation
+
+    settings = chosen_settings(config)
+    talk = Conversation(_speaker(settings, user), as_json=as_json)
+    preflight.check(settings, _assistant(settings), os.environ)
+    blueprint = Blueprint(settings, chosen_database(db))
+    if text is None:
+        return anyio.run(talk.line_by_line, blueprint)
+    return anyio.run(talk.say, blueprint, sys.stdin.read() if text == "-" else text)
+
+
+def _assistant(settings: Settings) -> str:
+    if settings.chat is None:
+        raise CommandError("no agent answers users", "name one in the configuration: `chat: {agent: NAME}`")
+    return settings.chat.agent
+
+
+def _speaker(settings: Settings, name: str | None) -> str:
+    if name is not None:
+        return settings.user(name).id
+    if len(settings.users) == 1:
+        return next(iter(settings.users))
+    if not settings.users:
+        raise CommandError("the configuration names no users", "add `users: {alex: {timezone: Europe/Berlin}}`")
+    raise CommandError("who speaks is not said", f"add `--user`: {', '.join(settings.users)}")

@@ -1,0 +1,88 @@
+"""A conversation: what one user says at this keyboard or in one message, and how the answers are told.
+
+Owns the order of reading, answering and leaving, and the signals in between. Must not know: options, or how an answer comes
+about. Invariant: a message that cannot be answered ends no conversation.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import anyio
+
+from runner.chat import LONGEST, spoken
+from runner.dispatcher import Dispatcher, Order
+from runner.handle import Child
+from server.app import Blueprint, open_service
+from server.cli import report
+from server.cli.exits import CommandError, Exit, explain
+from server.cli.keyboard import Keyboard
+from server.cli.launch import SIGNALS, Ended, Launch, Signals
+from server.cli.messages import error as say_error
+from server.cli.tree_view import tree_view
+
+
+class Conversation:
+    """One user and their assistant."""
+
+    def __init__(self, user: str, *, as_json: bool) -> None:
+        self._user, self._as_json = user, as_json
+
+    async def line_by_line(self, blueprint: Blueprint) -> int:
+        """Until there is nothing more to read; the exit of the last message."""
+        keyboard, code = Keyboard(), int(Exit.DONE)
+        # One receiver for all of it: where one ends, the interpreter's own handler would tear the event loop.
+        with anyio.open_signal_receiver(*SIGNALS) as signals:
+            async with open_service(blueprint) as service:
+                while isinstance(said := await self._next(keyboard, signals), str):
+                    if said.strip():
+                        code = await self._answered(service, said, signals)
+        return code if said is None else said
+
+    async def _next(self, keyboard: Keyboard, signals: Signals) -> str | Exit | None:
+        """The next line; None when there is no more, or how to leave for somebody who wants to."""
+        leave: list[Exit] = []
+        line: str | None = None
+
+        async def mind() -> None:
+            leave.append(Exit.INTERRUPTED if await anext(signals) is signal.SIGINT else Exit.STOPPED)
+            group.cancel_scope.cancel("left")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(mind, name="mind signals")
+            line = await keyboard.line(f"{self._user}> ")
+            group.cancel_scope.cancel("a line came")
+        return leave[0] if leave else line
+
+    async def _answered(self, service: Dispatcher, text: str, signals: Signals) -> int:
+        """A message that cannot be answered ends no conversation."""
+        try:
+            return report.exit_of(await self._launch(service, text).run_minding(signals, self._tell))
+        except CommandError as error:
+            if error.code in (Exit.INTERRUPTED, Exit.STOPPED):
+                raise
+            failure = explain(error)
+        except Exception as error:
+            failure = explain(error)
+        say_error(failure.message, failure.hint)
+        return failure.code
+
+    async def say(self, blueprint: Blueprint, text: str) -> int:
+        """One message and its answer; the exit."""
+        return report.exit_of(await self._launch(blueprint, text).run(self._tell))
+
+    def _launch(self, at: Blueprint | Dispatcher, text: str) -> Launch:
+        said = text.strip()
+        if not said:
+            raise CommandError("the message is empty", 'say something: `outrider chat "…"`')
+        if len(said) > LONGEST:
+            raise CommandError(f"the message is longer than {LONGEST:,} characters", "say it shorter")
+
+        async def begin(service: Dispatcher) -> Child:
+            child, _ = await service.reception.accept(Order("", said, user=self._user))
+            return child
+
+        return Launch(at, begin, tree_view())
+
+    def _tell(self, ended: Ended) -> None:
+        report.tell(ended, as_json=self._as_json, answer=spoken(ended.child))
