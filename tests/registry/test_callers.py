@@ -14,7 +14,13 @@ def test_the_defaults_of_a_plan_are_the_documented_ones(load_yaml: Load) -> None
     agent = settings.agent("P")
     assert settings.limits_for(agent).timeout == 300
     plan = agent.plan
-    assert (plan.max_steps, plan.max_replans, plan.max_retries, plan.step_timeout, plan.max_concurrent) == (10, 3, 2, 120, 1)
+    assert (plan.max_steps, plan.max_replans, plan.max_retries, plan.step_timeout, plan.max_concurrent) == (
+        10,
+        3,
+        2,
+        120,
+        1,
+    )
     assert (plan.on_step_failure, plan.on_empty_plan, plan.compose, plan.cache_ttl) == ("replan", None, "always", 0)
     assert agent.route.history == 4
     given = load_yaml(AGENTS.format(entry="strategy: plan, timeout: 60s"))

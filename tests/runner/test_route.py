@@ -97,7 +97,9 @@ async def test_an_agent_the_user_may_not_use_does_not_run(tmp_path: Path) -> Non
 
 async def test_the_agents_of_a_route_can_be_ones_of_our_own(tmp_path: Path) -> None:
     block = "route: {classifier: Mine, respondent: Yours, planner: Ours}"
-    own = "  Mine: {strategy: synthesis}\n  Yours: {strategy: synthesis}\n  Ours: {strategy: plan, plan: {compose: concat}}\n"
+    own = (
+        "  Mine: {strategy: synthesis}\n  Yours: {strategy: synthesis}\n  Ours: {strategy: plan, plan: {compose: concat}}\n"
+    )
     settings = CONFIG.replace("[calendar, gmail, notes]", f"[calendar, gmail, notes], {block}") + own
     decisions = [decide(), decide("notes", plan=True)]
     scripts = {
