@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.exits import CommandError
+from server.cli.exits import CommandError, Exit
 from server.cli.options import DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ def show(
     ],
     tree: Annotated[bool, typer.Option("--tree", help="Its tree only.")] = False,
     transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Its plan: every step and what became of it.")] = False,
     as_json: JsonOption = False,
     db: DatabaseOption = None,
 ) -> int:
     """Show an execution: facts, answer and tree."""
     import anyio
 
-    if tree and transcript:
-        raise CommandError("`--tree` and `--transcript` are two views", "choose one of them")
-    anyio.run(_show, chosen_database(db), identifier, "tree" if tree else "transcript" if transcript else "all", as_json)
+    views = [name for name, wanted in (("tree", tree), ("transcript", transcript), ("plan", plan)) if wanted]
+    if len(views) > 1:
+        raise CommandError(f"`--{views[0]}` and `--{views[1]}` are two views", "choose one of them")
+    anyio.run(_show, chosen_database(db), identifier, views[0] if views else "all", as_json)
     return 0
 
 
@@ -52,11 +54,27 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
         if part == "transcript":
             await _transcript(reads, execution, as_json)
             return
+        if part == "plan":
+            await _plan(reads, execution, as_json)
+            return
         sitter = await portrait.sit(reads, database, execution)
         if as_json:
             put_json(sitter.as_object() if part == "all" else sitter.tree_object())
         else:
             put(sitter.text() if part == "all" else sitter.tree_text())
+
+
+async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
+    from runner.planning.view import plan_of
+    from server.cli.messages import put, put_json
+    from server.cli.plan_text import plan_text
+
+    plan = await plan_of(reads, execution)
+    if plan is None:
+        raise CommandError(
+            f"execution `{execution}` has no plan", "only agents with `strategy: plan` make one", Exit.NOT_FOUND
+        )
+    put_json(plan) if as_json else put(plan_text(plan))
 
 
 async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Resources: `execution://{id}`, its tree and its transcript, and `agents://catalog`; templates and their completion.
+"""Resources: `execution://{id}`, its tree, transcript and plan, and `agents://catalog`; templates and their completion.
 
 Owns the addresses and what is behind them, as JSON. A foreign id is as unknown as one that never existed.
 """
@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET
 from db.listing import Wanted
+from runner.planning.view import plan_of
 from runner.tools.dispatch import describe, shown_agents
 from server.mcp_face.client import Client
 from server.mcp_face.looking import tree_of
@@ -23,7 +24,7 @@ CATALOG = "agents://catalog"
 JSON = "application/json"
 SUGGESTED, LOOKED_AT = 20, 100
 
-_EXECUTION = re.compile(rf"execution://([{ALPHABET}]+)(?:/(tree|transcript))?")
+_EXECUTION = re.compile(rf"execution://([{ALPHABET}]+)(?:/(tree|transcript|plan))?")
 
 TEMPLATES = (
     t.ResourceTemplate(
@@ -45,6 +46,13 @@ TEMPLATES = (
         title="A transcript",
         uri_template="execution://{id}/transcript",
         description="What was said to and by the model of an execution, with its tool calls and their results.",
+        mime_type=JSON,
+    ),
+    t.ResourceTemplate(
+        name="execution_plan",
+        title="A plan",
+        uri_template="execution://{id}/plan",
+        description="The steps an execution with a plan set out to do, in every version, and what became of each.",
         mime_type=JSON,
     ),
 )
@@ -72,6 +80,9 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
         return _contents(uri, await tree_of(client, child.id))
     if match[2] == "transcript":
         return _contents(uri, await _transcript(client, child.id))
+    if match[2] == "plan":
+        plan = await plan_of(client.dispatcher.services.database.reads, child.id)
+        return _contents(uri, plan) if plan is not None else None
     return _contents(uri, describe(child))
 
 

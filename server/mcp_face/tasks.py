@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from server.mcp_face.client import Client
 
 TASKS = "io.modelcontextprotocol/tasks"
-OURS = frozenset({"internal", "interrupted"})
+OURS = frozenset({"internal", "interrupted", "function_failed"})
 """Errors of Outrider and not of the work: no result stands behind them."""
 POLL_MS = 1_000
 """How often a client should look."""

@@ -41,6 +41,7 @@ async def test_an_execution_its_tree_its_transcript_and_the_catalogue_are_resour
         "execution://{id}",
         "execution://{id}/tree",
         "execution://{id}/transcript",
+        "execution://{id}/plan",
     ]
     assert [resource.uri for resource in listed] == ["agents://catalog"]
     assert (execution["status"], execution["result"]["output"]) == ("completed", "left")
