@@ -5,6 +5,7 @@ out as it is goes back to a planner once; what is still wrong then is kept with 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from runner import facts
 from runner.commissions import Commissioner
@@ -80,13 +81,13 @@ class Drafting:
         return lint(steps, bounds, settled)
 
     def _version(self, number: int, blueprint: Blueprint, linted: Linted, trigger: Trigger | None) -> Version:
-        work, versions = self._work, self._progress.versions
+        work, versions, most = self._work, self._progress.versions, self._progress.spec.max_retries
         if linted.cut or blueprint.dropped:
             left_out = {"cut": linted.cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
             work.recorder.post(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
         return Version(
             number=number,
-            steps=linted.steps,
+            steps=tuple(step if step.max_retries is not None else replace(step, max_retries=most) for step in linted.steps),
             faults=linted.faults,
             analysis=blueprint.analysis,
             resolved=blueprint.resolved,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from db.reads import Reads
 
 
-def show(
+def show(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[
         str, typer.Argument(metavar="ID", help="An execution (or the beginning of its id), or a tool call.")
     ],
