@@ -17,11 +17,11 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     lines = [f"plan {plan['status']}, version {plan['version']}: {one_line(plan['user_request'], WIDTH)}"]
     if plan["analysis"]:
         lines.append(f"  {one_line(plan['analysis'], WIDTH)}")
-    for trigger in plan["triggers"]:
-        lines.append(f"  revised: {trigger['type']} in {trigger['step_id']}: {one_line(trigger['reason'], WIDTH)}")
-    for step in plan["steps"]:
-        lines += _step(step)
-    return "\n".join(lines)
+    lines += [
+        f"  revised: {trigger['type']} in {trigger['step_id']}: {one_line(trigger['reason'], WIDTH)}"
+        for trigger in plan["triggers"]
+    ]
+    return "\n".join([*lines, *(line for step in plan["steps"] for line in _step(step))])
 
 
 def _step(step: Mapping[str, Any]) -> list[str]:
