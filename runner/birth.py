@@ -5,6 +5,7 @@ One that answers a user is born with what the user said, so that neither is ther
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from runner.execution import Execution
 
 
-def spawned(execution: Execution, settled: ToolOutcome | None, started: facts.Started | None) -> facts.Spawned:
+def spawned(execution: Execution, settled: ToolOutcome | None, begin: Callable[[], facts.Started] | None) -> facts.Spawned:
     """Its birth, with the call that asked for it, its beginning if it need not wait, and what its user said."""
     new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
     heard = heard_of(new) if execution.request.chat else None
-    return facts.Spawned(new, _first_of(execution), parent, settled, started, heard)
+    return facts.Spawned(new, _first_of(execution), parent, settled, begin() if begin is not None else None, heard)
 
 
 def _row_of(execution: Execution) -> NewExecution:

@@ -154,7 +154,7 @@ class Execution:
         money. Raises Refusal when no answer of it can be paid.
         """
         begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position
-        fact = spawned(self, settled, self._beginning() if begins else None)
+        fact = spawned(self, settled, self._beginning if begins else None)
         held = False
         try:
             keep_an_answer(self)

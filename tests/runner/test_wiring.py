@@ -164,8 +164,8 @@ def test_only_one_function_decides_between_the_states() -> None:
     decides = re.compile(r"ExecutionStatus\.TIMED_OUT|['\"]timed_out['\"]")
     files = [relative(file) for file in python_files("runner") if decides.search(text_of(file) or "")]
 
-    # Beside the map: how a delivery words it, and what wakes a waiting parent.
-    assert set(files) == {"runner/cause.py", "runner/delivery.py", "runner/inbox.py"}
+    # Beside the map: how a delivery and an answer to a user word it, and what wakes a waiting parent.
+    assert set(files) == {"runner/cause.py", "runner/chat.py", "runner/delivery.py", "runner/inbox.py"}
 
 
 @requirement("S2-LE-16")
