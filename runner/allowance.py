@@ -19,6 +19,9 @@ from registry import Limits
 from runner.budget import Budget
 from runner.purse import Amount
 
+CONCLUSION_SHARE = 0.9
+"""Of the time an execution has left, how much whoever words its conclusion may take."""
+
 WrapUp = Literal["time_budget", "max_iterations", "token_budget", "cost_budget", "asked"]
 
 
@@ -63,8 +66,8 @@ class Allowance:
     """Admit before, settle after."""
 
     __slots__ = (
-        "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline", "dispatched",
-        "earlier_turns", "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
+        "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "concludes", "deadline",
+        "dispatched", "earlier_turns", "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +86,8 @@ class Allowance:
         limited = above is not None or limits.max_cost_usd is not None or limits.max_tokens is not None
         self.budget: Budget | None = Budget(limits, above, holder, granted=granted) if limited else None
         """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
+        self.concludes = False
+        """Whether its answer is its parent's conclusion."""
         self.reserve = limits.reserve_of(timeout)
         """Seconds kept back for a conclusion."""
         self.deadline = self.wrap_up_at = math.inf
@@ -102,10 +107,15 @@ class Allowance:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up."""
+        """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up; one that
+        words its parent's conclusion gets most of the time that is kept back for it.
+        """
         self._started_at = anyio.current_time()
         if self.parent is not None:
-            self.timeout = min(self.timeout, self.parent.seconds_before_wrap_up)
+            above = (
+                self.parent.seconds_before_wrap_up if not self.concludes else self.parent.seconds_left * CONCLUSION_SHARE
+            )
+            self.timeout = min(self.timeout, above)
         self._reckon()
 
     @property

@@ -22,6 +22,7 @@ from runner.own_tools import own_tools
 from runner.people import People
 from runner.permission import Asker, Permission
 from runner.personal import Personal, in_language, personal, view_of
+from runner.roles import STAFF
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
 from runner.transcript import clean
@@ -92,11 +93,11 @@ async def _personal(execution: Execution) -> Personal:
     agent, user, work = execution.request.agent, execution.origin.user, execution.work
     assert isinstance(agent, AgentSpec)
     assert work is not None
-    view = view_of(agent, execution.request.role, work.locale)
+    language = work.locale if work.role in STAFF else ""
     if user is None:
-        return in_language(view.language)
-    services = execution.services
-    reads = services.database.reads
+        return in_language(language)
+    view = view_of(agent, work.role, language)
+    services, reads = execution.services, execution.services.database.reads
     layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, work.task))
     background = await load_background(layers, user, execution.place, services.recorder)
     work.warnings += background.warnings

@@ -44,7 +44,7 @@ from runner.origin import NOWHERE, Origin
 from runner.people import People, known
 from runner.reception import AGAIN, Reception
 from runner.remarks import CARRY_ON
-from runner.requests import continued, top_level
+from runner.requests import continued, first_agents, top_level
 from runner.services import Services
 from runner.steering import Steering
 from runner.trace import trace_context
@@ -305,9 +305,8 @@ class Dispatcher:
 def _check_models(services: Services, subject: AgentSpec | ChainSpec) -> None:
     """Refuse before anything is written when a model of the first agents cannot be asked."""
     services.model_for(subject)
-    for stage in subject.stages if isinstance(subject, ChainSpec) else ():
-        for stage_agent in stage.agents:
-            services.model_for(services.settings.agent(stage_agent.name))
+    for name in first_agents(services.settings, subject):
+        services.model_for(services.settings.agent(name))
 
 
 @asynccontextmanager

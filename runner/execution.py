@@ -42,6 +42,7 @@ from runner.inbox import Inbox, Item
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
+from runner.roles import COMPOSER
 from runner.slots import Slots
 from runner.transcript import clean
 from runner.work import SpawnRequest, Strategy, Work
@@ -89,6 +90,7 @@ class Execution:
         self.position = 1 if heritage is None else int(heritage.row["position"])
         above = parent.allowance if parent is not None else None
         self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)
+        self.allowance.concludes = request.role == COMPOSER
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""

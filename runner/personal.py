@@ -15,7 +15,7 @@ from registry import AgentSpec, MemoryShown
 from runner.background import Background
 from runner.chat import ChatMessage
 from runner.inert import inert
-from runner.roles import STAFF, WHOLE
+from runner.roles import WHOLE
 from runner.tariff import tokens_of
 from runner.window import HISTORY, Window, windowed
 
@@ -56,7 +56,7 @@ def view_of(agent: AgentSpec, role: str, language: str = "") -> View:
         memory=context.memory or ("full" if whole else "none"),
         history=history,
         budget=context.budget or (ORCHESTRATOR_BUDGET if whole else SUB_AGENT_BUDGET),
-        language=language if role in STAFF else "",
+        language=language,
     )
 
 
@@ -76,9 +76,12 @@ def personal(background: Background, view: View) -> Personal:
     )
 
 
+NOTHING = Personal()
+
+
 def in_language(language: str) -> Personal:
     """The parts of a prompt that is about nobody in particular."""
-    return Personal(user=f"<language>{escape(language)}</language>" if language else "")
+    return Personal(user=f"<language>{escape(language)}</language>") if language else NOTHING
 
 
 def _user(background: Background, language: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
-from registry import CALLERS, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
+from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
 from runner.commissions import Commissioner, name_of
 from runner.context import first_message
 from runner.errors import Refusal
@@ -66,6 +66,20 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
     catalogue, prompt = settings.catalogue(subject), first_message(task, data)
     limits = settings.limits_for(subject, None, call)
     return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
+
+
+def first_agents(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[str]:
+    """The agents that a chain, a plan or a route needs whatever happens."""
+    if isinstance(subject, ChainSpec):
+        yield from (agent.name for stage in subject.stages for agent in stage.agents)
+    elif subject.strategy == "plan":
+        yield from (
+            subject.plan.planner,
+            *(() if subject.plan.compose in ("concat", "never") else (subject.plan.composer,)),
+        )
+    elif subject.strategy == "route":
+        yield from (subject.route.classifier, subject.route.respondent)
+        yield from first_agents(settings, settings.agent(subject.route.planner))
 
 
 def dispatched(settings: Settings, entry: CatalogueEntry, task: str) -> SpawnRequest:

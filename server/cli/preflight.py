@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from registry import AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
+from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
 from runner.llm.models import Models
+from runner.requests import first_agents
 from server.cli.exits import CommandError
 
 
@@ -38,7 +39,10 @@ def _model_names(settings: Settings, name: str) -> Iterator[str]:
         if (agent.name, agent.model) in seen:
             continue
         seen.add((agent.name, agent.model))
-        yield agent.model
+        if agent.strategy in CALLERS:  # asks no model itself, but has others ask theirs
+            waiting += [(settings.agent(each), ()) for each in first_agents(settings, agent)]
+        else:
+            yield agent.model
         for entry in catalogue:
             child = settings.agent(entry.name).overridden(entry.overrides)
             waiting.append((child, settings.catalogue(child)))
