@@ -31,10 +31,12 @@ class Wish:
     alert: str | None = None
     inputs: Sequence[str] = ()
     timeout: str | None = None
+    user: str | None = None
+    """An id or an alias of the person it is to work for."""
 
 
 def order_of(wish: Wish, settings: Settings) -> Order:
-    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes."""
+    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes or a user nobody knows."""
     alert = read_alert(wish.alert) if wish.alert is not None else None
     given = dict(map(_pair, wish.inputs))
     name = wish.name
@@ -45,7 +47,8 @@ def order_of(wish: Wish, settings: Settings) -> Order:
     task = wish.task or (task_of(alert) if alert is not None else "")
     if not task and not given:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
-    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout))
+    user = settings.user(wish.user).id if wish.user is not None else None
+    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout), user=user)
 
 
 def read_alert(source: str) -> Mapping[str, Any]:

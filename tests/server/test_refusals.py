@@ -29,6 +29,14 @@ def test_an_unknown_agent(shell: Shell) -> None:
     assert untouched(shell)
 
 
+def test_a_user_nobody_knows(shell: Shell) -> None:
+    done = shell.type("run", "Quick", "look", "--user", "alex")
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr.startswith("error: no user named `alex`\n\nhint: ")
+    assert untouched(shell)
+
+
 def line_of(agent: str) -> int:
     """Where an agent stands in the configuration."""
     return next(n for n, line in enumerate(CONFIG.splitlines(), start=1) if line.startswith(f"  {agent}:"))
