@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
-from registry import CatalogueEntry
+from registry import AgentSpec, CatalogueEntry
 from runner import facts
 from runner.admission import keep_an_answer
 from runner.appearance import child_of
@@ -22,7 +22,7 @@ from runner.cancellation import Cancellation
 from runner.cause import Dismissal
 from runner.errors import Refusal
 from runner.execution import Execution
-from runner.guard import Caller, admit
+from runner.guard import Caller, admit, not_too_deep
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
@@ -53,8 +53,10 @@ class ExecutionFamily:
     # -- spawn ---------------------------------------------------------------------------------------------------------
 
     async def spawn(self, request: SpawnRequest) -> Child:
-        """Start a child whose admission is settled; raises Refusal when its parent is stopping."""
+        """Start a child whose admission is settled; raises Refusal when its parent is stopping, or as deep as may be."""
         parent = self._self
+        if isinstance(parent.request.agent, AgentSpec):  # who works for a chain is no deeper than the chain
+            not_too_deep(self._caller())
         child = Execution(parent.habitat, request, parent)
         parent.born += 1
         child.position = parent.born

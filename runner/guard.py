@@ -41,7 +41,7 @@ def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
     entry = entry_of(caller.catalogue, wanted, known)
     permit(entry.name, entry.requires, caller.user)
     _not_in_path(caller, entry)
-    _not_too_deep(caller)
+    not_too_deep(caller)
     _something_left(caller)
     return entry
 
@@ -96,7 +96,8 @@ def _not_in_path(caller: Caller, entry: CatalogueEntry) -> None:
         )
 
 
-def _not_too_deep(caller: Caller) -> None:
+def not_too_deep(caller: Caller) -> None:
+    """Refuse any child of an execution that is as deep as may be; raises Refusal."""
     if caller.depth >= caller.limits.max_depth:
         raise Refusal(
             "max_depth_exceeded",

@@ -8,7 +8,7 @@ import anyio
 
 from runner.dispatcher import Order
 from tests.runner.planned import A, B, config, plan, roles, step, steps
-from tests.support.models import fail, gate, hang, say
+from tests.support.models import call, fail, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import bench
 
@@ -177,3 +177,16 @@ async def test_a_step_is_shown_the_newest_results_only(tmp_path: Path) -> None:
         await service.run("Assistant")
         last = service.model.of("A")[-1].messages[0].text
         assert [f'<step id="s{number}"' in last for number in (1, 2, 3)] == [False, True, True]
+
+
+async def test_a_plan_as_deep_as_may_be_has_nobody_to_plan_for_it(tmp_path: Path) -> None:
+    settings = config() + "  Lead: {sub_agents: [Assistant], limits: {max_depth: 1}}\n"
+    scripts = {"Lead": [call("dispatch_agent", name="Assistant", task="go"), say("waiting"), say("done")]}
+    async with bench(tmp_path, settings, scripts) as service:
+        await service.run("Lead")
+        rows = service.sql("select agent, depth, status, error from executions order by created_at")
+        assert [(row["agent"], row["depth"], row["status"]) for row in rows] == [
+            ("Lead", 0, "completed"),
+            ("Assistant", 1, "failed"),
+        ]
+        assert "nested 1 deep at most" in rows[1]["error"]
