@@ -37,14 +37,15 @@ class Answering:
             names = ", ".join(f"`{each.step.id}`" for each in left)
             errors.insert(0, Problem("timeout", f"the time of the plan ran out before {names}", recoverable=True))
         text = await self._text(brought, problem)
+        bare = self._progress.spec.compose == "never" and brought
         return Result(
             _outcome(brought, left, problem),
             summarise(text),
-            text,
+            [each.shown() for each in brought] if bare else text,
             reason or (errors[0].type if errors else None),
             artifacts=[each for step in brought if step.standing.result for each in step.standing.result.artifacts],
             errors=errors,
-            signals={"worded": True},
+            signals={} if bare else {"worded": True},
         )
 
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
@@ -54,6 +55,8 @@ class Answering:
             return phrase("nothing", self._work.locale)
         compose = self._progress.spec.compose
         alone = len({each.step.agent for each in brought}) == 1
+        if compose == "never" and brought:
+            return phrase("count", self._work.locale, done=sum(each.succeeded for each in brought), all=len(brought))
         if compose in ("concat", "never") or (compose == "auto" and alone and not is_raw(joined(brought))):
             return joined(brought)
         composed = await self._composed(brought)

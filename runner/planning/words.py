@@ -64,6 +64,12 @@ class Brought:
             return result.errors[0].message
         return result.text
 
+    def shown(self) -> dict[str, Any]:
+        """As data, for whoever wants no words."""
+        output = self.standing.result.output if self.standing.result is not None and self.succeeded else None
+        shown = {"id": self.step.id, "agent": self.step.agent, "status": self.status, "output": output}
+        return shown if self.succeeded else {**shown, "error": self.text}
+
 
 def step_message(task: str, brought: Sequence[Brought], budget: int) -> str:
     """The first message of a step: its task, and what the steps before it brought, within a budget of tokens."""

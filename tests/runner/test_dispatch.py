@@ -184,7 +184,7 @@ async def test_a_child_that_raises_never_cancels_its_siblings(tmp_path: Path, br
     }
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("Lead"))
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             # The failure wakes the parent while the others still work.
             woken = await service.model.started("Lead", 3)
             assert [each.status for each in delivered(woken)] == ["failed"]

@@ -115,7 +115,9 @@ async def test_a_plan_without_steps_is_an_answer_in_words_or_what_is_configured(
 @requirement("S4-SU-1", "S0-CO-3", "S0-CO-4", "S0-PL-2")
 async def test_an_answer_is_worded_joined_or_left_as_it_is(tmp_path: Path) -> None:
     links = {"A": [say("page at https://pages.example/1")], "B": [say("beta")]}
+    page = {"id": "step_1", "agent": "A", "status": "completed", "output": "page at https://pages.example/1"}
     for setting, said in (
+        ("compose: never", [page, {"id": "step_2", "agent": "B", "status": "completed", "output": "beta"}]),
         ("compose: concat", "page at https://pages.example/1\n\nbeta"),
         ("compose: always, channel: sms", "All done.\nhttps://pages.example/1"),
     ):
@@ -125,7 +127,7 @@ async def test_an_answer_is_worded_joined_or_left_as_it_is(tmp_path: Path) -> No
         async with bench(folder, config(setting), scripts) as service:
             ended = await service.run("Assistant")
             assert ended.result is not None
-            assert ended.result.text == said
+            assert ended.result.output == said
             for request in service.model.of("Composer"):
                 assert "be brief" in request.messages[0].text
                 assert "text message" in request.messages[0].text
