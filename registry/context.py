@@ -1,4 +1,4 @@
-"""Context: what the configuration says about how much an agent is told besides its task.
+"""Context: what the configuration says about how much an agent is told besides its task, and when that is made less.
 
 Owns: the shape of an agent's `context` block and ContextSpec. Must not know: how a prompt is put together.
 Invariant: what is None is decided by the role an agent has when it is called.
@@ -9,10 +9,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from registry.entry import Count, Entry
+from registry.entry import Count, Entry, Share
 
 MemoryShown = Literal["full", "filtered", "none"]
 PromptOrder = Literal["seed", "stable"]
+
+COMPACT_AT = 0.8
+"""Estimates of a conversation's length err by less than the rest."""
 
 
 class ContextEntry(Entry):
@@ -30,6 +33,10 @@ class ContextEntry(Entry):
     order: PromptOrder = Field(
         default="seed", description="order of its prompt; `stable`: what changes comes last, so that more of it is cached"
     )
+    compact_at: Share = Field(
+        default=COMPACT_AT,
+        description="share of its model's `context_window` from which on old parts of the conversation are left out",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,9 @@ class ContextSpec:
     history: int | None = None
     budget: int | None = None
     order: PromptOrder = "seed"
+    compact_at: float = COMPACT_AT
 
 
 def context_spec(entry: ContextEntry) -> ContextSpec:
     """Return the spec of a checked entry."""
-    return ContextSpec(entry.memory, entry.history, entry.budget, entry.order)
+    return ContextSpec(entry.memory, entry.history, entry.budget, entry.order, entry.compact_at)

@@ -37,6 +37,12 @@ Amount = Annotated[
     BeforeValidator(typed, json_schema_input_type=Annotated[float, Field(ge=0)]),
     Field(ge=0, allow_inf_nan=False),
 ]
+Share = Annotated[
+    float,
+    Strict(),
+    BeforeValidator(typed, json_schema_input_type=Annotated[float, Field(gt=0, le=1)]),
+    Field(gt=0, le=1, allow_inf_nan=False),
+]
 Budget = Annotated[
     float,
     Strict(),

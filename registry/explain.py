@@ -29,6 +29,12 @@ _EXPECTED = {
     "model_attributes_type": "a mapping",
 }
 
+_BOUNDS = {
+    "greater_than": ("more than", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+}
+
 _NAMED = ("ReferenceEntry", "StageAgentEntry", "SynthesisEntry")
 """What may also be written as a bare name."""
 
@@ -46,9 +52,9 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
         return f"`{error['loc'][-1]}` is missing", f"add `{error['loc'][-1]}:`"
     if kind == "literal_error":
         return _not_one_of(value, error["loc"])
-    if kind in ("greater_than", "greater_than_equal"):
-        bound = f"more than {context['gt']}" if kind == "greater_than" else f"at least {context['ge']}"
-        return f"must be {bound}, not {shown(value)}", "leave it out for the default"
+    if kind in _BOUNDS:
+        words, bound = _BOUNDS[kind]
+        return f"must be {words} {context[bound]:g}, not {shown(value)}", "leave it out for the default"
     if kind in ("too_short", "string_too_short"):
         return "must not be empty", ""
     return error["msg"], str(context.get("hint", ""))

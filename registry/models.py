@@ -6,9 +6,9 @@ Invariant: a key is known only by the name of its environment variable, never by
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from registry.durations import Seconds
@@ -19,6 +19,7 @@ from registry.variables import referenced
 
 DEFAULT_KEY_VARIABLE = "ANTHROPIC_API_KEY"
 DEFAULT_MAX_TOKENS = 8192
+DEFAULT_CONTEXT_WINDOW = 200_000
 
 Provider = Literal["anthropic"]
 CacheLifetime = Literal["auto", "5m", "1h", "off"]
@@ -72,12 +73,30 @@ class ModelEntry(Entry):
         default=None, description="`${NAME}` of the variable that holds the key; read when it is used"
     )
     max_tokens: Count = Field(default=DEFAULT_MAX_TOKENS, description="tokens one answer may have")
+    context_window: Count = Field(
+        default=DEFAULT_CONTEXT_WINDOW, description="tokens a conversation and its next answer may have together"
+    )
     thinking: Flag = Field(default=False, description="let the model think before it answers")
     timeouts: TimeoutsEntry = Field(default=TimeoutsEntry(), description="how long one attempt may take")
     cache: CacheLifetime = Field(default="auto", description="how long the provider keeps prompts for reuse")
     fallback: tuple[Line, ...] = Field(default=(), description="models asked in turn when this one cannot answer")
     price: PriceEntry | None = Field(default=None, description="US dollars per million tokens")
     rehearsal: Line | None = Field(default=None, description="script that stands in without a key; relative to this file")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.max_tokens >= self.context_window:
+            raise PydanticCustomError(
+                "window",
+                "an answer of {tokens} tokens does not fit into a context window of {window}",
+                {
+                    "tokens": self.max_tokens,
+                    "window": self.context_window,
+                    "at": "max_tokens" if "max_tokens" in self.model_fields_set else "context_window",
+                    "hint": "set `max_tokens` to a part of `context_window`; most of it is for the conversation",
+                },
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,7 @@ class ModelSpec:
     base_url: str | None = None
     api_key_env: str = DEFAULT_KEY_VARIABLE
     max_tokens: int = DEFAULT_MAX_TOKENS
+    context_window: int = DEFAULT_CONTEXT_WINDOW
     thinking: bool = False
     timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
     cache: CacheLifetime = "auto"
@@ -122,6 +142,7 @@ def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -
         base_url=entry.base_url,
         api_key_env=referenced(entry.api_key or "") or DEFAULT_KEY_VARIABLE,
         max_tokens=entry.max_tokens,
+        context_window=entry.context_window,
         thinking=entry.thinking,
         timeouts=StreamTimeouts(limits.first_token, limits.stall, limits.total),
         cache=entry.cache,

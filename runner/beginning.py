@@ -66,6 +66,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         release=family.release,
         dismiss=family.dismiss,
         settle_children=family.settle_children,
+        children=family.children,
         pass_on=family.pass_on,
         personal=partial(_personal, execution),
         server_instructions=server_instructions,

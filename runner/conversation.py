@@ -6,38 +6,41 @@ Owns the transcript and its rows. Tool calls are run by `runner/errands.py`, and
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-import anyio
-import anyio.lowlevel
 from pydantic_core import from_json, to_json
 
-from db.clock import stamp
 from db.ids import new_id
 from db.turns import MessageDraft
 from registry import AgentSpec
 from runner import facts
 from runner.acceptance import judge
-from runner.bill import bill_of, bill_of_lost
-from runner.budget import Leave
+from runner.bill import bill_of
+from runner.calls import Calls
+from runner.compaction import Compaction, view_of
 from runner.context import PromptParts, system_prompt
 from runner.countdown import Countdown
 from runner.delivery import delivery_message
 from runner.errands import Errands
 from runner.errors import Fenced, Refusal
+from runner.headroom import Headroom
 from runner.llm.protocol import ModelError, Reply, Request
+from runner.measure import Measure
 from runner.past import Past
 from runner.personal import Personal
-from runner.purse import NOTHING
 from runner.recall import recall
 from runner.remarks import conclude_note, countdown_note, counted_down
 from runner.result import Result
-from runner.speech import Voice
-from runner.spending import Spending, spending_of
-from runner.transcript import Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
+from runner.summary import Kept
+from runner.transcript import FULL, Block, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
+
+log = logging.getLogger("outrider.conversation")
 
 EXHAUSTED = {"time_budget": "seconds", "max_iterations": "turns", "token_budget": "tokens", "cost_budget": "usd"}
 """What has run out, by the reason of a conclusion."""
@@ -47,8 +50,8 @@ class Conversation:
     """What an execution and its model say to each other."""
 
     __slots__ = (
-        "_agent", "_countdown", "_errands", "_instructions", "_lost", "_model", "_personal", "_positions", "_spec",
-        "_spending", "_system", "_tools", "_voice", "transcript", "work",
+        "_agent", "_calls", "_countdown", "_errands", "_headroom", "_instructions", "_model", "_personal", "_positions",
+        "_spec", "_system", "_tools", "transcript", "work",
     )  # fmt: skip
 
     def __init__(self, work: Work) -> None:
@@ -65,18 +68,19 @@ class Conversation:
         self._tools: Sequence[Tool] = ()
         self._positions = 0
         self._errands = Errands(work, self._agent.mcp_servers)
-        self._lost = False
-        """Whether the model was being asked when another process went that ran this execution."""
-        self._voice = Voice(work.recorder.speech, work.place)
         self._countdown = Countdown(work.allowance)
-        self._spending = spending_of(work, self._spec)
+        measure = Measure()
+        self._calls = Calls(work, self._spec, measure)
+        models = (self._spec, *(work.settings.models[name] for name in self._spec.fallback))
+        self._headroom = Headroom(self._agent.context.compact_at, models, measure)
 
     def recall(self, past: Past) -> str | None:
         """Know again what was said, from rows. Returns the last question for a conclusion, if one had been put."""
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
-        self._lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
+        self._headroom.recall(recalled.counted, recalled.limit)
+        self._calls.lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
         notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
         self._countdown.told(what for note in notes for what in counted_down(from_json(note)[0]["text"]))
         return recalled.concluding
@@ -92,8 +96,8 @@ class Conversation:
             self._tools = await work.toolbox.tools.list_tools()
             self._instructions = await work.server_instructions()
         self._personal = await work.personal()
-        if self._spending is not None:
-            self._spending.keep(self._request(()))
+        if self._calls.limited:
+            self._calls.keep(self._request(()))
 
     def _scene(self) -> str:
         """The system prompt, made when it is first needed: by then it is known what there is to say."""
@@ -125,55 +129,37 @@ class Conversation:
         await self._count_down()
         self.work.now("asking the model")
         request = self._request(self._tools)
-        await self._lose(request)
-        if self._spending is None:
-            await self._call(request)
-            return True
-        leave = await self._spending.leave_to_ask(request)
-        return leave is not None and await self._paid_call(self._spending, leave, request)
+        await self._calls.lose(request)
+        if self._headroom.short(request) and (wanted := await self._make_room(request)) is not None:
+            return await self._summarise(request, wanted)  # a turn of its own: what follows it is decided anew
+        try:
+            return await self._calls.ask(request, self._keep)
+        except ModelError as error:
+            if not self._headroom.overflows(error, self.transcript.messages):
+                raise
+        return True  # it was too long: the next time there is more room
 
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
         await self._errands.stored()
         self.work.now("concluding")
-        request = self._request(())
-        await self._lose(request)
-        if self._spending is None:
-            await self._call(request, concluding=True)
-            return
-        leave = self._spending.leave_to_conclude(request, self.transcript.messages)
-        if leave is None:
-            self.transcript.unpaid = self.work.allowance.wrap_up
-        else:
-            await self._paid_call(self._spending, leave, request, concluding=True)
+        await self._calls.lose(self._request(()))
+        if not await self._conclude():
+            await self._conclude()
 
-    async def _paid_call(self, spending: Spending, leave: Leave, request: Request, *, concluding: bool = False) -> bool:
-        """A call with leave. One that fails, is cut off or cancelled is not charged: nobody told us what it cost."""
+    async def _conclude(self) -> bool:
+        """False when the conversation was too long for it, and another try has more room."""
+        request, messages = self._request(()), self.transcript.messages
+        if self._headroom.short(request):
+            await self._make_room(request, alone=True)
         try:
-            longest = leave.answer if request.max_tokens is None else min(leave.answer, request.max_tokens)
-            await self._call(replace(request, max_tokens=longest), concluding=concluding)
-        finally:
-            spending.settle(leave, request)
-        return True
-
-    async def _call(self, request: Request, *, concluding: bool = False) -> None:
-        await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
-        await self.work.pause()  # nor does a service that stops; last, because leave to pay may have been waited for
-        work, started = self.work, stamp()
-        limit = anyio.current_time() + work.limits.model_timeout
-        reply: Reply | None = None
-        with work.draining, self._voice:
-            with anyio.CancelScope(deadline=limit) if concluding else work.allowance.before_wrap_up(limit):
-                work.asking = True
-                reply = await self._model.complete(request, self._voice.heard)
-            work.asking = False
-            if reply is not None:
-                await self._keep(reply, started, may_call=not concluding)
-            elif concluding or anyio.current_time() < work.allowance.wrap_up_at:
-                seconds = f"{work.limits.model_timeout:g} s"
-                raise ModelError("timeout", f"no answer within {seconds}", "raise `model_timeout`", recoverable=True)
-            else:
-                self._voice.break_off("cancelled")
+            if not await self._calls.conclude(request, messages, self._keep_conclusion):
+                self.transcript.unpaid = self.work.allowance.wrap_up
+                return True
+        except ModelError as error:
+            if not self._headroom.overflows(error, messages):
+                raise
+        return not self._headroom.tried
 
     def _request(self, tools: Sequence[Tool]) -> Request:
         work = self.work
@@ -188,20 +174,8 @@ class Conversation:
             input=work.input,
             waits=bool(work.catalogue),
             max_tokens=self._agent.max_tokens,
-            on_attempt=self._attempting,
+            on_attempt=self._calls.attempting,
         )
-
-    async def _lose(self, request: Request) -> None:
-        """Write down the call, if there was one, that was cut by the end of another process; it is made once more now."""
-        if not self._lost:
-            return
-        self._lost = False
-        work = self.work
-        prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
-        bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
-        if not (await work.recorder.record(facts.CallLost(work.place, work.attempt, bill.call), shielded=True)).held:
-            raise Fenced(work.place.id)
-        work.allowance.charge(bill.used)
 
     async def _count_down(self) -> None:
         """Tell the model what runs low, once each; not in the middle of a reply that the provider wants back."""
@@ -211,39 +185,36 @@ class Conversation:
                 self.work.recorder.post(facts.Noticed(self.work.place, "budget.low", told))
             await self.remark(countdown_note(low))
 
-    def _attempting(self, model: str, number: int) -> None:
-        """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
-        if number > 1:
-            self._voice.again(number)
-            self.work.now(f"asking {model} (attempt {number})")
-            attempt = {"model": model, "attempt": number}
-            self.work.recorder.post(facts.Noticed(self.work.place, "model.attempt", attempt))
+    async def _keep_conclusion(self, reply: Reply, started: str) -> None:
+        await self._keep(reply, started, may_call=False)
 
-    async def _keep(self, reply: Reply, started: str, *, may_call: bool) -> None:
-        work, bill = self.work, bill_of(self.work, self._spec, reply, self._voice.id, started)
-        refused = reply.stop_reason == "refusal"
-        carries_out = may_call and reply.stop_reason not in ("refusal", "model_context_window_exceeded")
+    async def _keep(self, reply: Reply, started: str, *, may_call: bool = True) -> None:
+        work, bill = self.work, bill_of(self.work, self._spec, reply, self._calls.voice.id, started)
+        refused, full = reply.stop_reason == "refusal", reply.stop_reason == FULL
+        carries_out = may_call and not refused and not full
+        void = full and self._headroom.overflow(self.transcript.messages)  # it is asked for once more, with more room
         content = distinct(reply.content, self.transcript.call_ids)
         if not carries_out:  # a call that nobody answers must not be sent back
             content = [block for block in content if block["type"] != "tool_use"]
-        message = Message("assistant", content, "refusal" if refused else "reply", model=reply.model)
+        kind = "refusal" if refused else "overflow" if void else "reply"
+        message = Message("assistant", content, kind, model=reply.model)
         draft = self._draft(message)
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
-        self._voice.kept()
+        self._calls.voice.kept()
         work.rehearsed = work.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used, len(calls))
         if refused:
             hint = "put the task differently, or give it to an agent with another model"
             raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
-        self.transcript.append(message, reply.stop_reason)
+        if not void:
+            self.transcript.append(message, reply.stop_reason)
+            self._headroom.replied(bill.used.tokens, len(self.transcript.messages))
         if not in_time:
-            raise Refusal("stopping", "asked to stop while its model answered", "look at who asked: `outrider show`")
+            raise _stopping()
         self.transcript.unanswered = calls
-        if self._spending is not None:
-            self._spending.count(bill.used.tokens, len(self.transcript.messages))
 
     async def _store(self, reply: facts.Replied, calls: Sequence[ToolCall]) -> bool:
         """Commit an answer. One that was paid for is never dropped: False when it came too late for anything to follow."""
@@ -254,6 +225,58 @@ class Conversation:
         if not (await work.recorder.record(facts.RepliedLate(reply, outcomes), shielded=True)).held:
             raise Fenced(work.place.id)
         return False
+
+    # -- room ----------------------------------------------------------------------------------------------------------
+
+    async def _make_room(self, request: Request, *, alone: bool = False) -> Compaction | None:
+        """Leave something out, until the request fits. The summary that is wanted for it, unless it has to do without."""
+        self.work.now("making room in its conversation")
+        while (wanted := self._headroom.next(request)) is not None:
+            if wanted.stage != "summary":
+                await self._compact(wanted)
+            elif alone or self._model.rehearses:
+                await self._compact(*self._headroom.summary(request, wanted, "", await self._kept()))
+            else:
+                return wanted
+        return None
+
+    async def _summarise(self, request: Request, wanted: Compaction) -> bool:
+        """Ask for a summary. If none can be had, code writes what it knows. False when it could not be paid."""
+        question = self._headroom.question(request, wanted)
+        try:
+            if question is not None:
+                return await self._calls.ask(request, partial(self._keep_summary, wanted), question)
+        except ModelError as error:
+            log.warning("%s got no summary: %s", self.work.place.id, error)
+        await self._compact(*self._headroom.summary(request, wanted, "", await self._kept()))
+        return True
+
+    async def _keep_summary(self, wanted: Compaction, reply: Reply, started: str) -> None:
+        work, bill = self.work, bill_of(self.work, self._spec, reply, self._calls.voice.id, started)
+        notes = Message("assistant", reply.content).text if reply.stop_reason not in ("refusal", FULL) else ""
+        compaction, words = self._headroom.summary(self._request(()), wanted, notes, await self._kept())
+        draft = self._draft(Message("assistant", [*words, compaction.block], "summary"))
+        fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, notes, (), compaction.told)
+        in_time = await self._store(fact, ())
+        self._calls.voice.kept()
+        work.allowance.settle_call(bill.used, 0)
+        self._shorten(compaction, words)
+        if not in_time:
+            raise _stopping()
+
+    async def _compact(self, compaction: Compaction, words: Sequence[Block] = ()) -> None:
+        """Store what was decided, then follow it."""
+        await self._tell(Message("user", [*words, compaction.block], "compaction"), compacted=compaction.told)
+        self._shorten(compaction, words)
+
+    def _shorten(self, compaction: Compaction, words: Sequence[Block]) -> None:
+        messages = self.transcript.messages
+        messages[:] = view_of(messages, compaction, words, self.work.place.id)
+        self._headroom.compacted(compaction, messages)
+
+    async def _kept(self) -> Kept:
+        unread = frozenset(item.result.execution_id for item in self.work.inbox.waiting if item.result is not None)
+        return Kept(await self.work.children(), unread)
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -307,11 +330,16 @@ class Conversation:
         self.work.recorder.post(facts.Noticed(self.work.place, "answer.unmet", {"message": message}))
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
-        fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed)
+        await self._tell(message, consumed)
+        self.transcript.append(message)
+
+    async def _tell(
+        self, message: Message, consumed: Sequence[str] = (), compacted: Mapping[str, Any] | None = None
+    ) -> None:
+        fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed, compacted)
         ticket = await self.work.recorder.record(fact, shielded=True)  # shown and consumed are one fact
         if not ticket.held:
             raise Fenced(self.work.place.id)
-        self.transcript.append(message)
 
     def _draft(self, message: Message) -> MessageDraft:
         draft = MessageDraft(
@@ -324,3 +352,7 @@ class Conversation:
         )
         self._positions += 1
         return draft
+
+
+def _stopping() -> Refusal:
+    return Refusal("stopping", "asked to stop while its model answered", "look at who asked: `outrider show`")

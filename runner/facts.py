@@ -88,6 +88,8 @@ class Replied:
     message: MessageDraft
     text: str
     tools: Sequence[ToolStart]
+    compacted: Mapping[str, Any] | None = None
+    """Of a summary: what became shorter by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,13 @@ class ToolSettled:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message of ours entered the transcript, perhaps showing deliveries."""
+    """A message of ours entered the transcript, perhaps showing deliveries, or a decision that makes it shorter."""
 
     place: Place
     attempt: int
     message: MessageDraft
     consumed: Sequence[str] = ()
+    compacted: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

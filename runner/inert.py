@@ -10,7 +10,7 @@ _BLOCKS = (
     *("agents", "agent", "available_agents", "instructions", "server", "unavailable", "input", "earlier", "stage"),
     *("output_schema", "step", "results", "plan", "errors", "error", "context_from_previous_steps", "new_context"),
     *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
-    *("report", "message"),
+    *("report", "message", "summary"),
 )
 """The names of all blocks that prompts are made of."""
 _TAG = re.compile(rf"<(/?)({'|'.join(_BLOCKS)})\b", re.IGNORECASE)

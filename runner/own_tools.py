@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from db.memory import Keeper
 from registry import AgentSpec
 from runner.execution import Execution
 from runner.memory import Memory
+from runner.rereading import SHOWN_STEPS, full_text
 from runner.result import Result
-from runner.roles import PLANNER, STEP
 from runner.tools.finish import finish_tool
 from runner.tools.memory import memory_tools
 from runner.tools.own import OwnTool
@@ -19,8 +20,6 @@ from runner.user import User
 from runner.work import Work
 
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
-SHOWN_STEPS = frozenset({STEP, PLANNER})
-"""The roles that are shown results of steps, which may be cut."""
 
 
 def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
@@ -39,7 +38,7 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
     if work.subject.utilities:
         own += _utilities(work.user)
     if work.catalogue or work.subject.mcp_servers or work.role in SHOWN_STEPS:
-        own.append(read_result_tool(lambda identifier: _full_text(execution, identifier)))
+        own.append(read_result_tool(partial(full_text, execution)))
     return own
 
 
@@ -55,17 +54,3 @@ def _utilities(user: User | None) -> list[OwnTool[Any]]:
 
     zone, locale = (user.zone, user.locale) if user is not None else (UTC, "en")
     return utility_tools(lambda: datetime.now(zone), locale)
-
-
-async def _full_text(execution: Execution, identifier: str) -> str | None:
-    """The whole text behind an id: of a child, of a step it was shown, or of a call of its own."""
-    child = execution.ended.get(identifier)
-    if child is not None:
-        return child.result.text if child.result is not None else None
-    reads = execution.services.database.reads
-    if execution.parent is not None and execution.request.role in SHOWN_STEPS:
-        for step in await reads.children(execution.parent.id):
-            if step["step_id"] == identifier and step["role"] == STEP and step["result"]:
-                return Result.of_json(step["result"]).text
-    row = await reads.tool_call(execution.id, identifier)
-    return (row["full_result"] or row["result"]) if row is not None else None

@@ -100,15 +100,21 @@ def end_of(child: Record) -> Item:
 
 async def read_past(reads: Reads, execution: str, continues: str | None) -> Past:
     """Everything rows know of an execution that is to go on."""
+    earlier = await lineage(reads, continues)
+    everybody = [*earlier, execution]
+    children = [child for each in everybody for child in await reads.children(each)]
+    plans = [plan for each in everybody for plan in await reads.plans.of(each)]
+    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier), plans)
+
+
+async def lineage(reads: Reads, continues: str | None) -> list[str]:
+    """An execution that is continued, and before it those that it continues."""
     earlier: list[str] = []
     while continues is not None and continues not in earlier:
         earlier.insert(0, continues)
         row = await reads.execution(continues)
         continues = row["continues_execution_id"] if row is not None else None
-    everybody = [*earlier, execution]
-    children = [child for each in everybody for child in await reads.children(each)]
-    plans = [plan for each in everybody for plan in await reads.plans.of(each)]
-    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier), plans)
+    return earlier
 
 
 async def _chapter(reads: Reads, execution: str) -> Chapter:

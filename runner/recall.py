@@ -14,7 +14,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
+from runner.compaction import Compaction, view_of
 from runner.effects import NOT_BEGUN, cut_short, may_repeat
+from runner.lookup import TOKENS
 from runner.past import Chapter, Past
 from runner.result import Result
 from runner.tools.finish import NAME as FINISH
@@ -40,6 +42,10 @@ class Recalled:
     concluding: str | None = None
     """The last question of ours that asked for a conclusion."""
     rehearsed: bool = False
+    counted: tuple[int, int] = (0, 0)
+    """Tokens of the conversation up to its newest reply, and how many messages that is."""
+    limit: int | None = None
+    """Tokens from which on room is made, where something was left out before."""
 
     @property
     def was_asking(self) -> bool:
@@ -51,7 +57,7 @@ def recall(past: Past, citable: Container[str]) -> Recalled:
     """The conversation as rows know it; results of `citable` servers can be cited."""
     recalled = Recalled()
     for chapter in past.chapters:
-        recalled.final = recalled.concluding = None  # of an execution that went before
+        recalled.final = recalled.concluding = recalled.limit = None  # of an execution that went before
         _Reading(recalled, past, chapter, citable).read()
     recalled.positions = max((row["position"] for row in past.own.messages), default=-1) + 1
     recalled.transcript.final = recalled.final
@@ -74,7 +80,9 @@ class _Reading:
 
     def read(self) -> None:
         for row in self._chapter.messages:
-            if row["role"] == "assistant":
+            if row["kind"] in ("compaction", "summary"):
+                self._compacted(row)
+            elif row["role"] == "assistant":
                 self._reply(row)
             else:
                 self._said(row)
@@ -96,15 +104,26 @@ class _Reading:
         """Another attempt begins: of the one before it, nothing is shown any more."""
         self._recalled.transcript = self._transcript = Transcript()
         self._recalled.final = self._recalled.concluding = None
+        self._recalled.counted, self._recalled.limit = (0, 0), None
+
+    def _compacted(self, row: Record) -> None:
+        """What was left out then is left out now."""
+        if row["kind"] == "summary":
+            next(self._replies, None)
+        *words, decided = from_json(row["content"])
+        compaction, messages = Compaction.of_block(decided), self._transcript.messages
+        messages[:] = view_of(messages, compaction, words, self._chapter.execution)
+        self._recalled.counted, self._recalled.limit = (compaction.after_tokens, len(messages)), compaction.limit
 
     def _reply(self, row: Record) -> None:
         call: Mapping[str, Any] = next(self._replies, {"stop_reason": "end_turn", "model": None, "rehearsed": 0})
         self._recalled.rehearsed = self._recalled.rehearsed or bool(call["rehearsed"])
-        if row["kind"] == "refusal":
+        if row["kind"] in ("refusal", "overflow"):
             return
         role: Role = "assistant"
         message = Message(role, from_json(row["content"]), "reply", model=call["model"])
         self._transcript.append(message, call["stop_reason"] or "end_turn")
+        self._recalled.counted = sum(call.get(name, 0) for name in TOKENS), len(self._transcript.messages)
         asked = message.calls(call["stop_reason"] or "")
         self._transcript.call_ids.update(each.id for each in asked)
         self._answer(asked, self._calls.get(row["id"], {}))

@@ -98,11 +98,11 @@ class Recorder:
                 return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
             case facts.RepliedLate(reply, outcomes):
                 calls = list(zip(reply.tools, outcomes, strict=True))
-                return turns.late_reply(reply.attempt, reply.call, reply.message, calls, [_said(reply)])
+                return turns.late_reply(reply.attempt, reply.call, reply.message, calls, [_said(reply), *_compacted(reply)])
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
-                return turns.say(attempt, message, consumed, _consumed(place, consumed))
+                return turns.say(attempt, message, consumed, [*_consumed(place, consumed), *_compacted(fact)])
             case facts.BeganAgain(place, agent, attempt, deadline, first, told):
                 again = event(place, "execution.retrying", {"agent": agent, "deadline_at": deadline, **told})
                 return turns.begin_again(attempt, deadline, first, [again])
@@ -242,11 +242,15 @@ def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
     for tool in fact.tools:
         begun = {"kind": "tool", "id": tool.id, "tool": tool.tool, "arguments": _cut(tool.arguments)}
         happened.append(event(fact.place, "timeline_event.created", begun))
-    return happened
+    return happened + _compacted(fact)
 
 
 def _consumed(place: Place, deliveries: Sequence[str]) -> list[dict[str, Any]]:
     return [event(place, "delivery.consumed", {"deliveries": list(deliveries)})] if deliveries else []
+
+
+def _compacted(fact: facts.Replied | facts.Said) -> list[dict[str, Any]]:
+    return [event(fact.place, "context.compacted", fact.compacted)] if fact.compacted is not None else []
 
 
 def _settled(place: Place, outcome: turns.ToolOutcome, tool: str, seconds: float) -> list[dict[str, Any]]:

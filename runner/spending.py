@@ -1,8 +1,7 @@
-"""Spending: what the calls of one conversation may cost. It estimates each prompt, gets leave for the call, and keeps a
-conclusion affordable.
+"""Spending: what the calls of one conversation may cost. It gets leave for each call, and keeps a conclusion affordable.
 
-Owns the count of what the provider has counted, and the waiting for money. It asks the budget and never compares. Only a
-conversation with a budget on or above its execution has one of these.
+Owns the waiting for money. It asks the budget and never compares, and has each prompt measured. Only a conversation with
+a budget on or above its execution has one of these.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from registry import ModelSpec
 from runner import facts
 from runner.budget import REASONS, Budget, Leave
 from runner.llm.protocol import Request
+from runner.measure import Measure
 from runner.purse import NOTHING, Amount, Purse
 from runner.shortening import shorten
-from runner.tariff import BYTES_PER_TOKEN, Tariff, prompt_tokens, size_of, tokens_of
+from runner.tariff import BYTES_PER_TOKEN, Tariff
 from runner.transcript import Message
 from runner.work import Work
 
@@ -23,23 +23,11 @@ from runner.work import Work
 class Spending:
     """The calls of one conversation, as its budget sees them."""
 
-    __slots__ = ("_budget", "_counted", "_messages", "_tariff", "_work")
+    __slots__ = ("_budget", "_prompt", "_tariff", "_work")
 
-    def __init__(self, work: Work, budget: Budget, tariff: Tariff) -> None:
+    def __init__(self, work: Work, budget: Budget, tariff: Tariff, measure: Measure) -> None:
         self._work, self._budget, self._tariff = work, budget, tariff
-        self._counted = 0
-        """Tokens of the conversation up to the newest reply, as the provider counted them."""
-        self._messages = 0
-        """How many messages those are."""
-
-    def count(self, tokens: int, messages: int) -> None:
-        """So many tokens are the first messages of the conversation, if the provider counted them."""
-        self._counted, self._messages = tokens, messages
-
-    def _prompt(self, request: Request) -> int:
-        if not self._counted:
-            return prompt_tokens(request.system, request.messages, request.shown)
-        return self._counted + tokens_of(size_of(request.messages[self._messages :]))
+        self._prompt = measure.tokens
 
     async def leave_to_ask(self, request: Request) -> Leave | None:
         """Leave for an ordinary call. Others' calls in flight may cost less than was set aside: it waits for them.
@@ -98,7 +86,7 @@ class Spending:
         self.keep(request)
 
 
-def spending_of(work: Work, spec: ModelSpec) -> Spending | None:
+def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | None:
     """What the calls of an execution may cost, where anybody set a limit; a limit on money that cannot bind is told of."""
     budget = work.allowance.budget
     if budget is None:
@@ -108,7 +96,7 @@ def spending_of(work: Work, spec: ModelSpec) -> Spending | None:
         warning = _unpriced(tariff.unpriced)
         work.warnings.append(warning)
         work.recorder.post(facts.Noticed(work.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning}))
-    return Spending(work, budget, tariff)
+    return Spending(work, budget, tariff, measure)
 
 
 def _unpriced(models: Mapping[str, Sequence[str]]) -> str:

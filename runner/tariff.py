@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from registry import ModelSpec, Price, Rates
 from runner.purse import Amount
-from runner.transcript import Message, Tool
+from runner.transcript import Message
 
 BYTES_PER_TOKEN = 3
 """Of what no provider has counted yet. English prose and JSON have about four: this estimate errs on the long side."""
@@ -28,9 +28,9 @@ def size_of(messages: Iterable[Message]) -> int:
     return sum(len(message.encoded) for message in messages)
 
 
-def prompt_tokens(system: str, messages: Iterable[Message], tools: Iterable[Tool] = ()) -> int:
+def prompt_tokens(system: str, messages: Iterable[Message]) -> int:
     """The tokens of a prompt of which nothing has been counted yet."""
-    return tokens_of(len(system.encode()) + size_of(messages) + sum(len(tool.encoded) for tool in tools))
+    return tokens_of(len(system.encode()) + size_of(messages))
 
 
 class Tariff:

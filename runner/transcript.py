@@ -20,7 +20,10 @@ Role = Literal["user", "assistant"]
 REMINDER, CORRECTION = "reminder", "correction"
 """Kinds of messages that point out what an answer lacks; what follows is another answer."""
 
-SHORTFALLS = {"max_tokens": "max_tokens", "model_context_window_exceeded": "context_window"}
+FULL = "model_context_window_exceeded"
+"""The stop reason of a reply for which there was no room left."""
+
+SHORTFALLS = {"max_tokens": "max_tokens", FULL: "context_window"}
 """Stop reasons of a reply that is not whole, and what that is called in a result."""
 
 
@@ -298,7 +301,7 @@ class Transcript:
     @property
     def exhausted(self) -> bool:
         """Whether nothing more can be asked: the conversation has become too long for its model, or for its budget."""
-        return self.unpaid is not None or self.stop_reason == "model_context_window_exceeded"
+        return self.unpaid is not None or self.stop_reason == FULL
 
     @property
     def concluding(self) -> bool:

@@ -121,6 +121,8 @@ class Work:
     """Says of a child that was held that it will never begin."""
     settle_children: Callable[..., Awaitable[None]]
     """Stop children: those that wait are cancelled, those that run wrap up (or are cancelled), and all are waited for."""
+    children: Callable[[], Awaitable[Sequence[Child]]]
+    """All its children, in order."""
     pass_on: Callable[[Item], Awaitable[None]]
     """Say to all children at work what was said to this execution."""
     personal: Callable[[], Awaitable[Personal]]

@@ -6,7 +6,7 @@ Owns the vocabulary of the seam (Request, Reply, Usage, ModelError); knows no pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from registry import ModelSpec
@@ -55,6 +55,10 @@ class Request:
     def shown(self) -> Sequence[Tool]:
         """The tools that are sent."""
         return self.tools or self.withheld
+
+    def up_to(self, tokens: int) -> Request:
+        """The same with a shorter answer, if it may not be that short already."""
+        return replace(self, max_tokens=tokens if self.max_tokens is None else min(tokens, self.max_tokens))
 
 
 @dataclass(frozen=True, slots=True)

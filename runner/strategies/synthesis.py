@@ -27,7 +27,7 @@ class Synthesis:
     def recall(self, past: Past) -> None:
         """Know again what was said."""
         self._talk.recall(past)
-        last = past.own.messages[-1]["id"]
+        last = next(row["id"] for row in reversed(past.own.messages) if row["kind"] != "compaction")
         self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in past.own.deliveries)
 
     async def run(self) -> Result:

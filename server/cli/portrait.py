@@ -158,7 +158,10 @@ def transcript_text(messages: Sequence[Record], calls: Sequence[Record]) -> str:
 
 
 def _message_text(message: Record) -> str:
-    text = "\n".join(block["text"] for block in _parsed(message["content"]) if block["type"] == "text").strip()
+    blocks = _parsed(message["content"])
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    texts += [f"[{happening('context.compacted', block)}]" for block in blocks if block["type"] == "compaction"]
+    text = "\n".join(texts).strip()
     head = f"── {message['role']} ({message['kind']}) {message['created_at']}"
     return f"{head}\n{safe(text)}" if text else head
 

@@ -84,6 +84,8 @@ class TreeModel:
             self.ask(node, payload["id"], payload["tool"] if kind == "approval.requested" else None)
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
+        elif kind == "context.compacted":
+            node.action = happening(kind, payload)
         elif kind in ("budget.unpriced", "answer.unmet"):
             self.remark(node, payload["message"])
 

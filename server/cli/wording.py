@@ -64,6 +64,8 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
         return f"upstream {payload.get('server', '')} {kind.removeprefix('upstream.')}"
     if kind.startswith("budget."):
         return f"budget {kind.removeprefix('budget.')}" + (f": {payload['what']}" if "what" in payload else "")
+    if kind == "context.compacted":
+        return f"conversation shortened from {tokens(payload['before_tokens'])} to {tokens(payload['after_tokens'])}"
     if kind.startswith("delivery."):
         return "reading results" if kind.endswith("consumed") else "something arrived"
     return _timeline(kind, payload)

@@ -75,7 +75,7 @@ STOPS = (
     ),
     ModelFault(
         "context full",
-        "stop reason `model_context_window_exceeded`",
+        "stop reason `model_context_window_exceeded`, and nothing to leave out",
         "nothing more is asked: completed, partial: `context_window`",
         (stopped("model_context_window_exceeded", text("so far"), POKE),),
         outcome="partial",

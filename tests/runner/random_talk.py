@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher
 
 CONFIG = """
-defaults: {limits: {max_concurrent_agents: 2, max_iterations: 6, max_dispatches: 40}}
+defaults: {model: wide, limits: {max_concurrent_agents: 2, max_iterations: 6, max_dispatches: 40}}
+models: {wide: {model: wide}, narrow: {model: narrow, max_tokens: 100, context_window: 4000}}
 agents:
   Talker: {sub_agents: [Friend], description: talks}
   Friend: {description: talks too, require_tool_call: true}
   Hasty: {sub_agents: [Friend], limits: {on_finish: cancel}, output_schema: {pattern: ^the}, description: does not wait}
+  Forgetful: {sub_agents: [Friend], model: narrow, description: has little room, limits: {max_iterations: 12}}
 """
-AGENTS = ("Talker", "Hasty")
+AGENTS = ("Talker", "Hasty", "Forgetful")
 
 PAUSED = "to be continued by whoever runs this"
 """In every reply that its provider wants back."""
@@ -58,7 +60,7 @@ CUT = {"cut": True}
 
 async def _look(arguments: Mapping[str, Any]) -> str:
     await anyio.lowlevel.checkpoint()
-    return CARRIED_OUT if arguments == CUT else f"seen: {json.dumps(dict(arguments))}"
+    return CARRIED_OUT if arguments == CUT else f"seen: {json.dumps(dict(arguments))} {'.' * 900}"
 
 
 async def _nothing(_: object) -> str:

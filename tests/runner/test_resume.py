@@ -302,16 +302,20 @@ async def test_messages_and_wishes_are_not_lost_and_said_once(tmp_path: Path) ->
         assert [row["text"] for row in results_] == ["heard 1", "heard 1", "heard 1"]
 
 
-async def test_what_was_said_to_a_synthesis_after_its_answer_is_answered_after_a_stop(tmp_path: Path) -> None:
-    config = "agents: {Merger: {strategy: synthesis}}"
+@pytest.mark.parametrize("window", [200_000, 1000])  # in a small one, making room for it is what is written last
+async def test_what_was_said_to_a_synthesis_after_its_answer_is_answered_after_a_stop(tmp_path: Path, window: int) -> None:
+    model = f"{{model: m, max_tokens: 100, context_window: {window}}}"
+    config = f"{{models: {{m: {model}}}, agents: {{Merger: {{strategy: synthesis}}}}}}"
     held = anyio.Event()
     async with bench(tmp_path, config, {"Merger": [gate(held, say("merged")), hang()]}) as service:
         started = await service.dispatcher.start(Order("Merger", "merge"))
         with anyio.fail_after(10):
             await service.model.started("Merger")
-            await service.dispatcher.send_message(started.id, "name the culprit", "ada")
+            await service.dispatcher.send_message(started.id, "name the culprit " + "now " * 1000, "ada")
             held.set()
             await service.model.started("Merger", 2)
+        written = service.sql("select kind from messages order by position")
+        assert [row["kind"] for row in written][3:] == ([] if window > 1000 else ["compaction"])
 
     later: dict[str, Script] = {"Merger": [lambda request: say(f"told {'culprit' in shown(request)}")]}
     async with after_a_stop(tmp_path, later, config=config) as service:

@@ -337,6 +337,11 @@ def test_every_status_has_a_shape_of_its_own() -> None:
         ("execution.progress", {"waiting_for": "children"}, "waiting for children"),
         ("delivery.consumed", {}, "reading results"),
         ("upstream.lost", {"server": "loki"}, "upstream loki lost"),
+        (
+            "context.compacted",
+            {"stage": "results", "before_tokens": 160_000, "after_tokens": 9_000},
+            "conversation shortened from 160.0k tok to 9,000 tok",
+        ),
     ],
 )
 def test_events_are_told_in_words(kind: str, payload: dict[str, Any], words: str) -> None:

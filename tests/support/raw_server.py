@@ -67,6 +67,9 @@ class Child(Server):
                 # Holds our output and hears no wish, so nothing but a kill of the group ends it.
                 deaf = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
                 text(channel, number, str(subprocess.Popen([sys.executable, "-S", "-c", deaf]).pid))
+            case "long":
+                # Much to read, and at the end of the second answer something worth it.
+                text(channel, number, "x" * 1400 + ("the key is 4711" if self.changed == 2 else ""))
             case "counts":
                 # Dies in the middle of its first call, after it took effect.
                 with Path(os.environ["COUNT"]).open("a+", encoding="utf-8") as file:

@@ -1,0 +1,49 @@
+"""Rereading: the whole of a text that an execution was shown in part, or is not shown any more, from rows.
+
+Owns what an execution may read: reports of its children, results of steps it was shown, results of its own calls, its
+task, and the latter two of whoever it continues. Anything else does not exist for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic_core import from_json
+
+from runner.past import lineage
+from runner.result import Result
+from runner.roles import PLANNER, STEP
+from runner.transcript import Message
+
+if TYPE_CHECKING:
+    from db.reads import Reads
+    from runner.execution import Execution
+
+SHOWN_STEPS = frozenset({STEP, PLANNER})
+"""The roles that are shown results of steps, which may be cut."""
+
+
+async def full_text(execution: Execution, identifier: str) -> str | None:
+    """The whole text behind an id: of a child, of a step it was shown, of a call, or of itself, which is its task."""
+    child = execution.ended.get(identifier)
+    if child is not None:
+        return child.result.text if child.result is not None else None
+    reads = execution.services.database.reads
+    if execution.parent is not None and execution.request.role in SHOWN_STEPS:
+        for step in await reads.children(execution.parent.id):
+            if step["step_id"] == identifier and step["role"] == STEP and step["result"]:
+                return Result.of_json(step["result"]).text
+    for each in (execution.id, *reversed(await lineage(reads, execution.request.continues))):
+        if each == identifier:
+            return await _task(reads, each)
+        row = await reads.tool_call(each, identifier)
+        if row is not None:
+            whole: str | None = row["full_result"] or row["result"]
+            return whole
+    return None
+
+
+async def _task(reads: Reads, execution: str) -> str:
+    """What an execution was asked, in its newest attempt."""
+    tasks = [row["content"] for row in await reads.messages(execution) if row["kind"] == "task"]
+    return Message("user", from_json(tasks[-1])).words
