@@ -77,6 +77,9 @@ class ModelEntry(Entry):
         default=DEFAULT_CONTEXT_WINDOW, description="tokens a conversation and its next answer may have together"
     )
     thinking: Flag = Field(default=False, description="let the model think before it answers")
+    accepts_temperature: Flag = Field(
+        default=False, description="whether it takes a temperature: plans and judgements are then asked for with 0"
+    )
     timeouts: TimeoutsEntry = Field(default=TimeoutsEntry(), description="how long one attempt may take")
     cache: CacheLifetime = Field(default="auto", description="how long the provider keeps prompts for reuse")
     fallback: tuple[Line, ...] = Field(default=(), description="models asked in turn when this one cannot answer")
@@ -111,6 +114,7 @@ class ModelSpec:
     max_tokens: int = DEFAULT_MAX_TOKENS
     context_window: int = DEFAULT_CONTEXT_WINDOW
     thinking: bool = False
+    accepts_temperature: bool = False
     timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
     cache: CacheLifetime = "auto"
     fallback: tuple[str, ...] = ()
@@ -144,6 +148,7 @@ def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -
         max_tokens=entry.max_tokens,
         context_window=entry.context_window,
         thinking=entry.thinking,
+        accepts_temperature=entry.accepts_temperature,
         timeouts=StreamTimeouts(limits.first_token, limits.stall, limits.total),
         cache=entry.cache,
         fallback=tuple(map(names.models.canonical, entry.fallback)),

@@ -36,6 +36,7 @@ from runner.personal import Personal
 from runner.recall import recall
 from runner.remarks import conclude_note, countdown_note, counted_down
 from runner.result import Result
+from runner.roles import STEADY
 from runner.summary import Kept
 from runner.transcript import FULL, Block, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
@@ -173,6 +174,7 @@ class Conversation:
             withheld=self._tools,
             input=work.input,
             waits=bool(work.catalogue),
+            steady=work.role in STEADY,
             max_tokens=self._agent.max_tokens,
             on_attempt=self._calls.attempting,
         )

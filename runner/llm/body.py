@@ -29,7 +29,9 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
     longest = spec.max_tokens if request.max_tokens is None else min(spec.max_tokens, request.max_tokens)
     fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % longest, b'"stream":true' + cached]
     if spec.thinking:
-        fields.append(_THINKING)
+        fields.append(_THINKING)  # which no provider combines with a temperature
+    elif request.steady and spec.accepts_temperature:
+        fields.append(b'"temperature":0')
     if request.system:
         fields.append(b'"system":' + to_json(request.system))
     if request.shown:

@@ -46,6 +46,8 @@ class Request:
     """The structured input of the execution (an alert, for example), for rehearsal templates only."""
     waits: bool = False
     """Whether the agent may wait long between two calls, for others it dispatched: its prompt is cached for longer."""
+    steady: bool = False
+    """Whether the same question should be answered the same way, as far as a model can."""
     max_tokens: int | None = None
     """What the answer may have at most, where the agent or a budget allows less than a model does."""
     on_attempt: OnAttempt | None = None
