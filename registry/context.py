@@ -49,6 +49,15 @@ class ContextSpec:
     order: PromptOrder = "seed"
     compact_at: float = COMPACT_AT
 
+    def over(self, other: "ContextSpec") -> "ContextSpec":
+        """Return this one, with what it leaves open as in the other."""
+        return ContextSpec(
+            memory=self.memory or other.memory,
+            history=other.history if self.history is None else self.history,
+            budget=self.budget or other.budget,
+            order=other.order if self.order == "seed" else self.order,
+        )
+
 
 def context_spec(entry: ContextEntry) -> ContextSpec:
     """Return the spec of a checked entry."""

@@ -51,10 +51,12 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         limits=execution.limits,
         allowance=execution.allowance,
         inbox=execution.inbox,
+        ended=execution.ended,
         user=execution.origin.user,
         catalogue=request.catalogue,
         roster=request.roster,
         brief=request.brief,
+        history=request.history,
         settings=services.settings,
         recorder=services.recorder,
         draining=services.draining,
@@ -97,7 +99,7 @@ async def _personal(execution: Execution) -> Personal:
     language = work.locale if work.role in STAFF else ""
     if user is None:
         return in_language(language)
-    view = view_of(agent, work.role, language)
+    view = view_of(agent, work.role, execution.roles_above, execution.request.history, language)
     services, reads = execution.services, execution.services.database.reads
     layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, work.task))
     background = await load_background(layers, user, execution.place, services.recorder)

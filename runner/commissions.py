@@ -37,10 +37,12 @@ class Commissioner:
     agent: AgentSpec
     catalogue: Sequence[CatalogueEntry]
     task: str
+    history: int | None = None
+    """Messages of the conversation that a planner is shown, if it is shown any."""
 
     def planner(self, seat: str, prompt: str | None = None) -> SpawnRequest:
         """Somebody who makes a plan."""
-        return self._staff(self.agent.plan.planner, PLANNER, seat, prompt, self.agent.context.history)
+        return self._staff(self.agent.plan.planner, PLANNER, seat, prompt, self.history)
 
     def composer(self, prompt: str | None = None) -> SpawnRequest:
         """Somebody who words the answer."""
@@ -60,7 +62,7 @@ class Commissioner:
         chosen = [entry for entry in self.catalogue if entry.name in agents]
         brief = "\n\n".join(filter(None, (self.agent.custom_instructions, planner.custom_instructions)))
         return SpawnRequest(
-            agent=replace(_recalling(planner, self.agent.route.history), custom_instructions=brief),
+            agent=replace(planner, custom_instructions=brief),
             task=self.task,
             limits=self.settings.limits_for(planner),
             role=PLAN,
@@ -68,6 +70,7 @@ class Commissioner:
             step=PLAN,
             input={"agents": list(agents)},
             prompt=prompt,
+            history=self.agent.route.history,
         )
 
     def direct(self, name: str, prompt: str | None = None) -> SpawnRequest:
@@ -91,28 +94,30 @@ class Commissioner:
         except Refusal:
             return SpawnRequest(AgentSpec(step.agent), step.task, Limits(), role=STEP, step=step.id, held=True)
         limits = self.settings.limits_for(agent)
+        retries = plan.retries_of(step.max_retries)
         return SpawnRequest(
             agent=agent,
             task=step.task,
             limits=limits,
             role=STEP,
             catalogue=self.settings.catalogue(agent),
-            timeout=min(step.timeout or plan.step_timeout, limits.timeout),
+            timeout=min(step.timeout or plan.step_timeout, plan.step_timeout, limits.timeout),
             step=step.id,
             depends_on=step.depends_on,
-            retries=0 if agent.strategy in CALLERS else _first(step.max_retries, plan.max_retries),
+            retries=0 if agent.strategy in CALLERS else retries,
+            input={"max_retries": retries} if retries != plan.max_retries else None,
             held=held,
         )
 
     @property
     def planner_budget(self) -> int:
         """Tokens of what a planner is told of the steps so far."""
-        return view_of(self.settings.agent(self.agent.plan.planner), PLANNER).budget
+        return view_of(self._employee(self.agent.plan.planner), PLANNER).budget
 
     @property
     def composer_budget(self) -> int:
         """Tokens of what a composer is told of the steps."""
-        return view_of(self.settings.agent(self.agent.plan.composer), COMPOSER).budget
+        return view_of(self._employee(self.agent.plan.composer), COMPOSER).budget
 
     def budget_of(self, step: PlannedStep) -> int:
         """Tokens of what a step is told of those before it."""
@@ -135,8 +140,9 @@ class Commissioner:
             waits = row["status"] == ExecutionStatus.PENDING and seat != DIRECT
             return replace(self.direct(name_of(row)), step=seat, held=waits)
         if role == STEP:
-            waits = row["status"] == ExecutionStatus.PENDING
-            return self.step(PlannedStep(seat, name_of(row), row["task"] or ""), held=waits)
+            waits, given = row["status"] == ExecutionStatus.PENDING, from_json(row["input"] or "{}")
+            planned = PlannedStep(seat, name_of(row), row["task"] or "", max_retries=given.get("max_retries"))
+            return self.step(planned, held=waits)
         raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
 
     def _agent(self, name: str) -> AgentSpec:
@@ -144,7 +150,7 @@ class Commissioner:
         return self.settings.agent(entry.name).overridden(entry.overrides)
 
     def _staff(self, name: str, role: str, seat: str, prompt: str | None, history: int | None = None) -> SpawnRequest:
-        agent = _recalling(self.settings.agent(name), history)
+        agent = self._employee(name)
         return SpawnRequest(
             agent=agent,
             task=self.task,
@@ -154,15 +160,10 @@ class Commissioner:
             prompt=prompt,
             roster=self.catalogue,
             brief=self.agent.custom_instructions,
+            history=history,
         )
 
-
-def _recalling(agent: AgentSpec, history: int | None) -> AgentSpec:
-    """An agent that is shown so many messages of the conversation, unless it says itself how many."""
-    if history is None or agent.context.history is not None:
-        return agent
-    return replace(agent, context=replace(agent.context, history=history))
-
-
-def _first(wanted: int | None, otherwise: int) -> int:
-    return otherwise if wanted is None else wanted
+    def _employee(self, name: str) -> AgentSpec:
+        """Somebody of the staff: told as much as whoever it works for may be, unless its own `context` says otherwise."""
+        agent = self.settings.agent(name)
+        return replace(agent, context=agent.context.over(self.agent.context))

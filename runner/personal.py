@@ -1,21 +1,22 @@
 """The personal parts of a prompt: the time, who the user is, what is remembered of them, what was said before.
 
 Owns who sees which of them and how much of each: the user is known to everybody, memory and conversation to whoever answers
-for the whole (the top, planner, composer, classifier), unless an agent's `context` says otherwise. What does not fit is
+for the whole (the top, its planner, composer, classifier), unless an agent's `context` says otherwise. What does not fit is
 left out, oldest first, with a mark. Pure; `runner/background.py` loads what is shown here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from html import escape
 
 from registry import AgentSpec, MemoryShown
 from runner.background import Background
 from runner.chat import ChatMessage
 from runner.inert import inert
-from runner.roles import WHOLE
+from runner.roles import ORCHESTRATORS, answers_for_the_whole
 from runner.tariff import tokens_of
 from runner.window import HISTORY, Window, windowed
 
@@ -46,16 +47,16 @@ class Personal:
     """How many entries of a part did not fit."""
 
 
-def view_of(agent: AgentSpec, role: str, language: str = "") -> View:
-    """What an agent sees in a role."""
-    context, whole = agent.context, role in WHOLE
-    history: Window | None = HISTORY if whole else None
+def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int | None = None, language: str = "") -> View:
+    """What an agent sees in a role, below callers of these roles; `history` is how many messages its role is shown."""
+    context, whole = agent.context, answers_for_the_whole(role, above)
+    shown = history if whole else 0
     if context.history is not None:
-        history = replace(HISTORY, max_entries=context.history) if context.history else None
+        shown = context.history
     return View(
         memory=context.memory or ("full" if whole else "none"),
-        history=history,
-        budget=context.budget or (ORCHESTRATOR_BUDGET if whole else SUB_AGENT_BUDGET),
+        history=HISTORY if shown is None else replace(HISTORY, max_entries=shown) if shown else None,
+        budget=context.budget or (ORCHESTRATOR_BUDGET if role in ORCHESTRATORS else SUB_AGENT_BUDGET),
         language=language,
     )
 
@@ -63,7 +64,7 @@ def view_of(agent: AgentSpec, role: str, language: str = "") -> View:
 def personal(background: Background, view: View) -> Personal:
     """The parts of a prompt, as far as somebody may see them and they fit. Half of the budget is the conversation's."""
     facts = [f'<fact category="{escape(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
-    said = [_said(each) for each in background.history]
+    said = [_said(each, background.now.tzinfo) for each in background.history]
     kept_said = windowed(said, Window(max_tokens=view.budget // 2), _tokens)
     kept_facts = windowed(facts, Window(max_tokens=view.budget - sum(map(_tokens, kept_said))), _tokens)
     left_out = {"memory": len(facts) - len(kept_facts), "history": len(said) - len(kept_said)}
@@ -95,8 +96,9 @@ def _user(background: Background, language: str) -> str:
     return "\n".join(["<user_context>", *told, "</user_context>"])
 
 
-def _said(message: ChatMessage) -> str:
-    return f'<said by="{message.role}" at="{message.at:%Y-%m-%d %H:%M}">{inert(message.content)}</said>'
+def _said(message: ChatMessage, zone: tzinfo | None) -> str:
+    at = message.at.astimezone(zone)
+    return f'<said by="{message.role}" at="{at:%Y-%m-%d %H:%M}">{inert(message.content)}</said>'
 
 
 def _block(name: str, entries: Sequence[str], left_out: int) -> str:

@@ -143,7 +143,7 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     if above is None:
         return top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
     if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CALLERS:
-        return Commissioner(settings, above.agent, above.catalogue, above.task).again(row)
+        return Commissioner(settings, above.agent, above.catalogue, above.task, above.history).again(row)
     if not isinstance(above.agent, ChainSpec):
         return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task)
     brief = Brief(above.task, above.input)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 ROOT, STAGE, SYNTHESIS, SUB_AGENT = "root", "stage", "synthesis", "sub_agent"
 
 PLANNER, STEP, COMPOSER = "planner", "step", "composer"
@@ -14,5 +16,16 @@ SENT = frozenset({SUB_AGENT, STEP})
 """Those whom another agent sends with a task of its own."""
 STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER})
 """Those who work for a strategy, and with it for the user."""
-WHOLE = STAFF | {ROOT}
-"""Those who answer for the whole, and see memory and conversation."""
+COMMISSIONED = frozenset({PLAN, STEP})
+"""Those whose input says what they were commissioned with, for the request to be made again from their rows."""
+STEADY = frozenset({PLANNER, CLASSIFIER})
+"""Those who decide what is done: like requests should get like decisions."""
+ORCHESTRATORS = STAFF | {ROOT}
+"""Those who may answer for the whole."""
+
+
+def answers_for_the_whole(role: str, above: Iterable[str]) -> bool:
+    """Whether somebody sees memory and conversation: the top and its staff, not the staff of a step or of an agent that was
+    sent. `above` are the roles of its callers, upwards.
+    """
+    return role in ORCHESTRATORS and all(each in (ROOT, PLAN) for each in above)

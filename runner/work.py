@@ -57,6 +57,8 @@ class SpawnRequest:
     """Agents it is shown, to plan for or to choose from; it cannot dispatch them."""
     brief: str = ""
     """The instructions of whoever it works for."""
+    history: int | None = None
+    """Messages of the conversation it is shown in its role, if it is shown any; None for as many as the window has."""
     name: str | None = None
     """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
     prompt: str | None = None
@@ -99,12 +101,16 @@ class Work:
     limits: Limits
     allowance: Allowance
     inbox: Inbox
+    ended: Mapping[str, Child]
+    """Its children that are over, by id, also those whose end it has not read."""
     user: User | None
     catalogue: Sequence[CatalogueEntry]
     roster: Sequence[CatalogueEntry]
     """Agents it is shown and cannot dispatch."""
     brief: str
     """The instructions of whoever it works for."""
+    history: int | None
+    """Messages of the conversation that its planner is shown."""
     settings: Settings
     recorder: Recorder
     draining: Draining
