@@ -70,6 +70,10 @@ class PlanSpec:
     cache_ttl: float = 0.0
     previous_results: int = 12
 
+    def retries_of(self, wanted: int | None) -> int:
+        """Return how often a step may be tried again: a planner may want fewer, never more."""
+        return self.max_retries if wanted is None else min(wanted, self.max_retries)
+
 
 def plan_spec(entry: PlanEntry | None, names: Directories) -> PlanSpec:
     """Return the spec of a checked entry; no entry is one that leaves everything to us."""

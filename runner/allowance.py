@@ -19,8 +19,8 @@ from registry import Limits
 from runner.budget import Budget
 from runner.purse import Amount
 
-CONCLUSION_SHARE = 0.9
-"""Of the time an execution has left, how much whoever words its conclusion may take."""
+KEPT_OF_RESERVE = 0.25
+"""Of the time for a conclusion, what an agent that words it does not get."""
 
 WrapUp = Literal["time_budget", "max_iterations", "token_budget", "cost_budget", "asked"]
 
@@ -66,7 +66,7 @@ class Allowance:
     """Admit before, settle after."""
 
     __slots__ = (
-        "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "concludes", "deadline",
+        "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline",
         "dispatched", "earlier_turns", "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
     )  # fmt: skip
 
@@ -86,8 +86,6 @@ class Allowance:
         limited = above is not None or limits.max_cost_usd is not None or limits.max_tokens is not None
         self.budget: Budget | None = Budget(limits, above, holder, granted=granted) if limited else None
         """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
-        self.concludes = False
-        """Whether its answer is its parent's conclusion."""
         self.reserve = limits.reserve_of(timeout)
         """Seconds kept back for a conclusion."""
         self.deadline = self.wrap_up_at = math.inf
@@ -106,16 +104,14 @@ class Allowance:
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, *, concludes: bool = False) -> None:
         """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up; one that
-        words its parent's conclusion gets most of the time that is kept back for it.
+        words the conclusion of its parent has a part of that, too.
         """
         self._started_at = anyio.current_time()
         if self.parent is not None:
-            above = (
-                self.parent.seconds_before_wrap_up if not self.concludes else self.parent.seconds_left * CONCLUSION_SHARE
-            )
-            self.timeout = min(self.timeout, above)
+            above = self.parent
+            self.timeout = min(self.timeout, above.seconds_to_conclude if concludes else above.seconds_before_wrap_up)
         self._reckon()
 
     @property
@@ -151,6 +147,11 @@ class Allowance:
     def seconds_before_wrap_up(self) -> float:
         """Until the time for a conclusion begins."""
         return max(0.0, self.seconds_left - self.reserve)
+
+    @property
+    def seconds_to_conclude(self) -> float:
+        """Until whoever words the conclusion must have done so: what is left then is for writing it down."""
+        return max(0.0, self.seconds_left - KEPT_OF_RESERVE * self.reserve)
 
     def bind(self, scope: anyio.CancelScope) -> None:
         """Let a scope end at the deadline, wherever that moves."""

@@ -17,7 +17,7 @@ from db.writes import NewExecution
 from registry import ChainSpec
 from runner import facts
 from runner.chat import heard_of
-from runner.roles import PLAN
+from runner.roles import COMMISSIONED
 from runner.transcript import clean
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def _row_of(execution: Execution) -> NewExecution:
     request, agent = execution.request, execution.request.agent
     spec = execution.services.model_spec(agent)
     top = execution.parent is None
+    given = request.input if top or request.role in COMMISSIONED else None
     waits = execution.status is ExecutionStatus.PENDING and execution.slot.queue_position > 0
     return NewExecution(
         id=execution.id,
@@ -60,7 +61,7 @@ def _row_of(execution: Execution) -> NewExecution:
         idempotency_key=request.key,
         continues_execution_id=request.continues,
         task=clean(request.task),
-        input=to_json(request.input).decode() if request.input is not None and (top or request.role == PLAN) else None,
+        input=to_json(given).decode() if given is not None else None,
         timeout_seconds=execution.allowance.timeout,
         model=spec.model if spec is not None else None,
         budget_usd=execution.limits.max_cost_usd,

@@ -24,7 +24,7 @@ from db.latch import Latch
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from db.writes import Place, Start
-from registry import AgentSpec, ToolFilter
+from registry import CALLERS, AgentSpec, ToolFilter
 from runner import facts
 from runner.admission import keep_an_answer
 from runner.allowance import Allowance
@@ -90,7 +90,6 @@ class Execution:
         self.position = 1 if heritage is None else int(heritage.row["position"])
         above = parent.allowance if parent is not None else None
         self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)
-        self.allowance.concludes = request.role == COMPOSER
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""
@@ -138,9 +137,17 @@ class Execution:
         return (*above, self.request.agent.tools) if isinstance(self.request.agent, AgentSpec) else above
 
     @property
+    def roles_above(self) -> tuple[str, ...]:
+        """The roles of its callers, upwards."""
+        return (self.parent.request.role, *self.parent.roles_above) if self.parent is not None else ()
+
+    @property
     def found(self) -> str:
         """What there is to show when it does not come to its own end: its last words, and what its children brought."""
-        parts = [self.strategy.found if self.strategy is not None else ""]
+        agent, own = self.request.agent, self.strategy.found if self.strategy is not None else ""
+        if isinstance(agent, AgentSpec) and agent.strategy in CALLERS:
+            return own  # it knows which of its children have something to show
+        parts = [own]
         parts += [
             f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}"
             for child in self.ended.values()
@@ -181,7 +188,7 @@ class Execution:
 
     def _beginning(self) -> facts.Started:
         """The clock runs from here."""
-        self.allowance.start()
+        self.allowance.start(concludes=self.request.role == COMPOSER)
         first = first_of(self) if self.hold is not None else None  # whoever is not held has it since its birth
         start = Start(stamp(), self.deadline(), self.attempt)
         return facts.Started(self.place, self.name, start, first, self.request.step)

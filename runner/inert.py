@@ -8,7 +8,15 @@ from runner.transcript import clean
 
 _BLOCKS = (
     *("agents", "agent", "available_agents", "instructions", "server", "unavailable", "input", "earlier", "stage"),
-    *("output_schema", "step", "results", "plan", "errors", "error", "context_from_previous_steps", "new_context"),
+    *(
+        "output_schema",
+        "step",
+        "results",
+        "plan",
+        "errors",
+        "error",
+        "context_from_previous_steps",
+    ),
     *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
     *("report", "message", "summary"),
 )

@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from pydantic_core import from_json
+
 from db.clock import moment, stamp
 from db.ids import inherited_delivery, result_delivery
 from db.reads import Reads, Record
@@ -58,6 +60,12 @@ class Past:
     def own(self) -> Chapter:
         """Its own transcript."""
         return self.chapters[-1]
+
+    @property
+    def prompt(self) -> str:
+        """What all of it is about: the first message of the first of them."""
+        text: str = from_json(self.chapters[0].messages[0]["content"])[0]["text"]
+        return text
 
     @cached_property
     def by_id(self) -> Mapping[str, Record]:

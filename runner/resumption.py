@@ -97,6 +97,7 @@ class Resumption:
         """Know from rows how far it had come; its end, if it is not to go on."""
         execution, row = self._of, self._heritage.row if self._heritage is not None else None
         assert execution.strategy is not None
+        assert execution.work is not None
         past = await read_past(execution.services.database.reads, execution.id, execution.request.continues)
         past = replace(past, waited=row is not None and had_waited(row))
         ended = (child for child in past.children if child["finished_at"] is not None)
@@ -104,6 +105,9 @@ class Resumption:
         own = (child["position"] for child in past.children if child["parent_execution_id"] == execution.id)
         execution.born = max(own, default=0)
         execution.keys = {child["idempotency_key"]: child["id"] for child in past.children if child["idempotency_key"]}
+        execution.work.prompt = past.prompt
+        if execution.request.continues is None:
+            execution.request = replace(execution.request, prompt=past.prompt)  # another attempt begins with it
         execution.strategy.recall(past)
         if execution.attempts is not None:
             execution.attempts.recall(past)

@@ -62,6 +62,11 @@ class Seating:
         """How whoever has the seat ended, if somebody has it and has ended."""
         return self.ends.get(self.taken.get(seat, ""))
 
+    def text_of(self, seat: str) -> str:
+        """What whoever has the seat brought, if they have ended with something."""
+        child = self._work.ended.get(self.taken.get(seat, ""))
+        return child.result.text if child is not None and child.result is not None and child.result.output else ""
+
     async def give(self, seat: str, request: SpawnRequest) -> str:
         """Give a seat to somebody, unless it is taken; the id of whoever has it. Raises Refusal.
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from runner import facts
 from runner.commissions import Commissioner
 from runner.planning.blueprint import PlannedStep, read_json
 from runner.planning.course import Standing
+from runner.planning.digest import Brought, digest_of
 from runner.planning.phrases import phrase
 from runner.planning.progress import Progress
-from runner.planning.words import Brought, composer_message
+from runner.planning.words import composer_message
 from runner.result import Outcome, Problem, Result, summarise
 from runner.roles import COMPOSER
 from runner.seating import Seating
@@ -31,10 +33,10 @@ class Answering:
     async def answer(self, reason: str | None, problem: Problem | None) -> Result:
         """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
         brought = self._progress.brought()
-        errors = [*_errors(brought), *([problem] if problem is not None else [])]
-        left = [each for each in brought if not each.succeeded]
-        if reason == "time_budget" and left:
-            names = ", ".join(f"`{each.step.id}`" for each in left)
+        left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
+        errors = [*_errors(left), *([problem] if problem is not None else [])]
+        if reason == "time_budget" and errors:
+            names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
             errors.insert(0, Problem("timeout", f"the time of the plan ran out before {names}", recoverable=True))
         text = await self._text(brought, problem)
         bare = self._progress.spec.compose == "never" and brought
@@ -67,8 +69,10 @@ class Answering:
     async def _composed(self, brought: Sequence[Brought]) -> str | None:
         spec = self._progress.spec
         hint = self._progress.current.response_hint if self._progress.versions else ""
-        budget = self._commissioner.composer_budget
-        prompt = composer_message(self._work.task, brought, hint, spec.channel, budget)
+        digest = digest_of(brought, self._commissioner.composer_budget, readable=False)
+        if digest.cut:
+            self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
+        prompt = composer_message(self._work.prompt, digest, hint, spec.channel)
         self._work.now("wording the answer")
         await self._seating.give(COMPOSER, self._commissioner.composer(prompt))
         await self._seating.repeat_what_was_said()
@@ -94,7 +98,8 @@ def is_raw(text: str) -> bool:
 def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
     """What a composer is told that is to put one agent's data into words."""
     step = PlannedStep("result", agent, request)
-    return composer_message(request, [Brought(step, Standing("completed", result))], "", "chat", budget)
+    digest = digest_of([Brought(step, Standing("completed", result))], budget, readable=False)
+    return composer_message(request, digest, "", "chat")
 
 
 def joined(brought: Sequence[Brought]) -> str:

@@ -2,6 +2,7 @@
 
 Owns the forms that are accepted (an object with `steps` or a bare array; `camelCase` and `snake_case`; fenced or with words
 around it) and what is filled in. Whether the steps can be carried out is asked in `runner/planning/lint.py`.
+Invariant: whatever an answer holds, reading it ends soon, with steps whose text can be stored or with NotAPlan.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
 
 from runner.fenced import json_of
+from runner.transcript import clean
 
 PERFORM = "perform_action"
 """The intent of a step that names none."""
 
-_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+PLACES = 50
+"""Where in an answer JSON is looked for: one that opens a bracket ten thousand times must not cost ten thousand tries."""
+
+LONGEST_SECONDS = 1e9
+
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class NotAPlan(ValueError):
@@ -67,10 +75,10 @@ def read_blueprint(answer: str) -> Blueprint:
     steps = fields.get("steps", fields.get("actions", fields.get("plan")))
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise NotAPlan("`steps` is missing, or is no list of objects")
-    read = [step for number, each in enumerate(steps, 1) if (step := _step(number, folded_keys(each))) is not None]
+    read = _steps([folded_keys(each) for each in steps])
     resolved = fields.get("resolvedvalues")
     return Blueprint(
-        steps=tuple(read),
+        steps=read,
         analysis=_text(fields.get("analysis")),
         resolved=resolved if isinstance(resolved, dict) else {},
         response_hint=_text(fields.get("responsehint")),
@@ -85,10 +93,11 @@ def read_json(answer: str) -> Any:
     except ValueError:
         pass
     decoder = json.JSONDecoder()
-    for match in re.finditer(r"[{\[]", answer):
+    for match in islice(re.finditer(r"[{\[]", answer), PLACES):
         try:
-            return decoder.raw_decode(answer, match.start())[0]
-        except ValueError:
+            value = decoder.raw_decode(answer, match.start())[0]
+            return json.loads(clean(json.dumps(value, ensure_ascii=False)))
+        except (ValueError, RecursionError):
             continue
     return None
 
@@ -98,16 +107,26 @@ def folded_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {str(key).replace("_", "").replace("-", "").lower(): value for key, value in entry.items()}
 
 
-def _step(number: int, fields: Mapping[str, Any]) -> PlannedStep | None:
-    """A step, or None when there is nothing to do in it: a revised plan may repeat what is done."""
-    if fields.get("status") == "completed":
-        return None
-    task = _text(fields.get("executionpayload")) or _text(fields.get("task"))
-    if not task:
-        return None
-    identifier = _text(fields.get("id"))
+def _steps(entries: Sequence[Mapping[str, Any]]) -> tuple[PlannedStep, ...]:
+    """The steps, without those that have nothing to do: a revised plan may repeat what is done.
+
+    A name that cannot be an id is replaced, also where another step depends on it.
+    """
+    named: dict[str, str] = {}
+    read: list[PlannedStep] = []
+    for number, fields in enumerate(entries, 1):
+        task = _text(fields.get("executionpayload")) or _text(fields.get("task"))
+        if task and fields.get("status") != "completed":
+            written = _text(fields.get("id"))
+            own = written if _SAFE_ID.fullmatch(written) else f"action_{number}"
+            named.setdefault(written, own)
+            read.append(_step(own, task, fields))
+    return tuple(replace(step, depends_on=tuple(named.get(each, each) for each in step.depends_on)) for step in read)
+
+
+def _step(identifier: str, task: str, fields: Mapping[str, Any]) -> PlannedStep:
     return PlannedStep(
-        id=identifier if _SAFE_ID.fullmatch(identifier) else f"action_{number}",
+        id=identifier,
         agent=_text(fields.get("agent")),
         task=task,
         depends_on=_names(fields.get("dependson")),
@@ -123,7 +142,7 @@ def _step(number: int, fields: Mapping[str, Any]) -> PlannedStep | None:
 def _text(value: Any) -> str:
     if value is None or value == {} or value == []:
         return ""
-    return value.strip() if isinstance(value, str) else to_json(value).decode()
+    return clean(value.strip() if isinstance(value, str) else to_json(value).decode())
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -139,4 +158,4 @@ def _count(value: Any) -> int | None:
 
 def _seconds(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and value > 0 else None
+    return float(value) if number and 0 < value < LONGEST_SECONDS else None

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
+
+from pydantic_core import to_json
 
 from db.status import ExecutionStatus
 from registry import PlanSpec
@@ -15,6 +18,9 @@ from runner.planning.blueprint import PlannedStep
 from runner.result import Outcome, Result
 
 TriggerType = Literal["step_failed", "new_information", "missing_data", "intent_clarified"]
+
+SHOWN_OF_CONTEXT = 2_000
+"""Characters of what a step found that calls for another plan."""
 
 _SIGNALLED: dict[str, TriggerType] = {
     "new_information": "new_information",
@@ -33,8 +39,11 @@ class Trigger:
     new_context: Any = None
 
     def shown(self) -> dict[str, Any]:
-        """As events and rows have it."""
-        return asdict(self)
+        """As events and rows have it; what is long is in the row of the step."""
+        context = self.new_context
+        if context is not None and len(text := to_json(context).decode()) > SHOWN_OF_CONTEXT:
+            context = f"{text[:SHOWN_OF_CONTEXT]}…"
+        return {**asdict(self), "new_context": context}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,14 @@ class Course:
         return [step for step in self.steps if self.of(step.id).status == ExecutionStatus.PENDING]
 
     @property
+    def ahead(self) -> list[PlannedStep]:
+        """Steps that have not begun and still may: where a failure ends the plan, only those that come before it."""
+        if self.spec.on_step_failure == "continue":
+            return self.left
+        before = takewhile(lambda step: not self.of(step.id).failed, self.steps)
+        return [step for step in before if self.of(step.id).status == ExecutionStatus.PENDING]
+
+    @property
     def running(self) -> list[str]:
         """Ids of the steps at work."""
         return [step.id for step in self.steps if self.of(step.id).status == ExecutionStatus.RUNNING]
@@ -97,13 +114,13 @@ class Course:
         """The steps that may begin now, at most as many as may run at once."""
         free = self.spec.max_concurrent - len(self.running)
         found: list[PlannedStep] = []
-        for step in self.left:
+        for step in self.ahead:
             if len(found) >= free:
                 break
             if self.explicit:
                 ready = all(each in self.done or self.of(each).succeeded for each in step.depends_on)
             else:
-                ready = not found and not self.running and step is self.left[0]
+                ready = not found and not self.running
             if ready:
                 found.append(step)
         return found
@@ -121,8 +138,9 @@ class Course:
 
     @property
     def lost(self) -> bool:
-        """Whether a step that failed ends the plan, so that nothing after it runs."""
-        return self.spec.on_step_failure == "replan" and any(self.of(step.id).failed for step in self.steps)
+        """Whether a step that failed has ended the plan: nothing after it runs, and nothing before it is left to run."""
+        failed = any(self.of(step.id).failed for step in self.steps)
+        return self.spec.on_step_failure == "replan" and failed and not self.ahead
 
     def trigger(self) -> Trigger | None:
         """What calls for another plan, if anything does."""

@@ -4,19 +4,20 @@ out as it is goes back to a planner once; what is still wrong then is kept with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from runner import facts
 from runner.commissions import Commissioner
 from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.planning.course import Trigger
+from runner.planning.digest import digest_of
 from runner.planning.lint import Bounds, Linted, lint, without
 from runner.planning.progress import Progress
 from runner.planning.version import Version
 from runner.planning.words import repair_message, replan_message
 from runner.result import Problem
-from runner.roles import PLAN
+from runner.roles import COMPOSER, PLAN
 from runner.seating import Seating
 from runner.work import Work
 
@@ -34,12 +35,14 @@ class Drafting:
         """The next version, or None when none could be made. `settled` resolves dates that a task names in words."""
         number, prompt = len(self._progress.versions) + 1, self._work.prompt
         if trigger is not None:
-            prompt = replan_message(self._work.task, trigger, self._progress.brought(), self._commissioner.planner_budget)
+            prompt = self._revising(trigger, f"plan.{number}")
         made: Version | None = None
         for seat in (f"plan.{number}", f"plan.{number}.repair"):
             blueprint = await self._blueprint(seat, prompt)
             if blueprint is None and made is None and not self._progress.versions and self._work.role == PLAN:
                 self.problem, blueprint = None, Blueprint(())  # a route goes on without one
+            if blueprint is None and made is not None:
+                self.problem = None  # there is a plan: what is wrong with it, its steps say
             if blueprint is None:
                 return made
             linted = self._linted(number, blueprint, settled)
@@ -48,6 +51,14 @@ class Drafting:
                 return made
             prompt = repair_message(prompt, linted.faults)
         return made
+
+    def _revising(self, trigger: Trigger, seat: str) -> str:
+        """What a planner is told that is to revise the plan."""
+        steps, work = self._progress.brought(), self._work
+        done = digest_of([each for each in steps if each.succeeded], self._commissioner.planner_budget)
+        if done.cut:
+            work.recorder.post(facts.Noticed(work.place, "context.trimmed", done.told(seat)))
+        return replan_message(work.prompt, trigger, steps, done)
 
     async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
         await self._seating.give(seat, self._commissioner.planner(seat, prompt))
@@ -72,22 +83,25 @@ class Drafting:
             agents=[entry.name for entry in self._work.catalogue],
             room=max(0, progress.spec.max_steps - progress.begun),
             done=[step.id for step in done],
-            taken=[step.id for version in progress.versions for step in version.steps],
+            taken=[COMPOSER, *(step.id for version in progress.versions for step in version.steps)],
             version=number,
         )
-        steps = without(blueprint.steps, done)
-        if not blueprint.steps and progress.on_empty == "direct" and not progress.versions:
+        steps: Sequence[PlannedStep] = blueprint.steps
+        if not steps and progress.on_empty == "direct" and not progress.versions:
             steps = [PlannedStep("step_1", bounds.agents[0], self._work.task)]
-        return lint(steps, bounds, settled)
+        settle = [
+            replace(step, task=settled(step.task), max_retries=progress.spec.retries_of(step.max_retries)) for step in steps
+        ]
+        return lint(without(settle, done), bounds)
 
     def _version(self, number: int, blueprint: Blueprint, linted: Linted, trigger: Trigger | None) -> Version:
-        work, versions, most = self._work, self._progress.versions, self._progress.spec.max_retries
+        work, versions = self._work, self._progress.versions
         if linted.cut or blueprint.dropped:
             left_out = {"cut": linted.cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
             work.recorder.post(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
         return Version(
             number=number,
-            steps=tuple(step if step.max_retries is not None else replace(step, max_retries=most) for step in linted.steps),
+            steps=linted.steps,
             faults=linted.faults,
             analysis=blueprint.analysis,
             resolved=blueprint.resolved,

@@ -1,16 +1,21 @@
 """Lint: what of a blueprint can be carried out, and what is wrong with the rest.
 
-Owns the checks (agents, ids, dependencies, dates, caps) and the order of the steps. A step with a fault is kept, with the
+Owns the checks (agents, ids, dependencies, caps) and the order of the steps. A step with a fault is kept, with the
 fault: it gets a row that says why it never ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from registry import fold
 from runner.planning.blueprint import PlannedStep
+
+NOBODY = "nobody"
+"""The agent of a step that names none."""
+LONGEST_NAME = 100
+"""Of an agent that a planner made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +52,18 @@ class Bounds:
     version: int = 1
 
 
-def lint(steps: Iterable[PlannedStep], bounds: Bounds, settled: Callable[[str], str]) -> Linted:
-    """Check the steps of a blueprint; `settled` resolves dates that a task still names in words."""
+def lint(steps: Iterable[PlannedStep], bounds: Bounds) -> Linted:
+    """Check the steps of a blueprint."""
     named = _with_own_ids(list(steps), bounds)
     kept, cut = named[: bounds.room], max(0, len(named) - bounds.room)
     known = {fold(name): name for name in bounds.agents}
     faults: dict[str, Fault] = {}
     checked = []
     for step in kept:
-        agent = known.get(fold(step.agent))
+        agent, wanted = known.get(fold(step.agent)), _name(step.agent)
         if agent is None:
-            faults[step.id] = Fault(
-                "unknown_agent", f"there is no agent `{step.agent}`" if step.agent else "no agent is named"
-            )
-        checked.append(replace(step, agent=agent or step.agent or "nobody", task=settled(step.task)))
+            faults[step.id] = Fault("unknown_agent", f"there is no agent `{wanted}`" if wanted else "no agent is named")
+        checked.append(replace(step, agent=agent or wanted or NOBODY))
     ids = {step.id for step in checked} | set(bounds.done)
     for step in checked:
         missing = [each for each in step.depends_on if each not in ids]
@@ -72,6 +75,11 @@ def lint(steps: Iterable[PlannedStep], bounds: Bounds, settled: Callable[[str], 
         message = f"it waits for itself: {', '.join(step.depends_on)}"
         faults.setdefault(step.id, Fault("dependency_failed", message))
     return Linted((*ordered, *circular), faults, cut)
+
+
+def _name(written: str) -> str:
+    """A made-up name as others may be shown it: on one line, not too long."""
+    return "".join(letter if letter.isprintable() else " " for letter in written[:LONGEST_NAME]).strip()
 
 
 def without(steps: Sequence[PlannedStep], done: Iterable[PlannedStep]) -> list[PlannedStep]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from db.plans import PlanStatus
+from db.reads import Record
 from db.status import ExecutionStatus
 from registry import OnEmptyPlan, PlanSpec
 from runner.cause import Dismissal
 from runner.past import Past
 from runner.planning.course import Course, Standing, Trigger, may_replan
+from runner.planning.digest import Brought
 from runner.planning.version import Version
-from runner.planning.words import Brought
 from runner.seating import Seating
 from runner.window import Window, windowed
 
@@ -23,10 +24,14 @@ class Progress:
         self.at_work: set[str] = set()
         """Steps that were released, now or before a restart."""
         self.dismissed: dict[str, Dismissal] = {}
+        self.status: PlanStatus | None = None
+        """How far the newest version has come, as rows have it; None before there is any."""
 
     def recall(self, past: Past) -> None:
         """Know again the plan and how far it had come; what it continues gives its plan on."""
-        self.versions = [Version.of_row(row) for row in past.plans if row["status"] != PlanStatus.PLANNING]
+        self.versions = [Version.of_row(row) for row in past.plans if _was_made(row)]
+        own = [row["status"] for row in past.plans if row["execution_id"] not in past.earlier]
+        self.status = PlanStatus(own[-1]) if own else None
         running = [row for row in past.children if row["status"] == ExecutionStatus.RUNNING]
         self.at_work = {row["step_id"] for row in running if row["parent_execution_id"] not in past.earlier}
 
@@ -70,6 +75,12 @@ class Progress:
         return list(windowed(over, Window(max_entries=self.spec.previous_results)))
 
     @property
+    def replaced(self) -> set[str]:
+        """Steps of versions that a later one took the place of; one without steps takes the place of nothing."""
+        newest = max((number for number, version in enumerate(self.versions) if version.steps), default=0)
+        return {step.id for version in self.versions[:newest] for step in version.steps}
+
+    @property
     def begun(self) -> int:
         """How many steps ever began, or were not allowed to."""
         idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)
@@ -80,3 +91,8 @@ class Progress:
         if may_replan(self.spec, replans=len(self.versions) - 1, begun=self.begun, time_left=time_left):
             return self.course().trigger()
         return None
+
+
+def _was_made(row: Record) -> bool:
+    """Whether a row holds a plan, and not only that one was asked for."""
+    return row["status"] != PlanStatus.PLANNING and not (row["status"] == PlanStatus.FAILED and row["steps"] == "[]")

@@ -7,7 +7,7 @@ work. What a plan knows is in rows, so it goes on after a crash at its next step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from db.plans import PlanStatus
 from registry import AgentSpec, OnEmptyPlan
@@ -20,6 +20,7 @@ from runner.past import Past
 from runner.planning.answering import Answering
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Course, Trigger
+from runner.planning.digest import digest_of
 from runner.planning.drafting import Drafting
 from runner.planning.progress import Progress
 from runner.planning.version import Version
@@ -38,14 +39,14 @@ class Plan:
         self._work = work
         self._seating = Seating(work, lambda row: row["step_id"])
         self._progress = Progress(work.subject.plan, self._seating, _on_empty(work))
-        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
+        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task, work.history)
         self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
         self._answer: Result | None = None
 
     @property
     def found(self) -> str:
-        """What the steps brought so far."""
-        return "\n\n".join(each.text for each in self._progress.brought() if each.succeeded)
+        """What the steps brought so far, also those that were stopped with it."""
+        return "\n\n".join(text for step in self._progress.steps if (text := self._seating.text_of(step)))
 
     def recall(self, past: Past) -> None:
         """Know again the plan and how far it had come."""
@@ -55,14 +56,21 @@ class Plan:
     async def run(self) -> Result:
         """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
         if self._answer is None:
-            trigger = await self._carry_out() if self._progress.versions else None
-            while not self._progress.versions or trigger is not None:
-                if not await self._advance(trigger):
-                    break
-                trigger = await self._carry_out()
-            self._answer = await self._conclude()
+            try:
+                self._answer = await self._work_out()
+            finally:
+                if self._answer is None and not self._work.goes_on_elsewhere():  # stopped, or out of time
+                    self._work.recorder.post(self._marked(PlanStatus.FAILED))
         await self._seating.read()
         return self._answer
+
+    async def _work_out(self) -> Result:
+        trigger = await self._carry_out() if self._progress.versions else None
+        while not self._progress.versions or trigger is not None:
+            if not await self._advance(trigger):
+                break
+            trigger = await self._carry_out()
+        return await self._conclude()
 
     # -- plan ----------------------------------------------------------------------------------------------------------
 
@@ -71,16 +79,14 @@ class Plan:
         work = self._work
         if trigger is None:
             work.now("planning")
-            planning = Version(1).row(work.place.id, work.task, PlanStatus.PLANNING)
-            await self._record(facts.Planned(work.place, work.attempt, planning))
+            await self._planned(Version(1), PlanStatus.PLANNING)
         else:
             work.now(f"revising the plan: {trigger.reason}")
             await self._mark(PlanStatus.REPLANNING, trigger=trigger.shown())
         version = await self._drafting.draft(trigger, work.settle_dates)
         if version is None:
             return False
-        self._skip(Problem("replaced", "another plan took its place"))
-        await self._record(facts.Planned(work.place, work.attempt, version.row(work.place.id, work.task)))
+        await self._planned(version, PlanStatus.EXECUTING)
         self._progress.versions.append(version)
         return True
 
@@ -106,8 +112,9 @@ class Plan:
             await self._seating.until_ended(running, one=True)
 
     async def _seat_steps(self) -> None:
-        """Every step has a row before the first begins; one that cannot run says why."""
+        """Every step has a row before the first begins; one that cannot run says why, and so do those it replaces."""
         version = self._progress.current
+        self._skip(Problem("replaced", "another plan took its place"), but=[step.id for step in version.steps])
         for step in version.steps:
             await self._seating.give(step.id, self._commissioner.step(step))
             fault = version.faults.get(step.id)
@@ -131,13 +138,20 @@ class Plan:
             if step.confirm and not await confirmed(self._work, step, child):
                 self._dismiss(step.id, Dismissal("skipped", Problem("denied", "a person did not allow it")))
                 continue
-            prompt = step_message(step.task, self._progress.earlier(), self._commissioner.budget_of(step))
+            prompt = self._prompt(step)
             try:
                 self._work.release(child, prompt, await self._known(step, prompt))
             except Refusal as refusal:
                 self._seating.unpaid = refusal.context["reason"]
                 return
             self._progress.at_work.add(step.id)
+
+    def _prompt(self, step: PlannedStep) -> str:
+        """What a step is told: its task, and what those before it brought."""
+        earlier = digest_of(self._progress.earlier(), self._commissioner.budget_of(step))
+        if earlier.cut:
+            self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
+        return step_message(step.task, earlier)
 
     async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
         """What the same step brought lately, where that may be used again."""
@@ -171,9 +185,14 @@ class Plan:
         await self._seating.until_ended(self._progress.steps)
         answering = Answering(self._work, self._commissioner, self._seating, self._progress)
         result = await answering.answer(why, self._drafting.problem)
-        status = PlanStatus.FAILED if result.outcome is Outcome.FAILED else PlanStatus.COMPLETED
-        await self._mark(status, outcome=result.outcome.value)
+        await self._mark(self._final_status(result, why), outcome=result.outcome.value)
         return result
+
+    def _final_status(self, result: Result, why: str | None) -> PlanStatus:
+        """A plan that was cut short, or that a failure ended, has failed, whatever it brought until then."""
+        cut = why is not None or (bool(self._progress.versions) and self._progress.course().lost)
+        whole = result.outcome is Outcome.COMPLETED or (result.outcome is not Outcome.FAILED and not cut)
+        return PlanStatus.COMPLETED if whole else PlanStatus.FAILED
 
     # -- say -----------------------------------------------------------------------------------------------------------
 
@@ -182,17 +201,28 @@ class Plan:
             self._progress.dismissed[step] = dismissal
             self._work.dismiss(self._seating.taken[step], dismissal)
 
-    def _skip(self, problem: Problem) -> None:
+    def _skip(self, problem: Problem, but: Collection[str] = ()) -> None:
         for step in self._progress.steps:
-            self._dismiss(step, Dismissal("skipped", problem))
+            if step not in but:
+                self._dismiss(step, Dismissal("skipped", problem))
+
+    async def _planned(self, version: Version, status: PlanStatus) -> None:
+        work = self._work
+        await self._record(facts.Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
 
     async def _mark(self, status: PlanStatus, **more: object) -> None:
-        work, version = self._work, max(1, len(self._progress.versions))
-        await self._record(facts.PlanMarked(work.place, work.attempt, version, status, more))
+        await self._record(self._marked(status, **more), status)
 
-    async def _record(self, fact: facts.Planned | facts.PlanMarked) -> None:
+    def _marked(self, status: PlanStatus, **more: object) -> facts.PlanMarked:
+        work, version = self._work, max(1, len(self._progress.versions))
+        return facts.PlanMarked(work.place, work.attempt, version, status, more)
+
+    async def _record(self, fact: facts.Planned | facts.PlanMarked, status: PlanStatus) -> None:
+        if self._progress.status is status:
+            return  # written before a restart
         if not (await self._work.recorder.record(fact, shielded=True)).held:
             raise Fenced(self._work.place.id)
+        self._progress.status = status
 
 
 def _on_empty(work: Work) -> OnEmptyPlan:

@@ -36,8 +36,8 @@ class Route:
     @property
     def found(self) -> str:
         """What whoever handles the message has said."""
-        ends = [self._seating.end_in(seat) for seat in (ANSWER, DIRECT, PLAN, COMPOSER)]
-        return next((end.answer.text for end in reversed(ends) if end is not None and end.answer is not None), "")
+        texts = [self._seating.text_of(seat) for seat in (COMPOSER, PLAN, DIRECT, ANSWER)]
+        return next((text for text in texts if text), "")
 
     def recall(self, past: Past) -> None:
         """Know again who was asked."""

@@ -153,7 +153,7 @@ async def test_the_result_of_an_equal_step_is_used_again_only_where_that_is_want
 @requirement("S0-C-5")
 async def test_a_step_has_its_time_for_each_attempt(tmp_path: Path) -> None:
     scripts = {"Planner": [plan(A)], "A": lambda _: hang(), "Composer": [say("sorry")]}
-    settings = config("step_timeout: 100ms, max_retries: 1, max_replans: 0")
+    settings = config("step_timeout: 400ms, max_retries: 1, max_replans: 0")
     async with bench(tmp_path, settings, scripts) as service:
         ended = await service.run("Assistant")
         assert ended.result is not None

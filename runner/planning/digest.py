@@ -1,0 +1,99 @@
+"""A digest: what steps brought, as others are told it: one element a step, within a budget of tokens.
+
+Owns how far each text is cut, and the mark that says so. Pure. Invariant: a digest is no longer than its budget, apart from
+the elements and marks themselves, whatever the texts hold; nothing in a text opens or closes an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from runner.inert import inert
+from runner.planning.blueprint import PlannedStep
+from runner.planning.course import Standing
+from runner.shortening import limit_of
+from runner.tariff import BYTES_PER_TOKEN
+from runner.transcript import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of a step."""
+
+    step: PlannedStep
+    standing: Standing
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it did what it was to do."""
+        return self.standing.succeeded
+
+    @property
+    def status(self) -> str:
+        """How it ended, or how far it is, as others are told."""
+        return "failed" if self.standing.failed and self.standing.status == "completed" else self.standing.status
+
+    @property
+    def text(self) -> str:
+        """What it brought; of one that did not succeed first of all why."""
+        result = self.standing.result
+        if result is None:
+            return f"({self.status})"
+        if self.succeeded or not result.errors:
+            return result.text
+        why = result.errors[0].message
+        return why if result.output is None else f"{why}\n{result.text}"
+
+    @property
+    def opening(self) -> str:
+        """The tag its element begins with."""
+        return f'<step id="{self.step.id}" agent="{escape(self.step.agent)}" status="{self.status}">'
+
+    def shown(self) -> dict[str, Any]:
+        """As data, for whoever wants no words."""
+        output = self.standing.result.output if self.standing.result is not None and self.succeeded else None
+        shown = {"id": self.step.id, "agent": self.step.agent, "status": self.status, "output": output}
+        return shown if self.succeeded else {**shown, "error": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The elements, and the steps whose text was cut."""
+
+    text: str
+    budget: int
+    cut: tuple[str, ...] = ()
+
+    def told(self, whom: str) -> dict[str, Any]:
+        """What an event says of it."""
+        return {"step_id": whom, "cut": list(self.cut), "budget": self.budget}
+
+
+def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True) -> Digest:
+    """What steps brought; the longest are cut so that all of them fit. `readable` where the rest can be asked for."""
+    texts = [clean(each.text) for each in brought]
+    lengths = [len(inert(text).encode()) for text in texts]
+    over = sum(lengths) - budget * BYTES_PER_TOKEN
+    most = limit_of(lengths, over) if over > 0 else max(lengths, default=0)
+    elements: list[str] = []
+    cut: list[str] = []
+    for each, text, length in zip(brought, texts, lengths, strict=True):
+        kept = text if length <= most else _fitting(text, most)
+        mark = ""
+        if len(kept) < len(text):
+            rest = f"; read_result(execution_id={each.step.id!r}, offset={len(kept)}) continues" if readable else ""
+            mark = f"\n[cut after {len(kept)} of {len(text)} characters{rest}]"
+            cut.append(each.step.id)
+        elements.append(f"{each.opening}\n{inert(kept)}{mark}\n</step>")
+    return Digest("\n".join(elements), budget, tuple(cut))
+
+
+def _fitting(text: str, most: int) -> str:
+    """As much of a text as fits into so many bytes once it is inert."""
+    kept = text.encode()[:most].decode(errors="ignore")
+    while (over := len(inert(kept).encode()) - most) > 0:
+        kept = kept[: -max(1, over // 4)]  # a letter has four bytes at most
+    return kept
