@@ -29,7 +29,7 @@ async def test_a_plan_is_shown_with_every_step_and_what_became_of_it(tmp_path: P
     shell = make_shell(folder)
     told: dict[str, Any] = shell.json("show", ended.id, "--plan", "--db", str(tmp_path / "outrider.db"))
 
-    assert (told["status"], told["version"], told["user_request"]) == ("completed", 1, "do it all")
+    assert (told["status"], told["version"], told["user_request"]) == ("failed", 1, "do it all")
     first, second, third = told["steps"]
     assert (first["status"], first["success"], first["retry_count"], first["max_retries"]) == ("completed", True, 1, 2)
     assert first["result"]["output"] == '{"items": [1, 2]}'
