@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
+from registry.staff import SYNTHESIZER
+from registry.strategies import CALLERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,14 @@ def resolve_catalogue(
     """Return the catalogue of `agent`, given the `sub_agents` lists over its own, most specific first.
 
     The first list that was given decides, an empty one included. When there is none, an orchestrator, and whoever
-    plans or routes, has the whole registry and any other agent nothing. `agents` is keyed by the names as configured.
+    plans or routes, has the whole registry and any other agent nothing; what steps brought is merged by a composer, so
+    that the Synthesizer would be nobody to plan for. `agents` is keyed by the names as configured.
     """
     decisive = next((each for each in (*lists, agent.sub_agents) if each is not None), None)
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
-    return sub_agent_registry(agents.values()) if agent.has_everybody else ()
+    everybody = sub_agent_registry(agents.values()) if agent.has_everybody else ()
+    return tuple(entry for entry in everybody if agent.strategy not in CALLERS or entry.name != SYNTHESIZER)
 
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen

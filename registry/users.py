@@ -22,8 +22,11 @@ DEFAULT_TIMEZONE = "UTC"
 DEFAULT_LOCALE = "en"
 
 _LOCALE = re.compile(
-    r"(?P<language>[a-z]{2,3})(?:-(?P<script>[a-z]{4}))?(?:-(?P<region>[a-z]{2}|[0-9]{3}))?", re.IGNORECASE
+    r"(?P<language>[a-z]{2,3})(?:-(?P<script>[a-z]{4}))?(?:-(?P<region>[a-z]{2}|[0-9]{3}))?"
+    r"(?P<extension>-u(?:-[a-z0-9]{2,8})+)?",
+    re.IGNORECASE,
 )
+"""Of what may follow in a tag, only the extension `u` says something that agents go by: on which day a week begins."""
 
 
 def _locale(value: str) -> str:
@@ -32,10 +35,10 @@ def _locale(value: str) -> str:
         raise PydanticCustomError(
             "locale",
             "a locale is a language, with a script or a region or without",
-            {"hint": "write `en-US`, `he-IL`, `zh-Hant-TW` or `de`"},
+            {"hint": "write `en-US`, `zh-Hant-TW`, `de`, or `he-IL-u-fw-mon` for weeks that begin on Monday"},
         )
     parts = (match["language"].lower(), (match["script"] or "").title(), (match["region"] or "").upper())
-    return "-".join(part for part in parts if part)
+    return "-".join(part for part in parts if part) + (match["extension"] or "").lower()
 
 
 class UserEntry(Entry):
@@ -44,7 +47,7 @@ class UserEntry(Entry):
     name: Line | None = Field(default=None, description="how agents call the user; absent: the id")
     timezone: Line = Field(default=DEFAULT_TIMEZONE, description="an IANA name, such as `Europe/Berlin`")
     locale: Annotated[Line, AfterValidator(_locale)] = Field(
-        default=DEFAULT_LOCALE, description="language and region, such as `en-US` or `he-IL`"
+        default=DEFAULT_LOCALE, description="such as `en-US` or `he-IL`; `he-IL-u-fw-mon`: weeks begin on Monday"
     )
     capabilities: tuple[Line, ...] = Field(default=(), description="what agents may do for the user")
     connections: tuple[Line, ...] = Field(default=(), description="accounts the user has connected, such as `google`")

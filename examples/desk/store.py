@@ -26,7 +26,10 @@ def folder() -> Path:
     """Where this desk keeps its things; one folder for each story."""
     home = os.environ.get("DESK_HOME")
     found = (Path(home) if home else platformdirs.user_state_path("outrider") / "desk") / story_name()
-    found.mkdir(parents=True, exist_ok=True)
+    try:
+        found.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeskError(f"the desk has no place at `{found}`: {error.strerror}", "name another with `DESK_HOME`") from error
     return found
 
 

@@ -118,5 +118,6 @@ class Route:
         if end.answer is None or end.result.status in ("failed", "cancelled", "blocked", "skipped"):
             known = end.answer.errors if end.answer is not None else ()
             problem = known[0] if known else Problem(end.result.status, f"{end.result.agent} ended {end.result.status}")
-            return failed(problem, end.answer.text if end.answer is not None and end.answer.output else "")
+            told = failed(problem, end.answer.text if end.answer is not None and end.answer.output else "")
+            return told if end.answer is None else replace(told, signals=end.answer.signals)
         return replace(end.answer, metadata={})

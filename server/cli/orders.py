@@ -1,4 +1,4 @@
-"""An order from what stands on the command line: a name, a task, an alert, inputs, a time limit.
+"""An order from what stands on the command line: a name, a task, an alert, inputs, a time limit, a user.
 
 Owns reading alerts and inputs. Must not know: what happens with the order. Invariant: bad input is refused before anything
 is opened, with a hint.
@@ -31,10 +31,11 @@ class Wish:
     alert: str | None = None
     inputs: Sequence[str] = ()
     timeout: str | None = None
+    user: str | None = None
 
 
 def order_of(wish: Wish, settings: Settings) -> Order:
-    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes."""
+    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes or a user nobody is."""
     alert = read_alert(wish.alert) if wish.alert is not None else None
     given = dict(map(_pair, wish.inputs))
     name = wish.name
@@ -45,7 +46,8 @@ def order_of(wish: Wish, settings: Settings) -> Order:
     task = wish.task or (task_of(alert) if alert is not None else "")
     if not task and not given:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
-    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout))
+    user = settings.user(wish.user).id if wish.user is not None else None
+    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout), user=user)
 
 
 def read_alert(source: str) -> Mapping[str, Any]:

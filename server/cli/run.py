@@ -18,6 +18,7 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
         list[str] | None, typer.Option("--input", metavar="K=V", help="Structured input; repeatable.")
     ] = None,
     timeout: Annotated[str | None, typer.Option("--timeout", metavar="300s", help="Time for the whole of it.")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="USER", help="For whom: an id or an alias.")] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
     db: DatabaseOption = None,
@@ -36,7 +37,7 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     from server.cli.tree_view import tree_view
 
     settings = chosen_settings(config)
-    order = order_of(Wish(name, task, alert, inputs or (), timeout), settings)
+    order = order_of(Wish(name, task, alert, inputs or (), timeout, user), settings)
     preflight.check(settings, order.name, os.environ)
     launch = Launch(Blueprint(settings, chosen_database(db)), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))

@@ -29,7 +29,7 @@ def test_the_defaults_of_a_plan_are_the_documented_ones(load_yaml: Load) -> None
 
 def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff(load_yaml: Load) -> None:
     settings = load_yaml(AGENTS.format(entry="strategy: route"))
-    assert [entry.name for entry in settings.catalogue(settings.agent("P"))] == ["A", "Synthesizer"]
+    assert [entry.name for entry in settings.catalogue(settings.agent("P"))] == ["A"]
     assert {"Planner", "Composer", "Classifier", "Respondent", "Coordinator"} <= set(settings.agents)
     assert "Planner" not in load_yaml("agents: {A: {description: a}}").agents
 

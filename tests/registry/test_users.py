@@ -12,7 +12,7 @@ PEOPLE = """
         capabilities: [gmail, database]
         connections: [google]
         aliases: ["+15550100", Alex@Example.org]
-      noa-levi: {locale: he-IL, timezone: "${NOA_ZONE:-Asia/Jerusalem}"}
+      noa-levi: {locale: he-il-U-fw-Mon, timezone: "${NOA_ZONE:-Asia/Jerusalem}"}
       kim:
 """
 
@@ -31,7 +31,7 @@ def test_a_user_has_what_the_file_says_and_sensible_values_for_the_rest(load_yam
     )
     assert settings.users == {
         "alex": alex,
-        "noa-levi": UserSpec("noa-levi", "noa-levi", "Asia/Jerusalem", "he-IL"),
+        "noa-levi": UserSpec("noa-levi", "noa-levi", "Asia/Jerusalem", "he-IL-u-fw-mon"),
         "kim": UserSpec("kim", "kim", "UTC", "en"),
     }
 
@@ -65,6 +65,7 @@ def test_users_are_shown_with_their_lines_and_stored_with_variables_by_reference
         ('{timezone: "${WHERE}"}', 20, "no time zone named `${WHERE}`", "IANA"),
         ("{locale: en_US}", 18, "a locale is a language", "`en-US`"),
         ("{locale: klingon}", 18, "a locale is a language", "`en-US`"),
+        ("{locale: he-IL-u}", 18, "a locale is a language", "`he-IL-u-fw-mon`"),
         ("{aliases: [kim]}", 20, "`kim` already means `kim`", "one user"),
         ("{aliases: [a, A]}", 23, "`A` already means `alex`", "one user"),
         ("{capabilities: gmail}", 24, "a list is expected, not a text", "[gmail]"),
