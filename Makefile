@@ -14,7 +14,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs bundle bench lock clean-room clean
+.PHONY: help setup servers demo examples test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/
 
 demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
 	@$(BIN)/outrider demo
+
+examples: $(STAMP) ## Talk to the assistant and the coordinator of examples/, offline and without a key
+	@tools/play.sh
 
 test: ready ## Lint, types, import contracts and every test
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8
@@ -104,5 +107,5 @@ clean-room: ## Run demo and test from a fresh clone in a bare Debian (needs root
 	@tools/clean-room.sh
 
 clean: ## Remove caches and build output; .venv and .servers stay
-	@rm -rf dist build .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	@rm -rf .demo dist build .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	@find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.servers/*' -prune -exec rm -rf {} +

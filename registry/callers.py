@@ -8,7 +8,7 @@ from registry.agents import AgentEntry, agent_behaviour
 from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
-from registry.names import Directories, suggestion
+from registry.names import Directories, fold, suggestion
 from registry.staff import ON_DEMAND
 from registry.strategies import CALLERS
 
@@ -19,10 +19,21 @@ _BLOCKS = {"plan": ("planner", "composer"), "route": ("classifier", "planner", "
 def check_callers(findings: Findings, document: Document, names: Directories) -> None:
     """Check every agent's `plan` and `route`."""
     for name, agent in document.agents.items():
-        if findings.sound("agents", name):
+        if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
             _check_blocks(findings, ("agents", name), agent, _Staff(findings, document, names))
             if agent_behaviour(agent).strategy in CALLERS:
                 _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+
+
+def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
+    """Whether it has the name of a built-in agent, and one of the two plans or routes where the other does not."""
+    meant = next((each for each in ON_DEMAND if fold(each) == fold(name)), None)
+    strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
+    taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
+    if taken:
+        hint = f"an entry of this name changes `{meant}`; give yours another name"
+        findings.add(("agents", name), f"`{name}` is a built-in agent, which works in another way", hint, key=True)
+    return taken
 
 
 class _Staff:

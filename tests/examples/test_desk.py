@@ -14,7 +14,7 @@ from tests.sre.asking import ask, refused
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
 
-HEBREW_WEEK = ("2026-01-25T00:00:00+02:00", "2026-01-31T23:59:59+02:00")
+HEBREW_WEEK = ("2026-01-26T00:00:00+02:00", "2026-02-01T23:59:59+02:00")
 
 
 @asynccontextmanager
@@ -51,14 +51,14 @@ async def test_a_week_is_cleared_but_for_some_events_by_one_call_and_stays_clear
 
     async with desk("calendar", tmp_path, "coordinator", "Asia/Jerusalem") as calendar:
         after = await ask(calendar, "list_events", **window)
-        next_week = await ask(calendar, "list_events", time_min="2026-02-01", time_max="2026-02-07")
+        next_week = await ask(calendar, "list_events", time_min="2026-02-02", time_max="2026-02-08")
 
-    assert summaries(before) == ["יוגה", "ישיבת צוות", "אולטרסאונד", "Design review", "ארוחת צהריים עם נועה"]
+    assert summaries(before) == ["ישיבת צוות", "אולטרסאונד", "Design review", "ארוחת צהריים עם נועה", "יוגה"]
     assert unharmed == before
-    assert summaries(done, "deleted") == ["יוגה", "ישיבת צוות", "ארוחת צהריים עם נועה"]
+    assert summaries(done, "deleted") == ["ישיבת צוות", "ארוחת צהריים עם נועה", "יוגה"]
     assert summaries(done, "kept") == summaries(after) == ["אולטרסאונד", "Design review"]
     assert again == "no matching events\nhint: the window holds 2, of which 2 are to be kept"
-    assert summaries(next_week) == ["יוגה", "פגישה עם הבנק"]
+    assert summaries(next_week) == ["פגישה עם הבנק", "יוגה"]
 
 
 async def test_events_are_created_moved_and_repeated_and_conflicts_are_told(tmp_path: Path) -> None:
@@ -208,9 +208,12 @@ async def test_a_page_shows_whatever_the_data_say_as_text(tmp_path: Path) -> Non
         )
         uneven = await refused(pages, "create_page", title="x", columns=["one"], rows=[["1", "2"]])
         listed = await ask(pages, "list_pages")
+        file = Path(unquote(urlparse(made["url"]).path))
+        html = await anyio.Path(file).read_text(encoding="utf-8")
+        (tmp_path / "assistant").rename(tmp_path / "elsewhere")
+        (tmp_path / "assistant").write_text("in the way", encoding="utf-8")
+        nowhere = await refused(pages, "list_pages")
 
-    file = Path(unquote(urlparse(made["url"]).path))
-    html = await anyio.Path(file).read_text(encoding="utf-8")
     assert made["url"].startswith("file://")
     assert file.is_relative_to(tmp_path)
     assert "<script>" not in html
@@ -219,3 +222,4 @@ async def test_a_page_shows_whatever_the_data_say_as_text(tmp_path: Path) -> Non
     assert html.count('<td contenteditable="true">') == 4  # the row, and a blank one
     assert uneven == "row 1 has 2 cells for 1 columns\nhint: give a cell for each column"
     assert listed["pages"] == [made["url"]]
+    assert nowhere.startswith(f"the desk has no place at `{tmp_path / 'assistant'}`: File exists\nhint: name another")

@@ -50,3 +50,12 @@ def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff(load_yaml: Load
 )
 def test_what_would_have_no_effect_or_nobody_to_do_it_is_refused(problems_of: Problems, entry: str, said: str) -> None:
     assert said in str(problems_of(AGENTS.format(entry=entry)))
+
+
+@pytest.mark.parametrize(
+    "entry", ["coordinator: {strategy: route}", "planner: {strategy: plan}", "Coordinator: {strategy: loop}"]
+)
+def test_the_name_of_a_built_in_agent_is_not_taken_for_another_way_to_work(problems_of: Problems, entry: str) -> None:
+    (problem,) = problems_of(f"agents: {{A: {{description: a}}, R: {{strategy: route}}, {entry}}}")
+    assert "is a built-in agent, which works in another way" in problem.message
+    assert "give yours another name" in problem.hint

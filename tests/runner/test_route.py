@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from runner.chat import spoken
+from runner.dispatcher import Order
 from tests.runner.planned import plan, roles, step, steps
 from tests.support.models import Turn, fail, say
 from tests.support.requirement import requirement
@@ -20,6 +22,9 @@ agents:
   gmail: {description: mail, requires: {capabilities: [gmail], connections: [google]}}
   notes: {description: notes}
 """
+
+
+COMPOSED = "  Coordinator: {plan: {compose: always}}\n"
 
 
 def decide(*agents: str, plan: bool = False, intent: str = "") -> Turn:
@@ -111,3 +116,19 @@ async def test_the_agents_of_a_route_can_be_ones_of_our_own(tmp_path: Path) -> N
     async with bench(tmp_path, settings, scripts) as service:
         told = [(await service.run("Coord", "hi", user="noa")).result for _ in range(2)]
         assert [each.text for each in told if each is not None] == ["Shalom", "noted\n\nnoted"]
+
+
+async def test_what_is_said_about_a_plan_that_failed_is_what_the_user_hears(tmp_path: Path) -> None:
+    scripts = {
+        "Classifier": [decide("notes", plan=True)],
+        "Planner": [plan(step("a", "notes", "one"), step("b", "notes", "two", dependsOn=["a"]))],
+        "notes": [fail("invalid", "no", recoverable=False)],
+        "Composer": [say("The notes could not be kept.")],
+    }
+    async with bench(tmp_path, "chat: {agent: Coord}" + CONFIG + COMPOSED, scripts) as service:
+        child, _ = await service.dispatcher.reception.accept(Order("", "note both", user="noa"))
+        ended = await service.ended(child.id)
+        assert ended.status == "failed"
+        assert spoken(ended) == "The notes could not be kept."
+        told = service.sql("select content from chat_messages where role = 'assistant'")
+        assert [row["content"] for row in told] == ["The notes could not be kept."]

@@ -141,6 +141,19 @@ def test_a_model_nobody_can_ask(tmp_path: Path) -> None:
     assert untouched(shell)
 
 
+def test_a_model_nobody_can_ask_of_those_who_decide_plan_and_word_for_others(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    staffed = "models: {r: {model: none, rehearsal: script.yaml}, live: {model: none}}\ndefaults: {model: r}\n"
+    agents = "agents: {Desk: {strategy: route}, Quick: {description: quick}, Composer: {model: live}}\n"
+    tmp_path.joinpath("config.yaml").write_text(staffed + agents, encoding="utf-8")
+
+    done = shell.type("run", "Desk", "look")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: the model `live` has no API key and no rehearsal")
+    assert untouched(shell)
+
+
 def test_a_rehearsal_that_cannot_be_played(tmp_path: Path) -> None:
     shell = make_shell(tmp_path)
     tmp_path.joinpath("script.yaml").write_text("agents: {Quick: [{wen: any, say: x}]}", encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.requirement import requirement
-from tests.support.shell import Shell
+from tests.support.shell import CONFIG, Shell, make_shell
 
 ALERT = {
     "labels": {"alertname": "DiskFull"},
@@ -57,6 +57,18 @@ def test_inputs_are_data_and_a_timeout_bounds_the_execution(shell: Shell) -> Non
     assert done.returncode == 0, done.stderr
     row = shell.rows("select input, timeout_seconds from executions")[0]
     assert (json.loads(row["input"]), row["timeout_seconds"]) == ({"service": "checkout", "limit": 5}, 30)
+
+
+def test_a_run_for_a_user_is_theirs_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, CONFIG + 'users: {alex: {aliases: ["+15550100"]}}\n')
+
+    unknown = shell.type("run", "Quick", "look", "--user", "alx")
+    done = shell.type("run", "Quick", "look", "--user", "+15550100")
+
+    assert unknown.returncode == 4
+    assert unknown.stderr.startswith("error: no user named `alx`\n\nhint: did you mean `alex`?")
+    assert done.returncode == 0, done.stderr
+    assert [row["user_id"] for row in shell.rows("select user_id from executions")] == ["alex"]
 
 
 def test_a_failed_execution_exits_with_1_and_says_why(shell: Shell) -> None:
