@@ -180,15 +180,6 @@ class AgentSpec:
         """Say whether it may dispatch every agent where no list says otherwise."""
         return self.type == "orchestrator" or self.strategy in CALLERS
 
-    @property
-    def staff(self) -> tuple[str, ...]:
-        """Return the names of the agents that work for its strategy."""
-        if self.strategy == "plan":
-            return (self.plan.planner, self.plan.composer)
-        if self.strategy == "route":
-            return (self.route.classifier, self.route.planner, self.route.respondent, self.plan.composer)
-        return ()
-
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
         """Return the agent as one use of it changes it."""
         return replace(

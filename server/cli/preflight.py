@@ -31,7 +31,7 @@ def _models(settings: Settings, name: str) -> list[ModelSpec]:
 
 
 def _model_names(settings: Settings, name: str) -> Iterator[str]:
-    """The models of an agent or chain, of every agent that may be dispatched below it, and of those who work for them."""
+    """The models of an agent or chain and of every agent that may be dispatched below it."""
     waiting = list(_first(settings, settings.agent_or_chain(name)))
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -46,7 +46,6 @@ def _model_names(settings: Settings, name: str) -> Iterator[str]:
         for entry in catalogue:
             child = settings.agent(entry.name).overridden(entry.overrides)
             waiting.append((child, settings.catalogue(child)))
-        waiting += [(each, settings.catalogue(each)) for each in map(settings.agent, agent.staff)]
 
 
 def _first(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[tuple[AgentSpec, tuple[CatalogueEntry, ...]]]:
