@@ -10,13 +10,18 @@ from pydantic_core import from_json
 from db.clock import moment
 from db.reads import Reads, Record
 from runner.result import Result
+from runner.roles import PLAN
 
 
 async def plan_of(reads: Reads, execution: str) -> dict[str, Any] | None:
-    """The plan of an execution in its newest version, with the steps of all versions; None for one without a plan."""
+    """The plan of an execution in its newest version, with the steps of all versions; None for one without a plan.
+
+    Of a route it is the plan that its message was carried out by.
+    """
     versions = await reads.plans.of(execution)
     if not versions:
-        return None
+        carried_out = next((row["id"] for row in await reads.children(execution) if row["role"] == PLAN), None)
+        return await plan_of(reads, carried_out) if carried_out is not None else None
     rows = {row["step_id"]: row for row in await reads.children(execution) if row["role"] == "step"}
     attempts = await reads.plans.attempts(execution)
     newest = versions[-1]

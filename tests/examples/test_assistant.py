@@ -2,8 +2,17 @@
 
 import json
 from pathlib import Path
+<<<<<<< HEAD
 from urllib.parse import unquote, urlparse
 
+=======
+from shutil import copy
+from urllib.parse import unquote, urlparse
+
+import yaml
+
+from registry import load
+>>>>>>> examples
 from tests.examples.playing import Said, conversation, play
 from tests.support.requirement import requirement
 from tests.support.shell import Shell
@@ -94,3 +103,23 @@ def test_the_assistant_answers_in_a_shell_from_any_folder_without_a_key(tmp_path
 
     assert (told["status"], told["rehearsed"]) == ("completed", True)
     assert told["answer"] == "Tomorrow you have: 9:00 AM Team standup, 2:00 PM Client call."
+<<<<<<< HEAD
+=======
+
+
+def test_an_agent_is_added_by_one_entry_as_its_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "assistant.md").read_text(encoding="utf-8")
+    added = yaml.safe_load(page.rpartition("```yaml")[2].partition("```")[0])
+    written = yaml.safe_load(Path(CONFIG).read_text(encoding="utf-8"))
+    more = {**written, **{section: {**written[section], **entries} for section, entries in added.items()}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(more), encoding="utf-8")
+    copy(Path(CONFIG).with_name("rehearsal.yaml"), tmp_path)
+
+    settings = load(tmp_path / "config.yaml", {})
+
+    for name in ("assistant", "orchestrator"):
+        offered = [entry.name for entry in settings.catalogue(settings.agent(name))]
+        assert sorted(offered) == sorted(
+            [name for name in written["agents"] if name.endswith("-agent")] + ["contacts-agent"]
+        )
+>>>>>>> examples

@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp.types as t
 
+from runner.planning.view import plan_of
 from tests.runner.planned import A, B, C, config, plan
 from tests.support.face import face
 from tests.support.models import fail, say
@@ -54,3 +55,22 @@ async def test_a_plan_is_a_resource(tmp_path: Path) -> None:
         [contents] = (await caller.client.read_resource(f"execution://{identifier}/plan")).contents
     assert isinstance(contents, t.TextResourceContents)
     assert [step["status"] for step in json.loads(contents.text)["steps"]] == ["completed"]
+
+
+async def test_the_plan_of_a_message_is_shown_by_the_execution_that_answered_it(tmp_path: Path) -> None:
+    decision = say('{"involvedAgents": ["A", "B"], "requiresPlan": true}')
+    scripts = {
+        "Classifier": [decision],
+        "Planner": [plan(A, B)],
+        "A": [say("a")],
+        "B": [say("b")],
+        "Composer": [say("both")],
+    }
+    async with bench(
+        tmp_path, config().replace("strategy: plan", "strategy: route").replace(", plan: {}", ""), scripts
+    ) as service:
+        ended = await service.run("Assistant", "do both")
+        told = await plan_of(service.dispatcher.services.database.reads, ended.id)
+    assert told is not None
+    assert [step["status"] for step in told["steps"]] == ["completed", "completed"]
+    assert told["execution_id"] != ended.id
