@@ -2,17 +2,12 @@
 
 import json
 from pathlib import Path
-<<<<<<< HEAD
-from urllib.parse import unquote, urlparse
-
-=======
 from shutil import copy
 from urllib.parse import unquote, urlparse
 
 import yaml
 
 from registry import load
->>>>>>> examples
 from tests.examples.playing import Said, conversation, play
 from tests.support.requirement import requirement
 from tests.support.shell import Shell
@@ -103,8 +98,6 @@ def test_the_assistant_answers_in_a_shell_from_any_folder_without_a_key(tmp_path
 
     assert (told["status"], told["rehearsed"]) == ("completed", True)
     assert told["answer"] == "Tomorrow you have: 9:00 AM Team standup, 2:00 PM Client call."
-<<<<<<< HEAD
-=======
 
 
 def test_an_agent_is_added_by_one_entry_as_its_page_says(tmp_path: Path) -> None:
@@ -122,4 +115,3 @@ def test_an_agent_is_added_by_one_entry_as_its_page_says(tmp_path: Path) -> None
         assert sorted(offered) == sorted(
             [name for name in written["agents"] if name.endswith("-agent")] + ["contacts-agent"]
         )
->>>>>>> examples

@@ -33,11 +33,7 @@ def this_week() -> tuple[str, str]:
     return ends[0].replace(tzinfo=zone).isoformat(), ends[1].replace(tzinfo=zone).isoformat()
 
 
-<<<<<<< HEAD
-@requirement("S4-CAL-1", "S4-RO-1", "S4-LX-1", "S4-PE-2", "S4-PE-3")
-=======
 @requirement("S4-CAL-1", "S4-RO-1", "S4-PE-2", "S4-PE-3")
->>>>>>> examples
 async def test_the_coordinator_routes_plans_and_denies_as_documented(tmp_path: Path) -> None:
     async with play("coordinator", tmp_path) as secretary:
         said = [await secretary.say(user, text) for user, text in conversation("coordinator")]
