@@ -135,4 +135,4 @@ def _errors(brought: Sequence[Brought]) -> list[Problem]:
 def _outcome(brought: Sequence[Brought], left: Sequence[Brought], problem: Problem | None) -> Outcome:
     if not left and problem is None:
         return Outcome.COMPLETED
-    return Outcome.PARTIAL if len(left) < len(brought) else Outcome.FAILED
+    return Outcome.PARTIAL if any(each.succeeded for each in brought) else Outcome.FAILED
