@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from server.cli.help_page import Commands, Page
 from server.cli.options import ConfigOption, JsonOption, chosen_config
+
+if TYPE_CHECKING:
+    from registry import Settings
 
 config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_command=True)
 
@@ -23,6 +26,27 @@ def config(context: typer.Context) -> None:
 FileArgument = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="The file; else as without it.", show_default=False)
 ]
+
+
+def _check_rehearsals(settings: Settings) -> None:
+    """A rehearsal that cannot be played is a problem of the file that names it; raises ConfigError."""
+    from registry import ConfigError, Problem
+    from runner.llm.protocol import ModelError
+    from runner.llm.rehearsal_script import load_rehearsal
+
+    problems: dict[Path, Problem] = {}
+    for name, spec in settings.models.items():
+        if spec.rehearsal is None:
+            continue
+        try:
+            load_rehearsal(spec.rehearsal)
+        except ModelError as error:
+            where = settings.located.position(("models", name, "rehearsal"))
+            line, column = (where.line, where.column) if where is not None else (0, 0)
+            found = Problem(settings.source.name, line, column, f"models.{name}.rehearsal", str(error), error.hint)
+            problems.setdefault(spec.rehearsal, found)
+    if problems:
+        raise ConfigError(list(problems.values()))
 
 
 @config_app.command(cls=Page)
@@ -42,6 +66,7 @@ def check(
     path = chosen_config(file or config)
     try:
         settings = load(path)
+        _check_rehearsals(settings)
     except ConfigError as error:
         if not as_json:
             raise

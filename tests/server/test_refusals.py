@@ -173,6 +173,15 @@ def test_a_rehearsal_that_cannot_be_played(tmp_path: Path) -> None:
     assert untouched(shell)
 
 
+def test_a_configuration_that_names_such_a_rehearsal_is_not_right(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    tmp_path.joinpath("script.yaml").write_text("agents:\n  Quick:\n    - when: never\n", encoding="utf-8")
+    done = shell.type("config", "check")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "rehearsal: script.yaml:3: a turn needs `say` or `call`" in done.stderr
+
+
 def test_a_database_from_a_newer_version(shell: Shell) -> None:
     assert shell.type("run", "Quick", "look").returncode == 0
     connection = sqlite3.connect(shell.database)
