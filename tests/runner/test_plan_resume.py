@@ -1,0 +1,149 @@
+"""A plan that is cut off goes on: wherever that was, it comes to the same end, and nothing is asked that was answered."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+
+from runner.approvals import Word
+from runner.dispatcher import Dispatcher, Order
+from runner.llm.protocol import Request
+from server.app import Blueprint, open_service
+from tests.faults.crash.scene import rows_of
+from tests.faults.crash.seeds import SEED
+from tests.properties.verdicts import PROMISES
+from tests.runner.planned import A, B, C, config, plan, roles, step, steps
+from tests.runner.resuming import after_a_stop
+from tests.support.models import ScriptedModel, Turn, fail, hang, say
+from tests.support.requirement import requirement
+from tests.support.service import OneModel, bench, settings_of
+from tests.support.write_ahead_log import Recording, unfolded
+
+CUTS = int(os.environ.get("OUTRIDER_CUTS", "7"))
+"""Of the recorded plan, after some of its commits; a plan has some eighty."""
+
+CONFIG = """
+agents:
+  Assistant: {strategy: plan, description: plans, sub_agents: [A, B, Sub]}
+  Sub: {strategy: plan, description: plans a part, sub_agents: [C]}
+  A: {description: does a}
+  B: {description: does b}
+  C: {description: does c}
+"""
+TREE = "select step_id, role, status, outcome, reason, path from executions order by path, step_id"
+MADE = "select type, execution_id from events where type like 'plan.%' order by seq"
+HOLDS = (
+    "every execution has ended",
+    "every execution has exactly one terminal event",
+    "children end before their parents",
+    "every child has exactly one delivery, in its parent's inbox",
+    "one that completed has read everything",
+    "own totals are the sums of the calls",
+)
+
+
+def first(request: Request) -> str:
+    return request.messages[0].text
+
+
+def planner(request: Request) -> Turn:
+    """A plan, its revision, or the part of it that `Sub` plans."""
+    if 'name="C"' in request.system:
+        return plan(C)
+    if "has to be revised" in first(request):
+        return plan(A, step("step_2", "Sub", "differently", requiresConfirmation=True))
+    return plan(A, step("step_2", "B", maxRetries=1), step("step_3", "B", "and more"))
+
+
+SCRIPTS = {
+    "Planner": planner,
+    "A": lambda request: say("alpha") if "earlier attempt" in first(request) else fail("overloaded"),
+    "B": lambda _: fail("overloaded"),
+    "C": lambda _: say("gamma"),
+    "Composer": lambda _: say("all done"),
+}
+"""Everybody answers by what they are asked alone: who is asked after a restart must not be told less."""
+
+
+@asynccontextmanager
+async def service(folder: Path) -> AsyncIterator[tuple[Dispatcher, ScriptedModel]]:
+    """A service in which somebody allows everything, and every commit is kept."""
+    model = ScriptedModel(SCRIPTS)
+    blueprint = Blueprint(settings_of(folder, CONFIG), folder / "outrider.db", models=OneModel(model))
+    async with open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
+
+        async def allow() -> None:
+            approvals = dispatcher.services.approvals
+            while True:
+                news = approvals.news
+                for question in await approvals.open():
+                    await approvals.decide(question, Word(approved=True, by="Ada"))
+                await news.wait()
+
+        group.start_soon(allow, name="allow everything")
+        with unfolded(blueprint.database):
+            yield dispatcher, model
+        group.cancel_scope.cancel()
+
+
+async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: Path) -> None:
+    (tmp_path / "copy").mkdir()
+    with anyio.fail_after(30):
+        async with service(tmp_path) as (dispatcher, model):
+            started = await dispatcher.start(Order("Assistant", "do it"))
+            ended = await dispatcher.wait(started.id)
+            recording = await Recording.of(tmp_path / "outrider.db", tmp_path / "copy")
+    assert ended.result is not None
+    assert (ended.result.text, ended.result.outcome) == ("all done", "completed")
+    database = tmp_path / "outrider.db"
+    tree, made = rows_of(database, TREE), rows_of(database, MADE)
+    assert [row["step_id"] for row in tree if row["role"] == "step"] == ["step_1", "step_2", "step_3", "step_2_v2", "step_3"]
+    asked = {(request.agent, first(request)) for request in model.requests}
+
+    tried = 0
+    commits = recording.commits
+    random.Random(SEED).shuffle(commits)
+    for end in commits:
+        folder = tmp_path / str(end)
+        folder.mkdir()
+        cut = recording.cut(folder, end)
+        if tried == CUTS or not rows_of(cut, "select id from executions where parent_execution_id is null and status = 'running'"):
+            continue
+        tried += 1
+        with anyio.fail_after(30):
+            async with service(folder) as (dispatcher, model):
+                await dispatcher.adopt()
+                again = await dispatcher.wait(started.id)
+        where = f"cut at {end}, seed {SEED}"
+        assert again.result is not None, where
+        assert (again.result.text, again.result.outcome) == ("all done", "completed"), where
+        assert rows_of(cut, TREE) == tree, where
+        assert [row["type"] for row in rows_of(cut, MADE)] == [row["type"] for row in made], where
+        assert {(request.agent, first(request)) for request in model.requests} <= asked, where
+        assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
+    assert tried == CUTS
+
+
+async def test_a_plan_killed_in_the_middle_goes_on_with_its_next_step(tmp_path: Path) -> None:
+    scripts = {"Planner": [plan(A, B, C)], "A": [say("alpha")], "B": lambda _: hang()}
+    async with bench(tmp_path, config(), scripts) as before:
+        started = await before.dispatcher.start(Order("Assistant", "do a, b and c"))
+        with anyio.fail_after(10):
+            await before.model.started("B")
+        assert steps(before) == {"step_1": "completed", "step_2": "running", "step_3": "pending"}
+
+    scripts = {"B": [say("beta")], "C": [say("gamma")], "Composer": [say("all done")]}
+    async with after_a_stop(tmp_path, scripts, config=config()) as after:
+        ended = await after.ended(started.id)
+
+        assert ended.result is not None
+        assert ended.result.text == "all done"
+        assert [request.agent for request in after.model.requests] == ["B", "C", "Composer"]
+        assert all(word in first(after.model.of("C")[0]) for word in ("alpha", "beta"))
+        assert roles(after) == ["root", "planner", "step", "step", "step", "composer"]
+        assert [row["attempt"] for row in after.sql("select attempt from executions order by id")] == [2, 1, 1, 2, 1, 1]
