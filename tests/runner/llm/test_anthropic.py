@@ -107,6 +107,24 @@ async def test_cancelling_closes_the_request_at_once_and_asks_no_second_time(beg
     assert min(seconds) < 0.1
 
 
+@requirement("S0-NFR-4")
+@pytest.mark.parametrize(
+    ("spec", "steady", "sent"),
+    [
+        ({"accepts_temperature": True}, True, 0),
+        ({"accepts_temperature": True}, False, None),
+        ({}, True, None),
+        ({"accepts_temperature": True, "thinking": True}, True, None),
+    ],
+)
+async def test_a_temperature_is_sent_only_to_a_model_that_takes_one_and_does_not_think(
+    spec: dict[str, bool], steady: bool, sent: int | None
+) -> None:
+    async with messages_api(reply(text("so"))) as api:
+        await complete(api, replace(at(api, **spec), steady=steady))
+    assert api.requests[0].body.get("temperature") == sent
+
+
 async def test_history_with_thinking_and_tool_calls_is_sent_back_unchanged() -> None:
     blocks = [
         thinking("é – deep", "c2ln+/="),
