@@ -20,6 +20,8 @@ from runner.roles import COMPOSER
 from runner.seating import Seating
 from runner.work import Work
 
+_RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
+"""What a plan has used up, by the reason of its end."""
 _URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
 
 
@@ -35,16 +37,15 @@ class Answering:
         brought = self._progress.brought()
         left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
         errors = [*_errors(left), *([problem] if problem is not None else [])]
-        if reason == "time_budget" and errors:
-            names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
-            errors.insert(0, Problem("timeout", f"the time of the plan ran out before {names}", recoverable=True))
+        if reason in _RAN_OUT and (left or problem is not None):
+            errors.insert(0, _ran_out(reason, left))
         text = await self._text(brought, problem)
         bare = self._progress.spec.compose == "never" and brought
         return Result(
             _outcome(brought, left, problem),
             summarise(text),
             [each.shown() for each in brought] if bare else text,
-            reason or (errors[0].type if errors else None),
+            reason or next(filter(None, (*(each.type for each in errors), *map(_shortfall, brought))), None),
             artifacts=[each for step in brought if step.standing.result for each in step.standing.result.artifacts],
             errors=errors,
             signals={} if bare else {"worded": True},
@@ -132,7 +133,21 @@ def _errors(brought: Sequence[Brought]) -> list[Problem]:
     return problems
 
 
+def _ran_out(reason: str, left: Sequence[Brought]) -> Problem:
+    names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
+    again = reason == "time_budget"
+    return Problem(
+        "timeout" if again else reason, f"the {_RAN_OUT[reason]} of the plan ran out before {names}", recoverable=again
+    )
+
+
+def _shortfall(brought: Brought) -> str | None:
+    """Why a step that others may build on is not whole, if it is not."""
+    result = brought.standing.result
+    return result.reason or "partial" if brought.succeeded and result and result.outcome is Outcome.PARTIAL else None
+
+
 def _outcome(brought: Sequence[Brought], left: Sequence[Brought], problem: Problem | None) -> Outcome:
-    if not left and problem is None:
+    if not left and problem is None and not any(map(_shortfall, brought)):
         return Outcome.COMPLETED
     return Outcome.PARTIAL if any(each.succeeded for each in brought) else Outcome.FAILED

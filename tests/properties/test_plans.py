@@ -31,13 +31,13 @@ STEP = st.fixed_dictionaries(
         "agent": st.sampled_from(["A", "b", "nobody we know"]) | ANYTHING,
         "task": st.sampled_from(["x", "y"]) | ANYTHING,
         "dependsOn": st.lists(IDS, max_size=3) | IDS,
-        **{key: ANYTHING for key in ("maxRetries", "timeout", "requiresConfirmation", "status", "executionPayload")},
+        **dict.fromkeys(("maxRetries", "timeout", "requiresConfirmation", "status", "executionPayload"), ANYTHING),
     },
 )
 ANSWER = (
     st.fixed_dictionaries(
         {"steps": st.lists(STEP, max_size=14)},
-        optional={key: ANYTHING for key in ("analysis", "resolvedValues", "responseHint")},
+        optional=dict.fromkeys(("analysis", "resolvedValues", "responseHint"), ANYTHING),
     )
     | st.lists(STEP, max_size=4)
     | ANYTHING
@@ -141,7 +141,9 @@ def courses(draw: st.DrawFn) -> Course:
 
 @requirement("S0-PM-6", "S0-EX-5", "S0-FR-1")
 @given(courses(), st.data())
-def test_a_course_starts_only_what_may_start_and_every_step_comes_to_a_legal_end(course: Course, data: st.DataObject) -> None:
+def test_a_course_starts_only_what_may_start_and_every_step_comes_to_a_legal_end(
+    course: Course, data: st.DataObject
+) -> None:
     standings = dict(course.standings)
 
     def move(step: str, standing: Standing) -> None:
@@ -175,12 +177,18 @@ def test_a_course_starts_only_what_may_start_and_every_step_comes_to_a_legal_end
 
 
 @requirement("S0-RP-2", "S0-RP-6")
-@given(st.sampled_from(sorted(ENDS)), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, "intent_clarified"]))
+@given(
+    st.sampled_from(sorted(ENDS)), st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, "intent_clarified"])
+)
 def test_another_plan_is_called_for_by_a_wish_or_while_steps_are_left_by_a_failure_or_by_emptiness(
     end: str, wish: bool, empty: bool, steps_left: bool, reason: str | None
 ) -> None:
     result = ENDS[end].result or Result(Outcome.PARTIAL, "so far")
-    signals: dict[str, bool | str] = {"is_empty": empty, "needs_replan": wish, **({"replan_reason": reason} if reason else {})}
+    signals: dict[str, bool | str] = {
+        "is_empty": empty,
+        "needs_replan": wish,
+        **({"replan_reason": reason} if reason else {}),
+    }
     told = Result(result.outcome, "why", {"found": 1}, errors=result.errors, signals=signals)
     trigger = trigger_of("s", Standing(ENDS[end].status, told), steps_left=steps_left)
     if wish:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -148,20 +148,25 @@ async def told(folder: Path) -> Story:
 
 
 async def _said_long_ago(dispatcher: Dispatcher) -> None:
-    row = {"role": "user", "content": "armadillo", "token_count": 3, "created_at": stamp(datetime.now(UTC) - timedelta(days=2))}
+    row = {
+        "role": "user",
+        "content": "armadillo",
+        "token_count": 3,
+        "created_at": stamp(datetime.now(UTC) - timedelta(days=2)),
+    }
     added = Added(chat_messages, {"id": new_id(), "user_id": "alex", "execution_id": None, **row})
     await dispatcher.services.database.writer.apply(Write([added]))
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     """The three messages, sent once for all tests."""
 
     async def bounded() -> Story:
         with anyio.fail_after(40):
             return await told(tmp_path_factory.mktemp("story"))
 
-    yield anyio.run(bounded)
+    return anyio.run(bounded)
 
 
 BELOW = ("email-agent", "Lead", "memory-agent")

@@ -20,7 +20,6 @@ from tests.properties.verdicts import PROMISES
 from tests.runner.planned import A, B, C, config, plan, roles, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.support.models import ScriptedModel, Turn, fail, hang, say
-from tests.support.requirement import requirement
 from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
 
@@ -102,7 +101,13 @@ async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: P
     assert (ended.result.text, ended.result.outcome) == ("all done", "completed")
     database = tmp_path / "outrider.db"
     tree, made = rows_of(database, TREE), rows_of(database, MADE)
-    assert [row["step_id"] for row in tree if row["role"] == "step"] == ["step_1", "step_2", "step_3", "step_2_v2", "step_3"]
+    assert [row["step_id"] for row in tree if row["role"] == "step"] == [
+        "step_1",
+        "step_2",
+        "step_3",
+        "step_2_v2",
+        "step_3",
+    ]
     asked = {(request.agent, first(request)) for request in model.requests}
 
     tried = 0
@@ -112,7 +117,9 @@ async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: P
         folder = tmp_path / str(end)
         folder.mkdir()
         cut = recording.cut(folder, end)
-        if tried == CUTS or not rows_of(cut, "select id from executions where parent_execution_id is null and status = 'running'"):
+        if tried == CUTS or not rows_of(
+            cut, "select id from executions where parent_execution_id is null and status = 'running'"
+        ):
             continue
         tried += 1
         with anyio.fail_after(30):
