@@ -92,7 +92,8 @@ class Commissioner:
         try:
             agent = self._agent(step.agent)
         except Refusal:
-            return SpawnRequest(AgentSpec(step.agent), step.task, Limits(), role=STEP, step=step.id, held=True)
+            nobody = AgentSpec(step.agent, strategy="function")  # which asks no model, as nobody will
+            return SpawnRequest(nobody, step.task, Limits(), role=STEP, step=step.id, held=True)
         limits = self.settings.limits_for(agent)
         retries = plan.retries_of(step.max_retries)
         return SpawnRequest(

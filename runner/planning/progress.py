@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from db.plans import PlanStatus
 from db.reads import Record
 from db.status import ExecutionStatus
@@ -69,9 +71,18 @@ class Progress:
                     found.append(Brought(step, standing))
         return found
 
-    def earlier(self) -> list[Brought]:
-        """What a step is shown of those before it: the newest results and failures."""
-        over = [each for each in self.brought() if each.standing.result is not None]
+    def earlier(self, step: str) -> list[Brought]:
+        """What a step is shown of those before it: the newest results and failures. One after it that could never begin is
+        no result.
+        """
+        brought = self.brought()
+        before = {each.step.id for each in takewhile(lambda each: each.step.id != step, brought)}
+        over = [
+            each
+            for each in brought
+            if each.standing.result is not None
+            and (each.step.id in before or each.standing.status != ExecutionStatus.BLOCKED)
+        ]
         return list(windowed(over, Window(max_entries=self.spec.previous_results)))
 
     @property

@@ -148,7 +148,7 @@ class Plan:
 
     def _prompt(self, step: PlannedStep) -> str:
         """What a step is told: its task, and what those before it brought."""
-        earlier = digest_of(self._progress.earlier(), self._commissioner.budget_of(step))
+        earlier = digest_of(self._progress.earlier(step.id), self._commissioner.budget_of(step))
         if earlier.cut:
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
         return step_message(step.task, earlier)
