@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ import anyio
 from db.reads import Record
 from db.writes import Place
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
+from runner import facts
 from runner.allowance import Allowance
 from runner.background import began
 from runner.cause import Dismissal
@@ -29,6 +31,10 @@ from runner.services import AgentFunction
 from runner.toolbox import Toolbox
 from runner.transcript import ToolCall
 from runner.user import User
+
+log = logging.getLogger("outrider.work")
+
+UNSETTLED = "dates could not be reckoned; they were passed on in the words they were given in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +163,22 @@ class Work:
         return language_of(self.task, self.user.locale if self.user is not None else "en")
 
     def settle_dates(self, text: str) -> str:
-        """A text in which no date is left that depends on the day it is read; without a user nobody knows the day."""
+        """A text in which no date is left that depends on the day it is read; without a user nobody knows the day. Where
+        days cannot be reckoned it stays as it is, and that is told.
+        """
         if self.user is None:
             return text
         from runner.dates import settled
 
-        return settled(text, began(self.place, self.user), self.user.locale)
+        try:
+            return settled(text, began(self.place, self.user), self.user.locale)
+        except Exception:  # whatever it is: the words are as good as what a user would say
+            log.exception("execution %s goes on with dates as they were said", self.place.id)
+            if UNSETTLED not in self.warnings:
+                self.warnings.append(UNSETTLED)
+                told = {"layer": "dates", "message": UNSETTLED}
+                self.recorder.post(facts.Noticed(self.place, "context.degraded", told))
+            return text
 
     async def pause(self) -> None:
         """Stay here if the service is stopping: the next process goes on."""

@@ -128,11 +128,13 @@ async def test_who_revises_a_plan_reads_how_far_it_came_and_what_is_done_is_not_
         assert first(service.model.of("Planner")[1]) == "\n\n".join(
             [
                 'do all of it\n\n<input>\n{\n  "alert": "disk"\n}\n</input>',
-                "<plan>\n"
-                '<step id="step_1" agent="A" status="completed">do it</step>\n'
-                '<step id="step_2" agent="B" status="failed">do it</step>\n'
-                '<step id="step_3" agent="C" status="pending">use <it></step>\n'
-                "</plan>",
+                (
+                    "<plan>\n"
+                    '<step id="step_1" agent="A" status="completed">do it</step>\n'
+                    '<step id="step_2" agent="B" status="failed">do it</step>\n'
+                    '<step id="step_3" agent="C" status="pending">use <it></step>\n'
+                    "</plan>"
+                ),
                 f'<results>\n<step id="step_1" agent="A" status="completed">\n{harmless}\n</step>\n</results>',
                 '<errors>\n<error step="step_2">the model could not answer: no</error>\n</errors>',
                 REVISE,
