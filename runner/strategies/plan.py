@@ -99,17 +99,19 @@ class Plan:
             await self._seating.read()
             if self._why_stop is not None:
                 return None
-            trigger = self._trigger()
+            trigger, begins = self._trigger(), list[PlannedStep]()
             if trigger is None:
                 course = self._progress.course()
                 if course.lost:
                     return None
                 self._block(course)
-                await self._start(self._progress.course().startable())
+                begins = self._progress.course().startable()
+                await self._start(begins)
             running = self._progress.course().running
-            if not running:
+            if running:
+                await self._seating.until_ended(running, one=True)
+            elif not begins:
                 return trigger
-            await self._seating.until_ended(running, one=True)
 
     async def _seat_steps(self) -> None:
         """Every step has a row before the first begins; one that cannot run says why, and so do those it replaces."""
@@ -132,7 +134,7 @@ class Plan:
         return None
 
     async def _start(self, steps: Sequence[PlannedStep]) -> None:
-        for step in steps:
+        for step in sorted(steps, key=lambda each: each.confirm):  # nobody waits for a person who need not
             self._work.now(f"step {step.id}: {step.agent}")
             child = self._seating.taken[step.id]
             if step.confirm and not await confirmed(self._work, step, child):
