@@ -88,6 +88,7 @@ class Attempts:
         content = clean(to_json([{"type": "text", "text": text}]).decode())
         first = MessageDraft(new_id(), execution.id, position, "user", "task", content)
         told = {"attempt": self._used + 1, "of": execution.request.retries + 1, "error": problem.message}
+        told |= {"step_id": execution.request.step} if execution.request.step is not None else {}
         fact = facts.BeganAgain(execution.place, execution.name, execution.attempt, execution.deadline(), first, told)
         if not (await execution.services.recorder.record(fact, shielded=True)).held:
             raise Fenced(execution.id)

@@ -92,6 +92,12 @@ class Progress:
         return {step.id for version in self.versions[:newest] for step in version.steps}
 
     @property
+    def lost(self) -> bool:
+        """Whether a failure ends the plan that nothing took the place of."""
+        failed = any(each.standing.failed and each.step.id not in self.replaced for each in self.brought())
+        return failed and self.spec.on_step_failure == "replan"
+
+    @property
     def begun(self) -> int:
         """How many steps ever began, or were not allowed to."""
         idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)

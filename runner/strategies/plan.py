@@ -192,9 +192,8 @@ class Plan:
 
     def _final_status(self, result: Result, why: str | None) -> PlanStatus:
         """A plan that was cut short, or that a failure ended, has failed, whatever it brought until then."""
-        cut = why is not None or (bool(self._progress.versions) and self._progress.course().lost)
-        whole = result.outcome is Outcome.COMPLETED or (result.outcome is not Outcome.FAILED and not cut)
-        return PlanStatus.COMPLETED if whole else PlanStatus.FAILED
+        through = result.outcome is Outcome.PARTIAL and why is None and not self._progress.lost
+        return PlanStatus.COMPLETED if result.outcome is Outcome.COMPLETED or through else PlanStatus.FAILED
 
     # -- say -----------------------------------------------------------------------------------------------------------
 

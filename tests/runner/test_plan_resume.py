@@ -153,4 +153,4 @@ async def test_a_plan_killed_in_the_middle_goes_on_with_its_next_step(tmp_path: 
         assert [request.agent for request in after.model.requests] == ["B", "C", "Composer"]
         assert all(word in first(after.model.of("C")[0]) for word in ("alpha", "beta"))
         assert roles(after) == ["root", "planner", "step", "step", "step", "composer"]
-        assert [row["attempt"] for row in after.sql("select attempt from executions order by id")] == [2, 1, 1, 2, 1, 1]
+        assert [row["attempt"] for row in after.sql("select attempt from executions order by id")] == [2, 1, 1, 2, 2, 1]
