@@ -113,6 +113,7 @@ class SameStep:
 
     agent: str
     user_id: str | None
+    principal: str | None
     config_hash: str | None
     first: str
     """JSON of its first message."""
@@ -141,7 +142,8 @@ class Plans:
         }
 
     async def same_step(self, like: SameStep) -> Row | None:
-        """A step of the same agent, for the same user, with the same first message, that lately succeeded; the newest."""
+        """A step of the same agent, for the same user and principal, with the same first message, that lately succeeded;
+        the newest."""
         query = (
             select(executions)
             .join(messages, and_(messages.c.execution_id == executions.c.id, messages.c.position == 0))
@@ -152,6 +154,7 @@ class Plans:
                 executions.c.outcome == "completed",
                 executions.c.config_hash == like.config_hash,
                 executions.c.user_id.is_not_distinct_from(like.user_id),
+                executions.c.principal.is_not_distinct_from(like.principal),
                 executions.c.finished_at >= like.since,
                 messages.c.content == like.first,
             )

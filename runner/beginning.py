@@ -87,7 +87,14 @@ async def _same_step(execution: Execution, agent: str, prompt: str, seconds: flo
     user, services = execution.origin.user, execution.services
     since = stamp(datetime.now(UTC) - timedelta(seconds=seconds))
     first = to_json([{"type": "text", "text": clean(prompt)}]).decode()
-    like = SameStep(agent, user.id if user is not None else None, services.settings.hash, first, since)
+    like = SameStep(
+        agent=agent,
+        user_id=user.id if user is not None else None,
+        principal=execution.origin.principal,
+        config_hash=services.settings.hash,
+        first=first,
+        since=since,
+    )
     return await services.database.reads.plans.same_step(like)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
+from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
 from runner.budget import Shortage
 from runner.errors import Refusal
 from runner.user import User
@@ -157,6 +157,9 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
             last = children[-1]["id"] if children else row["continues_execution_id"]
             hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
             raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
+    elif subject.strategy in CALLERS and row["outcome"] == "completed":
+        hint = "start it anew, with what is to be done now as its task"
+        raise Refusal("ended", f"`{subject.name}` has done all of it", hint)
     elif text and subject.strategy == "function":
         hint = "start it anew, with all it should know as its task"
         raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)

@@ -20,6 +20,7 @@ from runner.notebook import Notebook
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
 from runner.result import BUDGETS
+from runner.roles import COMPOSER
 from runner.work import SpawnRequest, Work
 
 
@@ -43,11 +44,14 @@ class Seating:
         """Whether somebody wants a conclusion."""
 
     def recall(self, past: Past) -> None:
-        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts."""
+        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and not what
+        was said of it in the end.
+        """
         self._notebook.recall(past)
         for row in past.children:
             status = ExecutionStatus(row["status"])
-            if row["parent_execution_id"] in past.earlier and status is not ExecutionStatus.COMPLETED:
+            stays = status is ExecutionStatus.COMPLETED and row["role"] != COMPOSER
+            if row["parent_execution_id"] in past.earlier and not stays:
                 continue
             self.taken[self._name_of(row)] = row["id"]
             if status.is_terminal:

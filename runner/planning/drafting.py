@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from runner import facts
 from runner.commissions import Commissioner
+from runner.errors import Refusal
 from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.planning.course import Trigger
 from runner.planning.digest import digest_of
@@ -61,7 +62,11 @@ class Drafting:
         return replan_message(work.prompt, trigger, steps, done)
 
     async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
-        await self._seating.give(seat, self._commissioner.planner(seat, prompt))
+        try:
+            await self._seating.give(seat, self._commissioner.planner(seat, prompt))
+        except Refusal as refusal:
+            self.problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
+            return None
         await self._seating.repeat_what_was_said()
         await self._seating.until_ended([seat])
         end = self._seating.end_in(seat)

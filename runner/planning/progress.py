@@ -31,7 +31,8 @@ class Progress:
 
     def recall(self, past: Past) -> None:
         """Know again the plan and how far it had come; what it continues gives its plan on."""
-        self.versions = [Version.of_row(row) for row in past.plans if _was_made(row)]
+        made = {row["version"]: Version.of_row(row) for row in past.plans if _was_made(row)}
+        self.versions = list(made.values())
         own = [row["status"] for row in past.plans if row["execution_id"] not in past.earlier]
         self.status = PlanStatus(own[-1]) if own else None
         running = [row for row in past.children if row["status"] == ExecutionStatus.RUNNING]

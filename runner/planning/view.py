@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from db.clock import moment
 from db.reads import Reads, Record
+from runner.past import lineage
 from runner.result import Result
 from runner.roles import PLAN
 
@@ -22,8 +23,11 @@ async def plan_of(reads: Reads, execution: str) -> dict[str, Any] | None:
     if not versions:
         carried_out = next((row["id"] for row in await reads.children(execution) if row["role"] == PLAN), None)
         return await plan_of(reads, carried_out) if carried_out is not None else None
-    rows = {row["step_id"]: row for row in await reads.children(execution) if row["role"] == "step"}
-    attempts = await reads.plans.attempts(execution)
+    rows: dict[str, Record] = {}
+    attempts: dict[str, int] = {}
+    for each in await lineage(reads, execution):  # what was done there is not done again
+        rows |= {row["step_id"]: row for row in await reads.children(each) if row["role"] == "step"}
+        attempts |= await reads.plans.attempts(each)
     newest = versions[-1]
     steps = [
         _step({**step, "version": version["version"]}, rows.get(step["id"]), attempts)

@@ -56,15 +56,23 @@ class Plan:
     async def run(self) -> Result:
         """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
         if self._answer is None:
-            try:
-                self._answer = await self._work_out()
-            finally:
-                if self._answer is None and not self._work.goes_on_elsewhere():  # stopped, or out of time
-                    self._work.recorder.post(self._marked(PlanStatus.FAILED))
+            self._answer = await self._come_to_an_end()
         await self._seating.read()
         return self._answer
 
+    async def _come_to_an_end(self) -> Result:
+        """The answer; a plan that is stopped, or runs out of time, has failed."""
+        answer: Result | None = None
+        try:
+            answer = await self._work_out()
+            return answer
+        finally:
+            if answer is None and not self._work.goes_on_elsewhere():
+                self._work.recorder.post(self._marked(PlanStatus.FAILED))
+
     async def _work_out(self) -> Result:
+        if self._progress.versions and self._progress.status is None:  # of what it continues
+            await self._planned(self._progress.current, PlanStatus.EXECUTING)
         trigger = await self._carry_out() if self._progress.versions else None
         while not self._progress.versions or trigger is not None:
             if not await self._advance(trigger):
@@ -126,11 +134,12 @@ class Plan:
         await self._seating.repeat_what_was_said()
 
     def _refusal(self, step: PlannedStep) -> Problem | None:
-        """Why the agent of a step may not be started, if it may not."""
+        """Why the agent of a step may not be started, if it never may; what is only so at the moment passes."""
         try:
             self._work.admit(step.agent)
         except Refusal as refusal:
-            return Problem(refusal.kind, str(refusal), context=refusal.context)
+            passes = refusal.kind in ("wrapping_up", "limit")
+            return None if passes else Problem(refusal.kind, str(refusal), context=refusal.context)
         return None
 
     async def _start(self, steps: Sequence[PlannedStep]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,8 +64,8 @@ class Story:
 
     asked: list[list[Mapping[str, Any]]] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
-    rows: list[Mapping[str, Any]] = field(default_factory=list)
-    plans: list[Mapping[str, Any]] = field(default_factory=list)
+    rows: Sequence[Mapping[str, Any]] = ()
+    plans: Sequence[Mapping[str, Any]] = ()
     facts: list[str] = field(default_factory=list)
 
     def of(self, message: int, agent: str) -> list[Mapping[str, Any]]:

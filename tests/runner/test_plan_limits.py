@@ -9,10 +9,10 @@ import pytest
 
 from registry import Limits
 from runner.dispatcher import Order
-from runner.llm.protocol import Usage
+from runner.llm.protocol import Request, Usage
 from tests.properties.verdicts import PROMISES
 from tests.runner.planned import A, B, C, config, plan, plan_events, step, steps
-from tests.support.models import hang, say
+from tests.support.models import Turn, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
@@ -142,3 +142,20 @@ async def test_a_cancelled_plan_ends_as_one_tree(tmp_path: Path) -> None:
         assert {row["status"] for row in service.sql("select status from plans")} == {"failed"}
         assert asked(service)[-1] == "Lead", "nobody was asked after that"
         assert {each: found for each, query in PROMISES.items() if (found := service.sql(query))} == {}
+
+
+async def test_plans_in_plans_are_not_nested_deeper_than_anything_else(tmp_path: Path) -> None:
+    nested = "\n".join(f"  P{at}: {{strategy: plan, description: p, sub_agents: [P{at + 1}]}}" for at in range(4))
+    names = ("P1", "P2", "P3", "P4")
+
+    def planner(request: Request) -> Turn:
+        return plan(step("s", next(name for name in names if f'name="{name}"' in request.system)))
+
+    scripts = {"Planner": planner, "Composer": lambda _: say("so far")}
+    async with bench(tmp_path, f"agents:\n{nested}\n  P4: {{description: works}}\n", scripts) as service:
+        ended = await service.run("P0")
+
+        assert ended.result is not None
+        assert ended.result.errors[0].type == "max_depth_exceeded"
+        assert service.sql("select max(depth) as deepest from executions") == [{"deepest": 3}]
+        assert len(service.model.of("Planner")) == 3, "nobody is asked for a plan that cannot be carried out"

@@ -19,7 +19,7 @@ from runner.dispatcher import Dispatcher, Order
 from runner.planning.view import plan_of
 from server.app import Blueprint, open_service
 from tests.runner.planned import plan, step
-from tests.support.models import ScriptedModel, call, fail, say, shared
+from tests.support.models import Script, ScriptedModel, call, fail, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import OneModel, bench
 
@@ -60,7 +60,7 @@ async def test_a_plan_reads_back_with_every_step_its_result_unchanged_and_what_i
     work, broken = step("work", "Worker", "look twice"), step("broken", "Broken", "fail", maxRetries=1)
     again = step("later", "Worker", "and once more")
     planner = shared(plan(*first, work, broken, again, analysis="as wanted", responseHint="briefly"), plan())
-    scripts = {
+    scripts: dict[str, Script] = {
         "Planner": planner,
         "Worker": [call("read_result", execution_id="dict"), say("seen")],
         "Composer": [say("all done")],

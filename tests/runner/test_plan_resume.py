@@ -9,17 +9,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 
 from runner.approvals import Word
 from runner.dispatcher import Dispatcher, Order
+from runner.errors import Refusal
 from runner.llm.protocol import Request
+from runner.planning.view import plan_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.faults.crash.seeds import SEED
 from tests.properties.verdicts import PROMISES
 from tests.runner.planned import A, B, C, config, plan, roles, step, steps
 from tests.runner.resuming import after_a_stop
-from tests.support.models import ScriptedModel, Turn, fail, hang, say
+from tests.support.models import Script, ScriptedModel, Turn, fail, hang, say, shared
 from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
 
@@ -137,7 +140,7 @@ async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: P
 
 
 async def test_a_plan_killed_in_the_middle_goes_on_with_its_next_step(tmp_path: Path) -> None:
-    scripts = {"Planner": [plan(A, B, C)], "A": [say("alpha")], "B": lambda _: hang()}
+    scripts: dict[str, Script] = {"Planner": [plan(A, B, C)], "A": [say("alpha")], "B": lambda _: hang()}
     async with bench(tmp_path, config(), scripts) as before:
         started = await before.dispatcher.start(Order("Assistant", "do a, b and c"))
         with anyio.fail_after(10):
@@ -154,3 +157,28 @@ async def test_a_plan_killed_in_the_middle_goes_on_with_its_next_step(tmp_path: 
         assert all(word in first(after.model.of("C")[0]) for word in ("alpha", "beta"))
         assert roles(after) == ["root", "planner", "step", "step", "step", "composer"]
         assert [row["attempt"] for row in after.sql("select attempt from executions order by id")] == [2, 1, 1, 2, 2, 1]
+
+
+async def test_a_plan_that_ended_with_less_than_all_can_be_continued_and_is_worded_anew(tmp_path: Path) -> None:
+    scripts = {
+        "Planner": shared(plan(A, B, C)),
+        "A": shared(say("alpha")),
+        "B": shared(fail("invalid", "no", recoverable=False), say("beta at last")),
+        "C": shared(say("gamma")),
+        "Composer": shared(say("half of it"), say("all of it")),
+    }
+    async with bench(tmp_path, config("max_replans: 0"), scripts) as service:
+        half = await service.run("Assistant", "do a, b and c")
+        assert half.result is not None
+        assert (half.result.text, half.result.outcome) == ("half of it", "partial")
+        second = await service.ended((await service.dispatcher.resume(half.id)).id)
+
+        assert second.result is not None
+        assert (second.result.text, second.result.outcome) == ("all of it", "completed")
+        wording = first(service.model.of("Composer")[1])
+        assert all(word in wording for word in ("do a, b and c", "alpha", "beta at last", "gamma"))
+        read = await plan_of(service.dispatcher.services.database.reads, second.id)
+        assert read is not None
+        assert (read["status"], [each["status"] for each in read["steps"]]) == ("completed", ["completed"] * 3)
+        with pytest.raises(Refusal, match="has done all of it"):
+            await service.dispatcher.resume(second.id, "and once more")

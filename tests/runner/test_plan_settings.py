@@ -143,11 +143,13 @@ async def test_the_result_of_an_equal_step_is_used_again_only_where_that_is_want
             for _ in range(2):
                 await service.run("Assistant")
             assert len(service.model.of("A")) == calls
+            await service.run("Assistant", principal="somebody else")
+            assert len(service.model.of("A")) == calls + 1
             cached = service.sql("select payload from events where type = 'plan.cached'")
             assert len(cached) == 2 - calls
             assert [row["status"] for row in service.sql("select status from executions where role = 'step'")] == [
                 "completed"
-            ] * 2
+            ] * 3
 
 
 @requirement("S0-C-5")
