@@ -9,9 +9,11 @@ from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_regi
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
 from registry.context import ContextSpec, MemoryShown
+from registry.context_files import ContextFiles
 from registry.describe import describe
 from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
+from registry.folder import Folder, Unreadable
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
@@ -41,10 +43,12 @@ __all__ = [
     "ChainSpec",
     "ChatSpec",
     "ConfigError",
+    "ContextFiles",
     "ContextSpec",
     "Cost",
     "Defaults",
     "Effect",
+    "Folder",
     "HttpSpec",
     "LimitOverrides",
     "Limits",
@@ -71,6 +75,7 @@ __all__ = [
     "Tokens",
     "ToolFilter",
     "UnknownName",
+    "Unreadable",
     "UpstreamSpec",
     "UserSpec",
     "Value",

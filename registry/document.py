@@ -12,6 +12,7 @@ from pydantic import Field
 from registry.agents import AgentEntry
 from registry.chains import ChainEntry
 from registry.chat import ChatEntry
+from registry.context_files import ContextFilesEntry
 from registry.entry import Entry, Line
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
@@ -37,6 +38,9 @@ class Document(Entry):
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
     agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
+    context_files: ContextFilesEntry = Field(
+        default=ContextFilesEntry(), description="files agents are shown, by the level of their `context`"
+    )
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")

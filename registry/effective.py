@@ -41,6 +41,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},
         "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
         "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
+        **({"context_files": files} if (files := _plain(document.context_files)) else {}),
         "users": {name: _plain(entry) for name, entry in document.users.items()},
         **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),

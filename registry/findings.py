@@ -12,8 +12,9 @@ from registry.variables import Expanded
 class Findings:
     """Gathers problems while a configuration is checked."""
 
-    def __init__(self, located: Located, problems: list[Problem]) -> None:
-        """Begin with the problems of form."""
+    def __init__(self, located: Located, problems: list[Problem], *, stored: bool = False) -> None:
+        """Begin with the problems of form; `stored` says that it was sound once, and executions go on with it."""
+        self.stored = stored
         self.located = located
         self.problems = list(problems)
         self._spoilt: set[TreePath] = set()

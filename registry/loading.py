@@ -17,6 +17,7 @@ from registry.callers import check_callers
 from registry.chains import chain_spec
 from registry.chat import chat_spec
 from registry.checks import check_chat, check_models, check_names, check_references, check_serving, subjects
+from registry.context_files import check_context_files, context_files_spec
 from registry.document import Document, with_built_ins
 from registry.effective import effective_tree, hash_of, snapshot_text
 from registry.errors import ConfigError, Problem
@@ -69,7 +70,7 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
     """Return the settings a snapshot was made from; variables are read anew, masked secrets from the file itself."""
     content = json.loads(snapshot)
     file, tree = Path(content["source"]), content["config"]
-    findings = Findings(Located(f"{file.name} (snapshot)", tree), [])
+    findings = Findings(Located(f"{file.name} (snapshot)", tree), [], stored=True)
     masked = [path for path, value in leaves(tree) if value == MASK]
     if masked:
         today, _ = _read(file)
@@ -130,6 +131,8 @@ def _check(
     check_output_schemas(findings, whole)
     Rules(findings, whole, names).apply()
     check_callers(findings, document, names)
+    contexts = {name: agent.context for name, agent in document.agents.items()}
+    check_context_files(findings, document.context_files, contexts, folder)
 
 
 def _build(
@@ -152,6 +155,7 @@ def _build(
         defaults=Defaults(
             default, limits, limits.max_concurrent_roots or MAX_CONCURRENT_ROOTS, limits.max_concurrent_model_calls
         ),
+        context_files=context_files_spec(document.context_files, file.parent),
         users=MappingProxyType(users),
         chat=chat_spec(document.chat, subjects(document, names)) if document.chat is not None else None,
         serve=serve_spec(document.serve, names),

@@ -115,7 +115,7 @@ def _is_in_schema(path: TreePath) -> bool:
 def _may_be_empty(path: TreePath) -> bool:
     if path[0] not in SECTIONS or len(path) > _ENTRY_DEPTH:
         return False
-    return len(path) < _ENTRY_DEPTH or path[0] not in ("defaults", "serve")
+    return len(path) < _ENTRY_DEPTH or path[0] not in ("defaults", "context_files", "serve")
 
 
 def _is_fault(detail: ErrorDetails) -> bool:

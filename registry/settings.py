@@ -14,6 +14,7 @@ from registry.agents import AgentSpec
 from registry.catalogue import CatalogueEntry, offered_agents, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place
 from registry.chat import ChatSpec
+from registry.context_files import ContextFiles
 from registry.effective import hash_of, rehearsed_text
 from registry.errors import UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
@@ -52,6 +53,7 @@ class Settings:
     agents: Mapping[str, AgentSpec]
     chains: Mapping[str, ChainSpec]
     defaults: Defaults
+    context_files: ContextFiles
     users: Mapping[str, UserSpec]
     chat: ChatSpec | None
     serve: ServeSpec

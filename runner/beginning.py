@@ -18,6 +18,7 @@ from runner.background import Wanted, layers_of, load_background
 from runner.cancellation import Cancellation
 from runner.execution import Execution
 from runner.family import ExecutionFamily
+from runner.files import files_for
 from runner.own_tools import own_tools
 from runner.people import People
 from runner.permission import Asker, Permission
@@ -71,6 +72,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         children=family.children,
         pass_on=family.pass_on,
         personal=partial(_personal, execution),
+        files=partial(files_for, execution),
         server_instructions=server_instructions,
         goes_on_elsewhere=execution.goes_on_elsewhere,
         permission=partial(_permission, execution),
@@ -113,7 +115,7 @@ async def _personal(execution: Execution) -> Personal:
     work.warnings += background.warnings
     shown = personal(background, view)
     if shown.left_out:
-        told = {"left_out": shown.left_out, "budget": view.budget}
+        told = {"left_out": shown.left_out, "budget": view.share}
         services.recorder.post(facts.Noticed(execution.place, "context.trimmed", told))
     return shown
 

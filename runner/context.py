@@ -1,9 +1,10 @@
 """What a model sees: the system prompt in its parts and the first message, in a fixed order, each part from one source.
 
 Parts of the system prompt: the time → general instructions → those of the agent's servers → the agent's own → those of
-whoever it works for → the user → what is remembered → the agents it may plan for or dispatch → the conversation so far →
-what is expected of it and of its answer → servers that could not be reached. With `order: stable` what changes from one
-call to the next (time, conversation) comes last, so that more of the prompt is cached.
+whoever it works for → the user → what is remembered → files of the project → the agents it may plan for or dispatch → the
+conversation so far → what is expected of it and of its answer → servers that could not be reached. With `order: stable`
+what is the same for all users comes first, and what changes from one call to the next (time, conversation) last, so that
+more of the prompt is cached.
 Text from outside stands in labelled blocks it cannot break out of. Nothing here knows rows or providers.
 """
 
@@ -61,6 +62,8 @@ class PromptParts:
     """The instructions of whoever it works for."""
     personal: Personal = Personal()  # noqa: RUF009 - frozen
     """What it is shown of its user."""
+    files: str = ""
+    """The files it is shown."""
     server_instructions: Mapping[str, str] | None = None
     unavailable: Mapping[str, str] | None = None
 
@@ -78,7 +81,7 @@ def system_prompt(parts: PromptParts) -> str:
         parts.agent.custom_instructions.strip("\n"),
         parts.brief.strip("\n"),
     ]
-    known = [personal.user, personal.memory, _roster(parts.roster), _catalogue(parts.catalogue)]
+    people, agents = [personal.user, personal.memory], [_roster(parts.roster), _catalogue(parts.catalogue)]
     expected = [
         FOCUS if parts.role in SENT else "",
         ACTING if parts.agent.require_tool_call else "",
@@ -86,9 +89,9 @@ def system_prompt(parts: PromptParts) -> str:
         _unavailable(parts.unavailable or {}),
     ]
     if parts.agent.context.order == "stable":
-        tiers = [*fixed, *known, *expected, personal.time, personal.history]
+        tiers = [*fixed, parts.files, *people, *agents, *expected, personal.time, personal.history]
     else:
-        tiers = [personal.time, *fixed, *known, personal.history, *expected]
+        tiers = [personal.time, *fixed, *people, parts.files, *agents, personal.history, *expected]
     return "\n\n".join(tier for tier in tiers if tier.strip())
 
 

@@ -51,8 +51,8 @@ class Conversation:
     """What an execution and its model say to each other."""
 
     __slots__ = (
-        "_agent", "_calls", "_countdown", "_errands", "_headroom", "_instructions", "_model", "_personal", "_positions",
-        "_spec", "_system", "_tools", "transcript", "work",
+        "_agent", "_calls", "_countdown", "_errands", "_files", "_headroom", "_instructions", "_model", "_personal",
+        "_positions", "_spec", "_system", "_tools", "transcript", "work",
     )  # fmt: skip
 
     def __init__(self, work: Work) -> None:
@@ -66,6 +66,7 @@ class Conversation:
         self._system = ""
         self._instructions: Mapping[str, str] = {}
         self._personal = Personal()
+        self._files = ""
         self._tools: Sequence[Tool] = ()
         self._positions = 0
         self._errands = Errands(work, self._agent.mcp_servers)
@@ -97,6 +98,8 @@ class Conversation:
             self._tools = await work.toolbox.tools.list_tools()
             self._instructions = await work.server_instructions()
         self._personal = await work.personal()
+        if self._agent.context.level is not None:
+            self._files = await work.files(self._personal)
         if self._calls.limited:
             self._calls.keep(self._request(()))
 
@@ -113,6 +116,7 @@ class Conversation:
                 roster=work.roster,
                 brief=work.brief,
                 personal=self._personal,
+                files=self._files,
                 server_instructions=self._instructions,
                 unavailable=unavailable,
             )

@@ -18,7 +18,7 @@ _BLOCKS = (
         "context_from_previous_steps",
     ),
     *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
-    *("report", "message", "summary"),
+    *("report", "message", "summary", "files", "file"),
 )
 """The names of all blocks that prompts are made of."""
 _TAG = re.compile(rf"<(/?)({'|'.join(_BLOCKS)})\b", re.IGNORECASE)

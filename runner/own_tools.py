@@ -37,7 +37,8 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
         own += memory_tools(_memory(execution))
     if work.subject.utilities:
         own += _utilities(work.user)
-    if work.catalogue or work.subject.mcp_servers or work.role in SHOWN_STEPS:
+    shown = work.role in SHOWN_STEPS or work.subject.context.level is not None
+    if work.catalogue or work.subject.mcp_servers or shown:
         own.append(read_result_tool(partial(full_text, execution)))
     return own
 

@@ -33,6 +33,13 @@ class View:
     budget: int = SUB_AGENT_BUDGET
     language: str = ""
     """In which it is to answer, where it has to be told."""
+    files: bool = False
+    """Whether it is shown files as well: they have half of the budget, and what is left of the other half."""
+
+    @property
+    def share(self) -> int:
+        """Tokens of what it is shown of its user."""
+        return self.budget // 2 if self.files else self.budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,16 @@ def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int
         history=HISTORY if shown is None else replace(HISTORY, max_entries=shown) if shown else None,
         budget=context.budget or (ORCHESTRATOR_BUDGET if role in ORCHESTRATORS else SUB_AGENT_BUDGET),
         language=language,
+        files=context.level is not None,
     )
 
 
 def personal(background: Background, view: View) -> Personal:
-    """The parts of a prompt, as far as somebody may see them and they fit. Half of the budget is the conversation's."""
+    """The parts of a prompt, as far as somebody may see them and they fit. Half of the room is the conversation's."""
     facts = [f'<fact category="{escape(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
     said = [_said(each, background.now.tzinfo) for each in background.history]
-    kept_said = windowed(said, Window(max_tokens=view.budget // 2), _tokens)
-    kept_facts = windowed(facts, Window(max_tokens=view.budget - sum(map(_tokens, kept_said))), _tokens)
+    kept_said = windowed(said, Window(max_tokens=view.share // 2), _tokens)
+    kept_facts = windowed(facts, Window(max_tokens=view.share - sum(map(_tokens, kept_said))), _tokens)
     left_out = {"memory": len(facts) - len(kept_facts), "history": len(said) - len(kept_said)}
     return Personal(
         time=f"<current_time>{background.now:%A, %Y-%m-%d %H:%M} ({background.user.timezone})</current_time>",

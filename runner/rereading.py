@@ -1,7 +1,7 @@
 """Rereading: the whole of a text that an execution was shown in part, or is not shown any more, from rows.
 
-Owns what an execution may read: reports of its children, results of steps it was shown, results of its own calls, its
-task, and the latter two of whoever it continues. Anything else does not exist for it.
+Owns what an execution may read: reports of its children, results of steps and files it was shown, results of its own calls,
+its task, and the latter two of whoever it continues. Anything else does not exist for it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from runner.files import SCHEME, file_text
 from runner.past import lineage
 from runner.result import Result
 from runner.roles import PLANNER, STEP
@@ -24,10 +25,12 @@ SHOWN_STEPS = frozenset({STEP, PLANNER})
 
 
 async def full_text(execution: Execution, identifier: str) -> str | None:
-    """The whole text behind an id: of a child, of a step it was shown, of a call, or of itself, which is its task."""
+    """The whole text behind an id: of a child, of a step or file it was shown, of a call, or of itself: its task."""
     child = execution.ended.get(identifier)
     if child is not None:
         return child.result.text if child.result is not None else None
+    if identifier.startswith(SCHEME):
+        return await file_text(execution, identifier)
     reads = execution.services.database.reads
     if execution.parent is not None and execution.request.role in SHOWN_STEPS:
         for step in await reads.children(execution.parent.id):

@@ -139,6 +139,8 @@ class Work:
     """Say to all children at work what was said to this execution."""
     personal: Callable[[], Awaitable[Personal]]
     """Loads what its prompt says of the user."""
+    files: Callable[[Personal], Awaitable[str]]
+    """Loads the files its prompt shows beside that."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     goes_on_elsewhere: Callable[[], bool]
     """Whether it is being stopped without an end, so that another process goes on with it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from runner.excerpt import cut_mark, fitting
 from runner.inert import inert
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing
@@ -81,19 +82,10 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
     elements: list[str] = []
     cut: list[str] = []
     for each, text, length in zip(brought, texts, lengths, strict=True):
-        kept = text if length <= most else _fitting(text, most)
+        kept = text if length <= most else fitting(text, most)
         mark = ""
         if len(kept) < len(text):
-            rest = f"; read_result(execution_id={each.step.id!r}, offset={len(kept)}) continues" if readable else ""
-            mark = f"\n[cut after {len(kept)} of {len(text)} characters{rest}]"
+            mark = cut_mark(len(kept), len(text), each.step.id if readable else None)
             cut.append(each.step.id)
         elements.append(f"{each.opening}\n{inert(kept)}{mark}\n</step>")
     return Digest("\n".join(elements), budget, tuple(cut))
-
-
-def _fitting(text: str, most: int) -> str:
-    """As much of a text as fits into so many bytes once it is inert."""
-    kept = text.encode()[:most].decode(errors="ignore")
-    while (over := len(inert(kept).encode()) - most) > 0:
-        kept = kept[: -max(1, over // 4)]  # a letter has four bytes at most
-    return kept

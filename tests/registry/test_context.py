@@ -1,5 +1,6 @@
 import pytest
 
+from registry import ContextSpec
 from tests.registry.conftest import Load, Problems
 
 
@@ -35,3 +36,10 @@ def test_a_share_is_a_part_and_an_answer_fits(problems_of: Problems, text: str, 
 
     assert (problem.path, problem.message) == (path, message)
     assert problem.hint
+
+
+def test_what_somebody_leaves_open_is_as_for_whom_they_work() -> None:
+    own, other = ContextSpec(memory="none", compact_at=0.5), ContextSpec("full", 3, 900, "stable", 2, "lean", 0.6)
+
+    assert own.over(other) == ContextSpec("none", 3, 900, "stable", 2, "lean", 0.5)
+    assert ContextSpec(level=1).over(other).level == 1

@@ -1,0 +1,132 @@
+"""The folder of the configuration file: texts in it, found by patterns and read.
+
+Owns: what a pattern matches, and that nothing outside of the folder is read. Must not know: what the texts are for.
+Invariant: whatever links there are, a text that is read lies in the folder, and looking comes to an end.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PureWindowsPath
+
+MOST_ENTRIES = 10_000
+"""Files and folders that are looked at for one pattern."""
+
+MOST_BYTES = 1_000_000
+"""Of one text."""
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""What was resolved is not followed again, and what only looks like a file does not make anybody wait."""
+
+
+class Unreadable(Exception):
+    """A text cannot be had; says why."""
+
+
+def leads_out(pattern: str) -> bool:
+    """Say whether a pattern leads out of the folder by how it is written, here or on another system."""
+    path = PureWindowsPath(pattern)
+    return bool(path.anchor) or ".." in path.parts
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder whose texts may be read."""
+
+    path: Path
+
+    def find(self, pattern: str) -> tuple[str, ...]:
+        """Return the files a pattern matches, sorted, relative to the folder; raise Unreadable if it would take too long.
+
+        `*` and `?` stay in one folder, `**` reaches into all below it and follows no link. What begins with a dot is
+        matched by a dot only. A link to a folder that lies elsewhere is not followed.
+        """
+        found: set[str] = set()
+        todo: list[tuple[str, Sequence[str]]] = [("", _steps(pattern))]
+        looked = 0
+        while todo:
+            at, steps = todo.pop()
+            if steps[0] == "**":
+                todo.append((at, steps[1:]))
+            for entry in self._entries(at):
+                looked += 1
+                if looked > MOST_ENTRIES:
+                    raise Unreadable(f"more than {MOST_ENTRIES:,} files would have to be looked at")
+                if not _fits(entry.name, steps[0]):
+                    continue
+                path = f"{at}{entry.name}"
+                if len(steps) > 1 and self._opens(entry, path, deep=steps[0] == "**"):
+                    todo.append((f"{path}/", steps if steps[0] == "**" else steps[1:]))
+                elif len(steps) == 1 and _is(entry.is_file):
+                    found.add(path)
+        return tuple(sorted(found))
+
+    def read(self, path: str) -> str:
+        """Return the text of a file that was found; raise Unreadable."""
+        if not path.isprintable():
+            raise Unreadable("its name cannot be shown")
+        place = self._inside(path)
+        if place is None:
+            raise Unreadable("it is a link that leads out of the folder of the configuration")
+        try:
+            data = _bytes(place)
+        except OSError as error:
+            raise Unreadable(f"it cannot be read ({error.strerror})") from error
+        if len(data) > MOST_BYTES:
+            raise Unreadable(f"it is longer than {MOST_BYTES:,} bytes")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise Unreadable("it is no text in UTF-8") from error
+        if "\0" in text:
+            raise Unreadable("it is no text")
+        return text
+
+    def _opens(self, entry: os.DirEntry[str], path: str, *, deep: bool) -> bool:
+        """Say whether an entry is a folder to look into; whoever looks deep could go round in links for ever."""
+        if not entry.is_symlink() or deep:
+            return entry.is_dir(follow_symlinks=False)
+        return _is(entry.is_dir) and self._inside(path) is not None
+
+    def _inside(self, path: str) -> str | None:
+        """Return where a path leads in the end, or None when that is elsewhere."""
+        root = os.path.realpath(self.path)
+        place = os.path.realpath(Path(root, path))
+        return place if Path(place).is_relative_to(root) else None
+
+    def _entries(self, at: str) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.path / at) as entries:
+                yield from entries
+        except OSError:  # it is gone, or nobody may look into it: then nothing in it is found
+            return
+
+
+def _steps(pattern: str) -> tuple[str, ...]:
+    steps = tuple(step for step in pattern.split("/") if step not in ("", "."))
+    return (*steps, "*") if steps[-1:] == ("**",) else steps or ("",)
+
+
+def _fits(name: str, step: str) -> bool:
+    hidden = name.startswith(".") and not step.startswith(".")
+    return fnmatchcase(name, step) and not hidden
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    try:
+        return kind()
+    except OSError:  # a link that leads in a circle, for example
+        return False
+
+
+def _bytes(place: str) -> bytes:
+    descriptor = os.open(place, _FLAGS)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable("it is no file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MOST_BYTES + 1)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,19 @@
+"""An excerpt: as much of a text as there is room for, and the mark that says what is missing. Pure."""
+
+from __future__ import annotations
+
+from runner.inert import inert
+
+
+def fitting(text: str, most: int) -> str:
+    """As much of a text as fits into so many bytes once it is inert."""
+    kept = text.encode()[:most].decode(errors="ignore")
+    while (over := len(inert(kept).encode()) - most) > 0:
+        kept = kept[: -max(1, over // 4)]  # a letter has four bytes at most
+    return kept
+
+
+def cut_mark(kept: int, length: int, source: str | None) -> str:
+    """Says after how many characters a text was cut, and how to read on; `source` is its id, where that is possible."""
+    rest = f"; read_result(execution_id={source!r}, offset={kept}) continues" if source is not None else ""
+    return f"\n[cut after {kept} of {length} characters{rest}]"
