@@ -153,7 +153,20 @@ class _Reader:
             return ""
         mark = node.start_mark
         tagged = mark.buffer is not None and mark.buffer[mark.pointer] == "!"
-        return str(node.value) if node.style is not None or tagged else plain(node.value)
+        if node.style is None and not tagged:
+            return plain(node.value)
+        try:
+            return _whole(str(node.value))
+        except UnicodeError:
+            self.fault(path, node, "an escape in it stands for no character", "write the character itself")
+            return ""
+
+
+def _whole(text: str) -> str:
+    """Return the text with both halves of a character put together, as JSON escapes them; raises UnicodeError."""
+    if "\0" in text:
+        raise UnicodeError
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _position(node: yaml.Node) -> Position:

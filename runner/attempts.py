@@ -84,7 +84,8 @@ class Attempts:
         execution.allowance.begin_again()
         past = await self._past()
         position = max(row["position"] for row in past.own.messages) + 1
-        text = f"{execution.prompt}\n\n{AGAIN}\n<attempt>{inert(problem.message)}</attempt>"
+        failure = f"{AGAIN}\n<attempt>{inert(problem.message)}</attempt>"
+        text = f"{old.quoted}\n\n{failure}"
         content = clean(to_json([{"type": "text", "text": text}]).decode())
         first = MessageDraft(new_id(), execution.id, position, "user", "task", content)
         told = {"attempt": self._used + 1, "of": execution.request.retries + 1, "error": problem.message}

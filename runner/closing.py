@@ -164,7 +164,9 @@ class Closing:
     def _stamped(self, result: Result) -> Result:
         execution = self._of
         metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **usage_of(execution)}
-        if execution.work is not None and execution.work.rehearsed:
+        results = [child.result for child in execution.ended.values() if child.result is not None]
+        below = any(result.metadata.get("rehearsed") for result in results)
+        if below or (execution.work is not None and execution.work.rehearsed):
             metadata["rehearsed"] = True
         warnings = [*result.metadata.get("warnings", ()), *(execution.work.warnings if execution.work is not None else ())]
         if warnings:

@@ -138,8 +138,9 @@ class Commissioner:
         if role == PLAN:
             return self.plan(from_json(row["input"])["agents"])
         if role == DIRECT:
-            waits = row["status"] == ExecutionStatus.PENDING and seat != DIRECT
-            return replace(self.direct(name_of(row)), step=seat, held=waits)
+            if seat != DIRECT:  # of somebody who may not work for the user: it never begins
+                raise Refusal("permission_denied", f"`{name_of(row)}` was not allowed", "start it anew")
+            return self.direct(name_of(row))
         if role == STEP:
             waits, given = row["status"] == ExecutionStatus.PENDING, from_json(row["input"] or "{}")
             planned = PlannedStep(seat, name_of(row), row["task"] or "", max_retries=given.get("max_retries"))

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from registry import AgentSpec, CatalogueEntry
-from runner.inert import inert
+from runner.inert import beside, inert, label
 from runner.personal import Personal
 from runner.roles import SENT, STAFF
 
@@ -133,11 +133,11 @@ def _unavailable(servers: Mapping[str, str]) -> str:
 
 def first_message(task: str, data: Any = None, earlier: Sequence[tuple[str, str]] = ()) -> str:
     """The first user message of a top-level or stage agent: its task, its input, the outputs of earlier stages."""
-    parts = [task]
+    blocks = []
     if data is not None:
         shown = data if isinstance(data, str) else to_json(data, indent=2).decode()
-        parts.append(f"<input>\n{inert(shown).strip()}\n</input>")
+        blocks.append(f"<input>\n{inert(shown).strip()}\n</input>")
     if earlier:
-        stages = "\n".join(f'<stage name="{inert(name)}">\n{inert(text).strip()}\n</stage>' for name, text in earlier)
-        parts.append(f"<earlier>\n{stages}\n</earlier>")
-    return "\n\n".join(part for part in parts if part)
+        stages = "\n".join(f'<stage name="{label(name)}">\n{inert(text).strip()}\n</stage>' for name, text in earlier)
+        blocks.append(f"<earlier>\n{stages}\n</earlier>")
+    return beside(task, *blocks)

@@ -8,10 +8,12 @@ from typing import Any
 
 from registry import fold
 from runner.planning.blueprint import folded_keys, read_json
+from runner.transcript import clean
 
 GENERAL = "general"
 _SEVERAL = {"multitask", "multiagent", "multi"}
 """What a classifier calls a message that concerns several agents, when it names none."""
+LONGEST_INTENT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,15 @@ def read_decision(answer: str, agents: Sequence[str]) -> Decision:
         return Decision()
     fields = folded_keys(value)
     known = {fold(name): name for name in agents}
-    intent = str(fields.get("primaryintent") or GENERAL).strip()
+    given = fields.get("primaryintent", fields.get("intent"))
+    intent = clean(given).strip()[:LONGEST_INTENT] if isinstance(given, str) else ""
+    if fold(intent) == GENERAL and GENERAL not in known:
+        return Decision(confidence=_confidence(fields.get("confidence")))
     named = _named(fields.get("involvedagents", fields.get("agents")), known)
     plan = fields.get("requiresplan") is True or str(fields.get("requiresplan")).lower() == "true"
     if not named and fold(intent) in known:
         named = (known[fold(intent)],)
-    if not named and fold(intent) in _SEVERAL:
+    if not named and fold(intent).replace("_", "").replace(" ", "") in _SEVERAL:
         named, plan = tuple(agents), True
     return Decision(intent if named else GENERAL, named, plan and bool(named), _confidence(fields.get("confidence")))
 
@@ -53,4 +58,4 @@ def _named(value: Any, known: Mapping[str, str]) -> tuple[str, ...]:
 
 def _confidence(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(1.0, max(0.0, float(value))) if number else None
+    return float(min(1, max(0, value))) if number else None

@@ -6,11 +6,10 @@ No prompt shows this form: a model that knows it writes results of its own inven
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from runner.inbox import Item
-from runner.inert import inert
-from runner.transcript import Block, Delivered, Message, clean
+from runner.inert import inert, label
+from runner.transcript import Block, Delivered, Message
 
 SHOWN_CHARACTERS = 32_000
 """Of one child's text; the rest is read with `read_result`."""
@@ -36,7 +35,7 @@ def cut(text: str, handle: str, limit: int = SHOWN_CHARACTERS) -> str:
 def _report(result: Delivered) -> str:
     state = result.status if result.outcome in (None, result.status) else f"{result.status} ({result.outcome})"
     head = (
-        f'<report agent="{escape(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
+        f'<report agent="{label(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
         f'tool_calls="{result.tool_calls}">'
     )
     note = _REASONS.get(result.status)
@@ -45,7 +44,7 @@ def _report(result: Delivered) -> str:
 
 
 def _message(item: Item) -> str:
-    sender = escape(" ".join(clean(item.by).split())[:SENDER_CHARACTERS])
+    sender = label(" ".join(item.by.split())[:SENDER_CHARACTERS])
     return f'{SPOKEN}\n<message from="{sender}">\n{inert(item.text)}\n</message>'
 
 

@@ -48,6 +48,7 @@ from runner.requests import continued, first_agents, top_level
 from runner.services import Services
 from runner.steering import Steering
 from runner.trace import trace_context
+from runner.transcript import clean, clean_data
 from runner.tree import Tree
 from runner.user import User
 from runner.work import SpawnRequest
@@ -108,6 +109,7 @@ class Dispatcher:
 
         Raises Refusal when that was for another agent, another task, other input or another user.
         """
+        order = replace(order, task=clean(order.task), input=clean_data(order.input))
         user = await self.people.named(order.user)
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
@@ -182,6 +184,8 @@ class Dispatcher:
         habitat = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
         request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, asked_for.user)
         _check_models(habitat.services, request.agent)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(habitat, request, None)

@@ -22,7 +22,7 @@ from runner.cancellation import Cancellation
 from runner.cause import Dismissal
 from runner.errors import Refusal
 from runner.execution import Execution
-from runner.guard import Caller, admit, not_too_deep
+from runner.guard import Caller, admit, not_too_deep, permit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
@@ -53,10 +53,16 @@ class ExecutionFamily:
     # -- spawn ---------------------------------------------------------------------------------------------------------
 
     async def spawn(self, request: SpawnRequest) -> Child:
-        """Start a child whose admission is settled; raises Refusal when its parent is stopping, or as deep as may be."""
+        """Start a child whose admission is settled; raises Refusal when its parent is stopping, or as deep as may be.
+
+        Whoever it is started for: nobody begins to work whom the user may not use. One that is held, or is not to begin at
+        all, is only a row.
+        """
         parent = self._self
         if isinstance(parent.request.agent, AgentSpec):  # who works for a chain is no deeper than the chain
             not_too_deep(self._caller())
+        if not request.held and request.status == ExecutionStatus.PENDING:
+            self._permit(request)
         child = Execution(parent.habitat, request, parent)
         parent.born += 1
         child.position = parent.born
@@ -76,17 +82,22 @@ class ExecutionFamily:
         return child_of(child)
 
     def release(self, child: str, prompt: str, known: Result | None) -> None:
-        """Let a child begin that was held, with this first message, or end with what is `known`; raises Refusal when no
-        answer of it can be paid.
+        """Let a child begin that was held, with this first message, or end with what is `known`; raises Refusal, such as
+        when no answer of it can be paid.
         """
         held = self._self.alive.get(child)
         if held is None or held.hold is None:
             return  # it has ended meanwhile: its parent's inbox says how
+        self._permit(held.request)
         held.request = replace(held.request, prompt=prompt, known=known)
         if known is None:
             keep_an_answer(held)
         held.slot = self._self.slots.reserve()
         held.hold.release()
+
+    def _permit(self, request: SpawnRequest) -> None:
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, self._self.origin.user)
 
     def dismiss(self, child: str, dismissal: Dismissal) -> None:
         """A child that was held will never begin."""

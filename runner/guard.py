@@ -15,6 +15,7 @@ from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
 from runner.budget import Shortage
 from runner.errors import Refusal
+from runner.roles import HANDLERS
 from runner.user import User
 
 
@@ -67,7 +68,8 @@ def permit(agent: str, requires: Requires, user: User | None) -> None:
     if user is None:
         if requires.capabilities or requires.connections:
             message = f"`{agent}` works only for a user who has {_needs(requires)}, and nobody is named"
-            raise Refusal("permission_denied", message, "name the user it works for", {"missing": "user", "agent": agent})
+            hint = "name the user: `outrider run --user`, or hand over what they say with `send_user_message`"
+            raise Refusal("permission_denied", message, hint, {"missing": "user", "agent": agent})
         return
     for capability in requires.capabilities:
         if fold(capability) not in map(fold, user.capabilities):
@@ -157,9 +159,18 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
             last = children[-1]["id"] if children else row["continues_execution_id"]
             hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
             raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
+    elif subject.strategy == "route" and (handler := _handler(row, children)) is not None:
+        hint = f"continue whoever handled it, `{handler}`, or start it anew with what is to be done now"
+        raise Refusal("ended", f"`{subject.name}` has passed on the message it was given", hint)
     elif subject.strategy in CALLERS and row["outcome"] == "completed":
         hint = "start it anew, with what is to be done now as its task"
         raise Refusal("ended", f"`{subject.name}` has done all of it", hint)
     elif text and subject.strategy == "function":
         hint = "start it anew, with all it should know as its task"
         raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)
+
+
+def _handler(row: Record, children: Sequence[Record]) -> str | None:
+    """Whoever handled what a route was given, if it has come to its end."""
+    done = [each["id"] for each in children if each["role"] in HANDLERS and each["status"] == ExecutionStatus.COMPLETED]
+    return done[-1] if done and row["status"] == ExecutionStatus.COMPLETED else None

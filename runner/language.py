@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections import Counter
 
-_SCRIPTS = {"HEBREW": "he", "ARABIC": "ar", "CYRILLIC": "ru", "HANGUL": "ko", "HIRAGANA": "ja", "KATAKANA": "ja"}
-"""Scripts that one language is meant by; a user's own locale decides where several share one."""
+_SCRIPTS: dict[str, tuple[str, ...]] = {
+    "HEBREW": ("he", "yi"),
+    "ARABIC": ("ar", "fa", "ur", "ps", "ckb", "sd", "ug"),
+    "CYRILLIC": ("ru", "uk", "be", "bg", "mk", "sr", "kk", "ky", "mn", "tg"),
+    "GREEK": ("el",),
+    "ARMENIAN": ("hy",),
+    "GEORGIAN": ("ka",),
+    "DEVANAGARI": ("hi", "mr", "ne"),
+    "BENGALI": ("bn", "as"),
+    "TAMIL": ("ta",),
+    "THAI": ("th",),
+    "HANGUL": ("ko",),
+    "HIRAGANA": ("ja",),
+    "KATAKANA": ("ja",),
+    "CJK": ("zh", "ja"),
+}
+"""The languages that are written in a script; the first is meant unless the user's own is among them."""
+_ADDRESS = re.compile(r"(?<!\S)\S*(?:://|@|www\.)\S*")
+"""Links and addresses: they are in Latin letters in whatever language somebody writes."""
+_LETTERS = 2_000
+"""Characters that are looked at."""
 
 
 def language_of(text: str, otherwise: str = "en") -> str:
     """The language of a text by the script of most of its letters, else that of the user's locale."""
     known = otherwise.partition("-")[0].lower() or "en"
-    counts: dict[str, int] = {}
-    for letter in text[:2000]:
+    scripts: Counter[str] = Counter()
+    for letter, times in Counter(_ADDRESS.sub(" ", text[:_LETTERS])).items():
         if letter.isalpha():
-            script = unicodedata.name(letter, "").partition(" ")[0]
-            counts[script] = counts.get(script, 0) + 1
-    if not counts:
+            scripts[unicodedata.name(letter, "").partition(" ")[0]] += times
+    if not scripts:
         return known
-    script = max(counts, key=lambda each: counts[each])
-    if script == "LATIN" and known in _SCRIPTS.values():
-        return "en"
-    return known if script == "LATIN" else _SCRIPTS.get(script, known)
+    script = "HIRAGANA" if scripts["HIRAGANA"] and scripts["CJK"] else max(scripts, key=lambda each: scripts[each])
+    if script == "LATIN":
+        elsewhere = any(known in languages for languages in _SCRIPTS.values()) and "-latn" not in otherwise.lower()
+        return "en" if elsewhere else known
+    languages = _SCRIPTS.get(script, (known,))
+    return known if known in languages else languages[0]

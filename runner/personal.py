@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from html import escape
 
 from registry import AgentSpec, MemoryShown
 from runner.background import Background
 from runner.chat import ChatMessage
-from runner.inert import inert
+from runner.inert import inert, label
 from runner.roles import ORCHESTRATORS, answers_for_the_whole
 from runner.tariff import tokens_of
 from runner.window import HISTORY, Window, windowed
@@ -71,7 +70,7 @@ def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int
 
 def personal(background: Background, view: View) -> Personal:
     """The parts of a prompt, as far as somebody may see them and they fit. Half of the room is the conversation's."""
-    facts = [f'<fact category="{escape(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
+    facts = [f'<fact category="{label(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
     said = [_said(each, background.now.tzinfo) for each in background.history]
     kept_said = windowed(said, Window(max_tokens=view.share // 2), _tokens)
     kept_facts = windowed(facts, Window(max_tokens=view.share - sum(map(_tokens, kept_said))), _tokens)
@@ -90,17 +89,17 @@ NOTHING = Personal()
 
 def in_language(language: str) -> Personal:
     """The parts of a prompt that is about nobody in particular."""
-    return Personal(user=f"<language>{escape(language)}</language>") if language else NOTHING
+    return Personal(user=f"<language>{language}</language>") if language else NOTHING
 
 
 def _user(background: Background, language: str) -> str:
     user = background.user
     lines = [
-        f"  <name>{inert(escape(user.name))}</name>",
+        f"  <name>{label(user.name)}</name>",
         f"  <timezone>{user.timezone}</timezone>",
         f"  <locale>{user.locale}</locale>",
     ]
-    told = [*lines, f"  <language>{escape(language)}</language>"] if language else lines
+    told = [*lines, f"  <language>{language}</language>"] if language else lines
     return "\n".join(["<user_context>", *told, "</user_context>"])
 
 

@@ -17,7 +17,7 @@ from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrid
 from runner.commissions import Commissioner, name_of
 from runner.context import first_message
 from runner.errors import Refusal
-from runner.guard import entry_of
+from runner.guard import entry_of, permit
 from runner.origin import Origin
 from runner.user import User
 from runner.work import SpawnRequest
@@ -121,11 +121,14 @@ def merging(settings: Settings, stage: StageSpec, brief: Brief) -> SpawnRequest:
 
 
 def again(settings: Settings, row: Record, above: SpawnRequest | None, user: User | None = None) -> SpawnRequest:
-    """The request a row was made from; raises UnknownName or Refusal where the settings no longer have its agent.
+    """The request a row was made from; raises UnknownName or Refusal where the settings no longer have its agent, or the
+    user may no longer use it.
 
-    Its first message is not made again: it is stored. `user` is whom a top-level one works for.
+    Its first message is not made again: it is stored. `user` is whom it works for.
     """
     made = _of_role(settings, row, above)
+    if isinstance(made.agent, AgentSpec) and not made.held:  # what is held is asked when it begins
+        permit(made.agent.name, made.agent.requires, user)
     limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
     return replace(
         made,

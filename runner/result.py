@@ -6,11 +6,13 @@ Owns the shape, its JSON and the summary rule. Metadata is stamped by the runtim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
+
+from runner.transcript import clean_data
 
 SUMMARY_LIMIT = 500
 """Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
@@ -72,8 +74,11 @@ class Result:
         return replace(self, metadata={**self.metadata, **metadata})
 
     def to_json(self) -> str:
-        """The stored form."""
-        return to_json(self).decode()
+        """The stored form; whatever is in it, an end can be written."""
+        try:
+            return to_json(self).decode()
+        except PydanticSerializationError:
+            return to_json(clean_data(asdict(self))).decode()
 
     @classmethod
     def of_json(cls, stored: str) -> Result:

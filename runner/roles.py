@@ -12,6 +12,8 @@ PLANNER, STEP, COMPOSER = "planner", "step", "composer"
 CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
 """In a route."""
 
+HANDLERS = frozenset({DIRECT, PLAN, ANSWER})
+"""Those who handle what a route passes on."""
 SENT = frozenset({SUB_AGENT, STEP})
 """Those whom another agent sends with a task of its own."""
 STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER})

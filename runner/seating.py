@@ -14,13 +14,14 @@ from pydantic_core import from_json
 from db.reads import Record
 from db.status import ExecutionStatus
 from runner import facts
+from runner.cause import Dismissal
 from runner.errors import Refusal
 from runner.inbox import Item
 from runner.notebook import Notebook
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
-from runner.result import BUDGETS
-from runner.roles import COMPOSER
+from runner.result import BUDGETS, Outcome, Problem
+from runner.roles import COMPOSER, STEP
 from runner.work import SpawnRequest, Work
 
 
@@ -44,14 +45,13 @@ class Seating:
         """Whether somebody wants a conclusion."""
 
     def recall(self, past: Past) -> None:
-        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and not what
-        was said of it in the end.
+        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and no answer:
+        it is worded anew, from all there is now.
         """
         self._notebook.recall(past)
         for row in past.children:
             status = ExecutionStatus(row["status"])
-            stays = status is ExecutionStatus.COMPLETED and row["role"] != COMPOSER
-            if row["parent_execution_id"] in past.earlier and not stays:
+            if row["parent_execution_id"] in past.earlier and not _stands(row):
                 continue
             self.taken[self._name_of(row)] = row["id"]
             if status.is_terminal:
@@ -61,6 +61,16 @@ class Seating:
         read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
         self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
         self.asked = any(item.id in read for item in past.was("wrap_up"))
+
+    @property
+    def why_stop(self) -> str | None:
+        """Why nobody new is to get a seat, if so."""
+        return self._work.allowance.wrap_up or ("asked" if self.asked else None) or self.unpaid
+
+    async def heed_again(self) -> None:
+        """Before a restart not everybody at work may have heard of a wish to conclude."""
+        if self.asked:
+            await self._work.settle_children(cancel=False)
 
     def end_in(self, seat: str) -> Item | None:
         """How whoever has the seat ended, if somebody has it and has ended."""
@@ -86,6 +96,12 @@ class Seating:
                 child = await self._work.spawn(replace(request, held=False, status="skipped", reason=self.unpaid))
             self.taken[seat] = child.id
         return self.taken[seat]
+
+    async def deny(self, seat: str, request: SpawnRequest, refusal: Refusal) -> None:
+        """Give a seat to somebody who may not work here: a row that says why."""
+        child = await self.give(seat, replace(request, held=True))
+        problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
+        self._work.dismiss(child, Dismissal("blocked", problem))
 
     async def repeat_what_was_said(self) -> None:
         """Nobody hears a message twice: who has it keeps it."""
@@ -120,6 +136,12 @@ class Seating:
         elif item.kind == "wrap_up" and not self.asked:
             self.asked = True
             await self._work.settle_children(cancel=False)
+
+
+def _stands(row: Record) -> bool:
+    """Whether what somebody did for an execution counts for one that continues it."""
+    again = row["role"] == COMPOSER or (row["role"] == STEP and row["outcome"] == Outcome.BLOCKED)
+    return row["status"] == ExecutionStatus.COMPLETED and not again
 
 
 def _wish(past: Past) -> Iterator[Item]:

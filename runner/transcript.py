@@ -6,11 +6,12 @@ cleaning of text before it is stored or sent. Knows nothing of executions, datab
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 Block = dict[str, Any]
 """One content block as the Messages API writes it: `{"type": "text", "text": …}`, `tool_use`, `tool_result` …"""
@@ -32,6 +33,15 @@ def clean(text: str) -> str:
     if text.isascii():  # known without looking, and a long one is not copied
         return text.replace("\x00", "�")
     return text.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+def clean_data(value: Any) -> Any:
+    """JSON data in which every text is clean."""
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        return from_json(clean(json.dumps(value, ensure_ascii=False, default=str)))
+    return value
 
 
 @dataclass(frozen=True, slots=True)

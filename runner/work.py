@@ -19,6 +19,7 @@ from runner.cause import Dismissal
 from runner.draining import Draining
 from runner.handle import Child
 from runner.inbox import Inbox, Item
+from runner.inert import inert
 from runner.language import language_of
 from runner.llm.protocol import Model
 from runner.origin import NOWHERE, Origin
@@ -29,7 +30,7 @@ from runner.recorder import Recorder
 from runner.result import Result
 from runner.services import AgentFunction
 from runner.toolbox import Toolbox
-from runner.transcript import ToolCall
+from runner.transcript import ToolCall, clean
 from runner.user import User
 
 log = logging.getLogger("outrider.work")
@@ -163,6 +164,11 @@ class Work:
     def locale(self) -> str:
         """The language an answer is given in: that of the task, as far as its letters tell, else the user's."""
         return language_of(self.task, self.user.locale if self.user is not None else "en")
+
+    @property
+    def quoted(self) -> str:
+        """Its first message as it stands beside blocks: where it is the task alone, nothing in it is one."""
+        return inert(self.task) if self.prompt == clean(self.task) else self.prompt
 
     def settle_dates(self, text: str) -> str:
         """A text in which no date is left that depends on the day it is read; without a user nobody knows the day. Where

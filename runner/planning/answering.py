@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from runner import facts
 from runner.commissions import Commissioner
+from runner.fenced import FENCE, json_of
 from runner.planning.blueprint import PlannedStep, read_json
 from runner.planning.course import Standing
 from runner.planning.digest import Brought, digest_of
@@ -63,7 +64,7 @@ class Answering:
         if compose in ("concat", "never") or (compose == "auto" and alone and not is_raw(joined(brought))):
             return joined(brought)
         composed = await self._composed(brought)
-        if composed is None:
+        if composed is None or is_raw(composed):
             return self._without_composer(brought)
         return with_links(composed, brought)
 
@@ -73,7 +74,7 @@ class Answering:
         digest = digest_of(brought, self._commissioner.composer_budget, readable=False)
         if digest.cut:
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
-        prompt = composer_message(self._work.prompt, digest, hint, spec.channel)
+        prompt = composer_message(self._work.quoted, digest, hint, spec.channel)
         self._work.now("wording the answer")
         await self._seating.give(COMPOSER, self._commissioner.composer(prompt))
         await self._seating.repeat_what_was_said()
@@ -84,16 +85,27 @@ class Answering:
 
     def _without_composer(self, brought: Sequence[Brought]) -> str:
         self._work.warnings.append("the answer was put together without a model: nobody could word it")
+        if not brought:
+            return phrase("nothing", self._work.locale)
+        done = [each for each in brought if each.succeeded]
+        words = joined([each for each in done if not is_raw(each.text)] if done else brought)
+        count = phrase("count", self._work.locale, done=len(done), all=len(brought))
         if self._progress.spec.compose != "auto":
-            return joined(brought) or phrase("nothing", self._work.locale)
-        done = sum(each.succeeded for each in brought)
-        count = phrase("count", self._work.locale, done=done, all=len(brought))
-        return "\n\n".join(part for part in (count, joined(brought) if done else "") if part)
+            return words or count
+        return f"{count}\n\n{words}" if done and words else count
 
 
 def is_raw(text: str) -> bool:
-    """Whether a text is data and no words: nothing to show a person."""
-    return text.lstrip().startswith(("{", "[", "```")) and isinstance(read_json(text), dict | list)
+    """Whether a text is data and no words: nothing to show a person. Code and notes that begin with a bracket are words."""
+    begins = text.lstrip()
+    if begins.startswith("{"):
+        return isinstance(read_json(begins), dict)
+    if not begins.startswith(("[", FENCE)):
+        return False
+    try:
+        return isinstance(json_of(begins), dict | list)
+    except ValueError:
+        return False
 
 
 def wording_of(request: str, agent: str, result: Result, budget: int) -> str:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from runner.excerpt import cut_mark, fitting
-from runner.inert import inert
+from runner.inert import inert, label
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing
 from runner.shortening import limit_of
@@ -51,7 +50,7 @@ class Brought:
     @property
     def opening(self) -> str:
         """The tag its element begins with."""
-        return f'<step id="{self.step.id}" agent="{escape(self.step.agent)}" status="{self.status}">'
+        return f'<step id="{self.step.id}" agent="{label(self.step.agent)}" status="{self.status}">'
 
     def shown(self) -> dict[str, Any]:
         """As data, for whoever wants no words."""

@@ -34,9 +34,9 @@ class Drafting:
 
     async def draft(self, trigger: Trigger | None, settled: Callable[[str], str]) -> Version | None:
         """The next version, or None when none could be made. `settled` resolves dates that a task names in words."""
-        number, prompt = len(self._progress.versions) + 1, self._work.prompt
+        number, prompt, quoted = len(self._progress.versions) + 1, self._work.prompt, self._work.quoted
         if trigger is not None:
-            prompt = self._revising(trigger, f"plan.{number}")
+            prompt = quoted = self._revising(trigger, f"plan.{number}")
         made: Version | None = None
         for seat in (f"plan.{number}", f"plan.{number}.repair"):
             blueprint = await self._blueprint(seat, prompt)
@@ -50,7 +50,7 @@ class Drafting:
             made = self._version(number, blueprint, linted, trigger)
             if not linted.faults:
                 return made
-            prompt = repair_message(prompt, linted.faults)
+            prompt = repair_message(quoted, linted.faults)
         return made
 
     def _revising(self, trigger: Trigger, seat: str) -> str:
@@ -59,7 +59,7 @@ class Drafting:
         done = digest_of([each for each in steps if each.succeeded], self._commissioner.planner_budget)
         if done.cut:
             work.recorder.post(facts.Noticed(work.place, "context.trimmed", done.told(seat)))
-        return replan_message(work.prompt, trigger, steps, done)
+        return replan_message(work.quoted, trigger, steps, done)
 
     async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
         try:

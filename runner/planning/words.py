@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.inert import inert
+from runner.inert import beside, inert
 from runner.planning.course import Trigger
 from runner.planning.digest import Brought, Digest
 from runner.planning.lint import Fault
@@ -31,12 +31,14 @@ SHOWN_OF_ERROR = 2_000
 def step_message(task: str, earlier: Digest) -> str:
     """The first message of a step: its task, and what the steps before it brought."""
     if not earlier.text:
-        return task
-    return f"{task}\n\n<context_from_previous_steps>\n{earlier.text}\n</context_from_previous_steps>"
+        return beside(task)
+    return beside(task, f"<context_from_previous_steps>\n{earlier.text}\n</context_from_previous_steps>")
 
 
 def replan_message(request: str, trigger: Trigger, steps: Sequence[Brought], done: Digest) -> str:
-    """The first message of a planner that is to revise a plan; `done` are the steps that succeeded."""
+    """The first message of a planner that is to revise a plan; `done` are the steps that succeeded. A request stands beside
+    blocks, here and below: it must not hold any but its own.
+    """
     state = "\n".join(f"{each.opening}{inert(each.step.task)}</step>" for each in steps)
     errors = "\n".join(_error(each.step.id, each.text) for each in steps if each.standing.failed)
     parts = [request, f"<plan>\n{state}\n</plan>"]
@@ -44,7 +46,8 @@ def replan_message(request: str, trigger: Trigger, steps: Sequence[Brought], don
         parts.append(f"<results>\n{done.text}\n</results>")
     if errors:
         parts.append(f"<errors>\n{errors}\n</errors>")
-    return "\n\n".join([*parts, f"{REVISE}\n\nReplan needed: {trigger.type} in {trigger.step_id}: {inert(trigger.reason)}"])
+    why = f"Replan needed: {trigger.type} in {trigger.step_id}: <reason>{inert(trigger.reason)}</reason>"
+    return "\n\n".join([*parts, REVISE, why])
 
 
 def repair_message(first: str, faults: Mapping[str, Fault]) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from db.status import ExecutionStatus
-from registry import ChainSpec, StageSpec
+from registry import AgentSpec, ChainSpec, StageSpec
 from runner.errors import Refusal
+from runner.guard import permit
 from runner.inbox import Item
 from runner.past import Past
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
@@ -44,8 +45,7 @@ class Chain:
 
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
-        if self._seating.asked:  # before a restart: not everybody at work may have heard of it
-            await self._work.settle_children(cancel=False)
+        await self._seating.heed_again()
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
             self._work.now(f"stage {stage.name}")
@@ -56,7 +56,7 @@ class Chain:
     async def _run_stage(self, stage: StageSpec) -> None:
         places = list(seats(self._chain, stage))
         for seat in places:
-            await self._seating.give(_seat_name(stage.name, seat.step), self._request(seat))
+            await self._seat(_seat_name(stage.name, seat.step), self._request(seat))
         ended = await self._ends_of(stage, [seat.step for seat in places])
         good = [item for item in ended if _succeeded(item)]
         all_count = stage.success_policy == "all" and not self._seating.asked  # who did not come to begin cannot succeed
@@ -80,6 +80,16 @@ class Chain:
         ends = [end.result for name in taken if (end := self._seating.end_in(name)) is not None]
         return len(taken) > sum(end is not None and end.status == ExecutionStatus.SKIPPED for end in ends)
 
+    async def _seat(self, name: str, request: SpawnRequest) -> None:
+        """Give somebody a seat; one whom the user may not use only has a row that says so."""
+        assert isinstance(request.agent, AgentSpec)
+        try:
+            permit(request.agent.name, request.agent.requires, self._work.user)
+        except Refusal as refusal:
+            await self._seating.deny(name, request, refusal)
+        else:
+            await self._seating.give(name, request)
+
     def _request(self, seat: Seat) -> SpawnRequest:
         earlier = [(name, result.text) for name, result in self._outputs]
         return seated(self._work.settings, seat, Brief(self._work.task, self._work.input, earlier))
@@ -95,7 +105,7 @@ class Chain:
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
         work.now(f"merging {len(reports)} results")
         request = merging(work.settings, stage, Brief(work.task, work.input, reports))
-        await self._seating.give(_seat_name(stage.name, SYNTHESIS), request)
+        await self._seat(_seat_name(stage.name, SYNTHESIS), request)
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
         if not merged or merged[0] is None:
             # The findings are there, only nobody merged them: hand them on side by side.

@@ -9,6 +9,7 @@ from runner.notebook import Notebook
 from runner.past import Past
 from runner.result import Outcome, Problem, Result, completed, failed, summarise
 from runner.signals import signalled
+from runner.transcript import clean_data
 from runner.work import Work
 
 log = logging.getLogger("outrider.function")
@@ -56,7 +57,7 @@ class Function:
 def _result(returned: object) -> Result:
     if isinstance(returned, Result):
         return returned
-    if isinstance(returned, str):
-        return completed(returned)
-    text = summarise(str(returned))
-    return Result(Outcome.COMPLETED, text, returned)
+    value = clean_data(returned)  # a function may return anything, half a character of a file's name included
+    if isinstance(value, str):
+        return completed(value)
+    return Result(Outcome.COMPLETED, summarise(str(value)), value)

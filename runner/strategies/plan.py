@@ -73,6 +73,7 @@ class Plan:
     async def _work_out(self) -> Result:
         if self._progress.versions and self._progress.status is None:  # of what it continues
             await self._planned(self._progress.current, PlanStatus.EXECUTING)
+        await self._seating.heed_again()
         trigger = await self._carry_out() if self._progress.versions else None
         while not self._progress.versions or trigger is not None:
             if not await self._advance(trigger):
@@ -105,7 +106,7 @@ class Plan:
         await self._seat_steps()
         while True:
             await self._seating.read()
-            if self._why_stop is not None:
+            if self._seating.why_stop is not None:
                 return None
             trigger, begins = self._trigger(), list[PlannedStep]()
             if trigger is None:
@@ -153,6 +154,8 @@ class Plan:
             try:
                 self._work.release(child, prompt, await self._known(step, prompt))
             except Refusal as refusal:
+                if refusal.kind != "budget":
+                    raise
                 self._seating.unpaid = refusal.context["reason"]
                 return
             self._progress.at_work.add(step.id)
@@ -184,14 +187,10 @@ class Plan:
             return None
         return self._progress.trigger(time_left=self._work.allowance.wrap_up is None)
 
-    @property
-    def _why_stop(self) -> str | None:
-        return self._work.allowance.wrap_up or ("asked" if self._seating.asked else None) or self._seating.unpaid
-
     # -- answer --------------------------------------------------------------------------------------------------------
 
     async def _conclude(self) -> Result:
-        why = self._why_stop
+        why = self._seating.why_stop
         self._skip(Problem(why or "not_needed", "the plan ended before its turn came"))
         await self._seating.until_ended(self._progress.steps)
         answering = Answering(self._work, self._commissioner, self._seating, self._progress)

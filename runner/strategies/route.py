@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from registry import AgentSpec
 from runner import facts
-from runner.cause import Dismissal
 from runner.commissions import Commissioner
 from runner.decision import Decision, read_decision
 from runner.errors import Refusal
@@ -18,7 +17,7 @@ from runner.past import Past
 from runner.planning.answering import is_raw, wording_of
 from runner.planning.phrases import phrase
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
-from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN
+from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN
 from runner.seating import Seating
 from runner.work import SpawnRequest, Work
 
@@ -46,6 +45,7 @@ class Route:
     async def run(self) -> Result:
         """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
         if self._answer is None:
+            await self._seating.heed_again()
             self._answer = await self._handle(await self._decide())
         await self._seating.read()
         return self._answer
@@ -56,16 +56,19 @@ class Route:
         end = await self._end_of(CLASSIFIER, self._commissioner.classifier(work.prompt))
         names = [entry.name for entry in work.catalogue]
         decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
-        told = {"intent": decision.intent, "agents": list(decision.agents), "plan": decision.needs_plan}
-        work.recorder.post(facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence}))
+        if HANDLERS.isdisjoint(self._seating.taken):
+            told = {"intent": decision.intent, "agents": list(decision.agents), "plan": decision.needs_plan}
+            work.recorder.post(facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence}))
         return decision
 
     async def _handle(self, decision: Decision) -> Result:
         if not decision.agents:
             return await self._end_of(ANSWER, self._commissioner.respondent(self._work.prompt))
-        refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
-        if len(refusals) == len(decision.agents):
-            return await self._denied(decision, refusals)
+        at_work = not HANDLERS.isdisjoint(self._seating.taken)  # since before a restart: that was allowed
+        if not at_work and self._seating.why_stop is None:
+            refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
+            if len(refusals) == len(decision.agents):
+                return await self._denied(decision, refusals)
         if decision.needs_plan:
             self._work.now(f"planning for {', '.join(decision.agents)}")
             return await self._end_of(PLAN, self._commissioner.plan(decision.agents, self._work.prompt))
@@ -77,9 +80,13 @@ class Route:
         result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt))
         if result.outcome is Outcome.FAILED or not is_raw(result.text):
             return result
-        prompt = wording_of(work.task, agent, result, self._commissioner.composer_budget)
+        prompt = wording_of(work.quoted, agent, result, self._commissioner.composer_budget)
         worded = await self._end_of(COMPOSER, self._commissioner.composer(prompt))
-        return result if worded.outcome is Outcome.FAILED else replace(result, summary=worded.summary, output=worded.text)
+        if worded.outcome is not Outcome.FAILED and not is_raw(worded.text):
+            return replace(result, summary=worded.summary, output=worded.text)
+        work.warnings.append(f"what `{agent}` answered is data that nobody could put into words; its own result has it")
+        text = phrase("count", work.locale, done=int(result.outcome is Outcome.COMPLETED), all=1)
+        return replace(result, summary=text, output=text)
 
     def _refusal(self, agent: str) -> Refusal | None:
         try:
@@ -90,11 +97,10 @@ class Route:
 
     async def _denied(self, decision: Decision, refusals: list[Refusal]) -> Result:
         """Nobody concerned may work for the user: each gets a row that says why, and the user is told."""
-        for agent, refusal in zip(decision.agents, refusals, strict=True):
-            seat = f"{DIRECT}.{agent}"
-            child = await self._seating.give(seat, replace(self._commissioner.direct(agent), step=seat, held=True))
-            self._work.dismiss(child, Dismissal("blocked", Problem(refusal.kind, str(refusal), context=refusal.context)))
-        await self._seating.until_ended([f"{DIRECT}.{agent}" for agent in decision.agents])
+        seats = {f"{DIRECT}.{agent}": agent for agent in decision.agents}
+        for (seat, agent), refusal in zip(seats.items(), refusals, strict=True):
+            await self._seating.deny(seat, replace(self._commissioner.direct(agent), step=seat), refusal)
+        await self._seating.until_ended(seats)
         reasons = "; ".join(dict.fromkeys(self._reason(refusal) for refusal in refusals))
         text = phrase("denied", self._work.locale, reasons=reasons)
         problems = [Problem(refusal.kind, str(refusal), recommendation=refusal.hint) for refusal in refusals]
@@ -107,17 +113,19 @@ class Route:
         return str(refusal)
 
     async def _end_of(self, seat: str, request: SpawnRequest) -> Result:
-        """What whoever has a seat returned."""
-        await self._seating.give(seat, request)
-        await self._seating.repeat_what_was_said()
-        await self._seating.until_ended([seat])
-        end = self._seating.end_in(seat)
+        """What whoever has a seat returned; nobody new gets one when it is time to conclude."""
+        seating = self._seating
+        if seat not in seating.taken and seating.why_stop is not None:
+            return partial("", seating.why_stop)
+        await seating.give(seat, request)
+        await seating.repeat_what_was_said()
+        await seating.until_ended([seat])
+        end = seating.end_in(seat)
         if end is None or end.result is None:
-            why = self._seating.unpaid or "nobody_answered"
-            return partial("", why)
-        if end.answer is None or end.result.status in ("failed", "cancelled", "blocked", "skipped"):
-            known = end.answer.errors if end.answer is not None else ()
-            problem = known[0] if known else Problem(end.result.status, f"{end.result.agent} ended {end.result.status}")
-            told = failed(problem, end.answer.text if end.answer is not None and end.answer.output else "")
-            return told if end.answer is None else replace(told, signals=end.answer.signals)
-        return replace(end.answer, metadata={})
+            return partial("", seating.unpaid or "nobody_answered")
+        status, answer = end.result.status, end.answer
+        if answer is None or status in ("cancelled", "blocked", "skipped"):
+            known = answer.errors if answer is not None else ()
+            problem = known[0] if known else Problem(status, f"{end.result.agent} ended {status}")
+            return failed(problem, answer.text if answer is not None and answer.output else "")
+        return replace(answer, metadata={key: value for key, value in answer.metadata.items() if key == "warnings"})

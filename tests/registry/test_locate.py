@@ -82,6 +82,13 @@ def test_words_that_other_readers_take_for_something_else_stay_text(load_yaml: L
     assert [loaded.agent(name).description for name in ("no", "b", "c", "d")] == ["no", "12:30:00", "2026-01-01", "5"]
 
 
+def test_half_a_character_is_refused_and_both_halves_are_one(problems_of: Problems, load_yaml: Load) -> None:
+    for escape in (r"\ud800", r"\udc00\ud800", r"\u0000"):
+        [problem] = problems_of(f'agents:\n  A: {{description: "a {escape} b"}}')
+        assert (problem.line, problem.message) == (2, "an escape in it stands for no character")
+    assert load_yaml(r'agents: {A: {description: "a \ud83d\ude00 b"}}').agent("A").description == "a 😀 b"
+
+
 def test_bytes_that_are_not_text_are_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     file = tmp_path_factory.mktemp("bytes") / "config.yaml"
     file.write_bytes(b"agents: {A: {description: \xff\xfe\x00}}")

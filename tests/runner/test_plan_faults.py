@@ -138,7 +138,7 @@ async def test_who_revises_a_plan_reads_how_far_it_came_and_what_is_done_is_not_
                 f'<results>\n<step id="step_1" agent="A" status="completed">\n{harmless}\n</step>\n</results>',
                 '<errors>\n<error step="step_2">the model could not answer: no</error>\n</errors>',
                 REVISE,
-                "Replan needed: step_failed in step_2: the model could not answer: no",
+                "Replan needed: step_failed in step_2: <reason>the model could not answer: no</reason>",
             ]
         )
         assert len(service.model.of("A")) == 1

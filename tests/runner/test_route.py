@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from runner.chat import spoken
 from runner.dispatcher import Order
 from tests.runner.planned import plan, roles, step, steps
-from tests.support.models import Turn, fail, say
+from tests.runner.routed import decide
+from tests.support.models import fail, say
 from tests.support.requirement import requirement
 from tests.support.service import bench
 
@@ -25,11 +25,6 @@ agents:
 
 
 COMPOSED = "  Coordinator: {plan: {compose: always}}\n"
-
-
-def decide(*agents: str, plan: bool = False, intent: str = "") -> Turn:
-    told = {"primaryIntent": intent or (agents[0] if agents else "general"), "involvedAgents": agents, "requiresPlan": plan}
-    return say(json.dumps(told))
 
 
 @requirement("S4-RO-1", "S4-ID-1", "S4-PF-1", "S4-FA-1")
