@@ -10,10 +10,10 @@ from tests.runner.planned import config, plan, step, steps
 from tests.support.models import say
 from tests.support.requirement import requirement
 from tests.support.service import bench
-from tests.support.sources import ROOT, import_graph
+from tests.support.sources import ROOT
 
-PURE = ("runner.planning.course", "runner.planning.words", "runner.planning.version")
-PARTS = ("registry", "runner.execution", "runner.context", "runner.strategies.plan", "runner.planning.drafting", *PURE)
+PURE = ("runner.planning.course", "runner.planning.words")
+PARTS = ("registry", "runner.execution", "runner.strategies.plan", "runner.planning.drafting", *PURE)
 """Types, registry, runner, orchestrator, planner and prompts."""
 
 ALONE = """
@@ -35,14 +35,6 @@ def test_each_part_of_planning_can_be_imported_alone_and_the_pure_ones_know_no_e
     known = dict(line.split() for line in ran.stdout.splitlines())
     assert known.keys() == set(PARTS)
     assert {name for name in PARTS if known[name] == "False"} >= set(PURE)
-
-
-@requirement("S0-FS-1")
-def test_no_strategy_imports_another() -> None:
-    graph = import_graph(inside_functions=True)
-    strategies = {name for name in graph if name.startswith("runner.strategies.")}
-    assert len(strategies) >= 5
-    assert {name: graph[name] & strategies for name in strategies if graph[name] & strategies} == {}
 
 
 @requirement("S0-NFR-6", "S0-PL-7")

@@ -27,11 +27,14 @@ from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
 
 CUTS = int(os.environ.get("OUTRIDER_CUTS", "7"))
-"""Of the recorded plan, after some of its commits; a plan has some eighty."""
+"""After so many of the recorded commits, of which there are some eighty."""
 
 CONFIG = """
+users: {alex: {name: Alex}}
+chat: {agent: Front}
 agents:
-  Assistant: {strategy: plan, description: plans, sub_agents: [A, B, Sub]}
+  Front: {strategy: route, sub_agents: [A, B, Sub]}
+  Coordinator: {plan: {compose: always, on_step_failure: replan}}
   Sub: {strategy: plan, description: plans a part, sub_agents: [C]}
   A: {description: does a}
   B: {description: does b}
@@ -63,6 +66,7 @@ def planner(request: Request) -> Turn:
 
 
 SCRIPTS = {
+    "Classifier": lambda _: say('{"primaryIntent": "A", "involvedAgents": ["A", "B", "Sub"], "requiresPlan": true}'),
     "Planner": planner,
     "A": lambda request: say("alpha") if "earlier attempt" in first(request) else fail("overloaded"),
     "B": lambda _: fail("overloaded"),
@@ -93,25 +97,20 @@ async def service(folder: Path) -> AsyncIterator[tuple[Dispatcher, ScriptedModel
         group.cancel_scope.cancel()
 
 
-async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: Path) -> None:
+async def test_a_message_whose_plan_is_cut_off_after_any_commit_is_answered_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     with anyio.fail_after(30):
         async with service(tmp_path) as (dispatcher, model):
-            started = await dispatcher.start(Order("Assistant", "do it"))
+            started, _ = await dispatcher.reception.accept(Order("", "do it", user="alex"))
             ended = await dispatcher.wait(started.id)
             recording = await Recording.of(tmp_path / "outrider.db", tmp_path / "copy")
     assert ended.result is not None
     assert (ended.result.text, ended.result.outcome) == ("all done", "completed")
     database = tmp_path / "outrider.db"
     tree, made = rows_of(database, TREE), rows_of(database, MADE)
-    assert [row["step_id"] for row in tree if row["role"] == "step"] == [
-        "step_1",
-        "step_2",
-        "step_3",
-        "step_2_v2",
-        "step_3",
-    ]
-    asked = {(request.agent, first(request)) for request in model.requests}
+    assert {row["step_id"] for row in tree if row["role"] == "step"} == {"step_1", "step_2", "step_3", "step_2_v2"}
+    assert [row["type"] for row in made].count("plan.executing") == 3, "a plan, its revision, and a plan in it"
+    asked = {(request.agent, request.system, first(request)) for request in model.requests}
 
     tried = 0
     commits = recording.commits
@@ -134,7 +133,8 @@ async def test_a_plan_cut_off_after_any_commit_comes_to_the_same_end(tmp_path: P
         assert (again.result.text, again.result.outcome) == ("all done", "completed"), where
         assert rows_of(cut, TREE) == tree, where
         assert [row["type"] for row in rows_of(cut, MADE)] == [row["type"] for row in made], where
-        assert {(request.agent, first(request)) for request in model.requests} <= asked, where
+        assert {(request.agent, request.system, first(request)) for request in model.requests} <= asked, where
+        assert [row["content"] for row in rows_of(cut, "select content from chat_messages")] == ["do it", "all done"], where
         assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
     assert tried == CUTS
 
