@@ -46,7 +46,8 @@ async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
             raise Fenced(work.place.id)
     waiting = Place(child, work.place.id, work.place.root_execution_id)
     work.recorder.post(facts.Waiting(waiting, "approval"))
-    refusal = await work.permission().allow(call, RUN_STEP)
+    allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
+    refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
     work.recorder.post(facts.Waiting(waiting, None))
     text, denied = (refusal.text, True) if refusal is not None else ("it may be carried out", False)
     outcome = ToolOutcome(call.row, work.place.id, work.attempt, "completed", text, denied, "denied" if denied else None)
