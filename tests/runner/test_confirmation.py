@@ -1,4 +1,4 @@
-"""Steps that a person must allow, across a restart: a yes counts once and for all."""
+"""Steps that a person must allow: a yes counts once and for all, and a question ends with its plan."""
 
 from __future__ import annotations
 
@@ -35,3 +35,16 @@ async def test_a_yes_that_was_used_before_a_crash_is_not_asked_for_again(tmp_pat
         assert ended.result.text == "done"
         assert steps(service) == {"s": "completed"}
         assert service.sql("select kind from approvals") == [{"kind": "gate"}]
+
+
+async def test_a_plan_that_is_cancelled_while_a_person_is_asked_leaves_no_question(tmp_path: Path) -> None:
+    async with bench(tmp_path, config(), SCRIPTS) as service:
+        started = await service.dispatcher.start(Order("Assistant", "do a"))
+        await asked(service)
+        await service.dispatcher.cancel(started.id, by="Ada", reason="not today")
+        assert (await service.ended(started.id)).status == "cancelled"
+        [call] = service.sql("select status, error_type, result from tool_calls")
+        assert (call["status"], call["error_type"]) == ("failed", "cancelled")
+        assert "not carried out" in call["result"]
+        assert service.sql("select decision from approvals") == [{"decision": "withdrawn"}]
+        assert service.sql("select status from plans") == [{"status": "failed"}]
