@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Executable, Index, Text, and_, bindparam, func, select, update
+from sqlalchemy import Executable, Index, Text, and_, bindparam, exists, func, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlmodel import Field, SQLModel
 
 from db.clock import stamp
 from db.status import ExecutionStatus
-from db.tables import columns_of, executions, messages
+from db.tables import below, columns_of, executions, messages
 from db.turns import FENCE
 from db.unit import Event, Statement, Write
 
@@ -92,6 +92,9 @@ _MARK = (
     .values(status=bindparam("now_is"), updated_at=bindparam("at"))
 )
 
+_OVER = (PlanStatus.COMPLETED.value, PlanStatus.FAILED.value)
+_GIVE_UP = _MARK.where(plans.c.status.not_in(_OVER))
+
 
 def keep(plan: NewPlan, attempt: int, events: Sequence[Event]) -> Write:
     """Write a version down, or what it has become; refused once another process has its execution."""
@@ -105,6 +108,13 @@ def mark(execution: str, attempt: int, version: int, status: PlanStatus, events:
     guard = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
     values = {"of": execution, "number": version, "now_is": status.value, "at": stamp()}
     return Write([guard, Statement(_MARK, values)], events)
+
+
+def give_up(execution: str, attempt: int, version: int, events: Sequence[Event]) -> Write:
+    """Say of a version that nobody goes on with it; refused once it is over, or another process has its execution."""
+    guard = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    values = {"of": execution, "number": version, "now_is": PlanStatus.FAILED.value, "at": stamp()}
+    return Write([guard, Statement(_GIVE_UP, values, guard=True)], events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +139,15 @@ class Plans:
     async def of(self, execution: str) -> list[Row]:
         """All versions of an execution's plan, in order."""
         return await self._run(select(plans).where(plans.c.execution_id == execution).order_by(plans.c.version))
+
+    async def under_way(self, top: str, *, ended: bool = True) -> list[Row]:
+        """The newest versions that are not over, from one execution down, with places; of those that ended, or of all."""
+        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "attempt")]
+        newer = plans.alias("newer")
+        newest = ~exists().where(newer.c.execution_id == plans.c.execution_id, newer.c.version > plans.c.version)
+        query = select(plans, *place).join(executions, executions.c.id == plans.c.execution_id)
+        query = query.where(plans.c.status.not_in(_OVER), newest, executions.c.id.in_(select(below(top).c.id)))
+        return await self._run(query.where(executions.c.finished_at.is_not(None)) if ended else query)
 
     async def attempts(self, execution: str) -> Mapping[str, int]:
         """How often each child of an execution began anew, for those that did."""

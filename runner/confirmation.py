@@ -6,19 +6,25 @@ asks, shows and answers questions knows it already, and an answer survives a res
 
 from __future__ import annotations
 
+import anyio
 from pydantic_core import to_json
 
 from db.clock import stamp
 from db.turns import ToolOutcome, ToolStart
 from db.writes import Place
 from runner import facts
+from runner.effects import NOT_BEGUN, status_of
 from runner.errors import Fenced
 from runner.planning.blueprint import PlannedStep
 from runner.tools.own import SERVER
+from runner.tools.protocol import ToolResult
 from runner.transcript import Tool, ToolCall, clean
 from runner.work import Work
 
-RUN_STEP = Tool("run_step", "Carry out a step of a plan.", {}, label="run_step", server=SERVER, gate="ask")
+RUN_STEP = Tool(
+    "run_step", "Carry out a step of a plan.", {}, label="run_step", server=SERVER, effect="idempotent", gate="ask"
+)
+ALLOWED = ToolResult("it may be carried out")
 
 
 async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
@@ -29,26 +35,42 @@ async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
     if asked is not None and asked["finished_at"] is not None:
         return not asked["is_error"]
     if asked is None:
-        start = ToolStart(
-            id=call.row,
-            execution_id=work.place.id,
-            message_id="",
-            position=0,
-            call_id=call.id,
-            tool=RUN_STEP.label,
-            server=SERVER,
-            arguments=to_json(arguments).decode(),
-            effect=RUN_STEP.effect,
-            started_at=stamp(),
-            status="waiting",
-        )
-        if not (await work.recorder.record(facts.Asked(work.place, work.attempt, start), shielded=True)).held:
-            raise Fenced(work.place.id)
+        await _begin(work, call)
     waiting = Place(child, work.place.id, work.place.root_execution_id)
     work.recorder.post(facts.Waiting(waiting, "approval"))
-    refusal = await work.permission().allow(call, RUN_STEP)
+    allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
+    try:
+        refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
+    except anyio.get_cancelled_exc_class():
+        if not work.goes_on_elsewhere():
+            work.recorder.post(_settled(work, call, NOT_BEGUN))
+        raise
     work.recorder.post(facts.Waiting(waiting, None))
-    text, denied = (refusal.text, True) if refusal is not None else ("it may be carried out", False)
-    outcome = ToolOutcome(call.row, work.place.id, work.attempt, "completed", text, denied, "denied" if denied else None)
-    await work.recorder.record(facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome), shielded=True)
-    return not denied
+    result = refusal or ALLOWED
+    await work.recorder.record(_settled(work, call, result), shielded=True)
+    return not result.is_error
+
+
+async def _begin(work: Work, call: ToolCall) -> None:
+    start = ToolStart(
+        id=call.row,
+        execution_id=work.place.id,
+        message_id="",
+        position=0,
+        call_id=call.id,
+        tool=RUN_STEP.label,
+        server=SERVER,
+        arguments=to_json(call.arguments).decode(),
+        effect=RUN_STEP.effect,
+        started_at=stamp(),
+        status="waiting",
+    )
+    if not (await work.recorder.record(facts.Asked(work.place, work.attempt, start), shielded=True)).held:
+        raise Fenced(work.place.id)
+
+
+def _settled(work: Work, call: ToolCall, result: ToolResult) -> facts.ToolSettled:
+    outcome = ToolOutcome(
+        call.row, work.place.id, work.attempt, status_of(result), result.text, result.is_error, result.error_type
+    )
+    return facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)

@@ -333,6 +333,15 @@ class PlanMarked:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanGivenUp:
+    """Nobody goes on with a version of a plan, unless it is over."""
+
+    place: Place
+    attempt: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Deleted:
     """Nobody wants to know of a tree any more."""
 
@@ -380,6 +389,7 @@ Fact = (
     | ToolDrifted
     | Planned
     | PlanMarked
+    | PlanGivenUp
     | Deleted
     | Configured
 )

@@ -1,6 +1,7 @@
-"""Loose ends: tool calls that will never return, because what they belong to was given up or its process is gone.
+"""Loose ends: tool calls that will never return and plans nobody goes on with, because what they belong to was given up or
+its process is gone.
 
-Owns their settling, so that every call that began also ends. Whatever ends by itself settles its own calls.
+Owns their settling, so that every call that began also ends, and every plan. Whatever ends by itself settles its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from runner.recorder import Recorder
 
 
 async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
-    """Settle the open tool calls from `top` down: of executions that have ended, or also of those that are about to."""
+    """Settle what is open from `top` down: of executions that have ended, or also of those that are about to."""
+    for row in await reads.plans.under_way(top, ended=ended):
+        place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+        await recorder.record(facts.PlanGivenUp(place, row["attempt"], row["version"]))
     for row in await reads.loose_tool_calls(top, ended=ended):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
         result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN

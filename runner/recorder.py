@@ -16,7 +16,7 @@ from db import adoption, approvals, endings, memory, people, pins, plans, turns,
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.ids import inherited_delivery, new_id, result_delivery
-from db.plans import NewPlan
+from db.plans import NewPlan, PlanStatus
 from db.status import ExecutionStatus
 from db.unit import Ticket, Write
 from db.writer import Writer
@@ -138,7 +138,7 @@ class Recorder:
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
                 return pins.drift(drift, [_drifted(place, drift)])
-            case facts.Planned() | facts.PlanMarked():
+            case facts.Planned() | facts.PlanMarked() | facts.PlanGivenUp():
                 return _planning(fact)
             case facts.Deleted(root):
                 return delete_tree(root)
@@ -305,13 +305,15 @@ def _refused(fact: facts.Refused) -> Write:
     return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
 
 
-def _planning(fact: facts.Planned | facts.PlanMarked) -> Write:
+def _planning(fact: facts.Planned | facts.PlanMarked | facts.PlanGivenUp) -> Write:
     """What is written when a plan is made or comes further."""
     match fact:
         case facts.Planned(place, attempt, plan):
             return plans.keep(plan, attempt, [_plan_event(place, plan.status, plan.version, _planned(plan))])
         case facts.PlanMarked(place, attempt, version, status, more):
             return plans.mark(place.id, attempt, version, status, [_plan_event(place, status, version, more)])
+        case facts.PlanGivenUp(place, attempt, version):
+            return plans.give_up(place.id, attempt, version, [_plan_event(place, PlanStatus.FAILED, version, {})])
 
 
 def _plan_event(place: Place, status: str, version: int, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class Plan:
             return answer
         finally:
             if answer is None and not self._work.goes_on_elsewhere():
-                self._work.recorder.post(self._marked(PlanStatus.FAILED))
+                work = self._work
+                work.recorder.post(facts.PlanGivenUp(work.place, work.attempt, self._number))
 
     async def _work_out(self) -> Result:
         if self._progress.versions and self._progress.status is None:  # of what it continues
@@ -220,11 +221,13 @@ class Plan:
         await self._record(facts.Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
 
     async def _mark(self, status: PlanStatus, **more: object) -> None:
-        await self._record(self._marked(status, **more), status)
+        work = self._work
+        await self._record(facts.PlanMarked(work.place, work.attempt, self._number, status, more), status)
 
-    def _marked(self, status: PlanStatus, **more: object) -> facts.PlanMarked:
-        work, version = self._work, max(1, len(self._progress.versions))
-        return facts.PlanMarked(work.place, work.attempt, version, status, more)
+    @property
+    def _number(self) -> int:
+        """The version that is under way: the first one, also while it is being made."""
+        return max(1, len(self._progress.versions))
 
     async def _record(self, fact: facts.Planned | facts.PlanMarked, status: PlanStatus) -> None:
         if self._progress.status is status:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,9 +54,10 @@ def about(era: str, capabilities: Mapping[str, Any] | None = None) -> dict[str, 
     }
 
 
-def introduction() -> dict[str, Any]:
+def introduction(capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The handshake of the older era."""
-    return {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
+    about_us = {"name": "wire", "version": "1"}
+    return {"protocolVersion": LEGACY, "capabilities": dict(capabilities or {}), "clientInfo": about_us}
 
 
 def request(identifier: Any, method: str, parameters: Parameters | None, era: str) -> dict[str, Any]:
@@ -73,6 +74,8 @@ class StdioWire:
 
     process: Process
     era: str
+    person: Callable[[Answer], Answer] | None = None
+    """What whoever uses the client says to a question of the server, if it passes questions on."""
     _count: int = 0
     _lines: BufferedByteReceiveStream = field(init=False)
 
@@ -84,7 +87,7 @@ class StdioWire:
         """Begin as the era wants it."""
         if self.era != LEGACY:
             return await self.ask("server/discover")
-        answer = await self.ask("initialize", introduction())
+        answer = await self.ask("initialize", introduction({"elicitation": {}} if self.person is not None else None))
         await self.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode() + b"\n")
         return answer
 
@@ -102,11 +105,14 @@ class StdioWire:
         return dict(message)
 
     async def answer_to(self, identifier: Any) -> Answer:
-        """The answer with this id; what else comes before it is passed over."""
+        """The answer with this id; what else comes before it is passed over, but for questions to a person."""
         while True:
             message = await self.receive()
             if "method" not in message and message.get("id") == identifier:
                 return message
+            if self.person is not None and message.get("method") == "elicitation/create":
+                said = {"jsonrpc": "2.0", "id": message["id"], "result": self.person(message["params"])}
+                await self.send(json.dumps(said).encode() + b"\n")
 
     async def ask(self, method: str, parameters: Parameters | None = None) -> Answer:
         """Ask, and wait for the answer."""

@@ -1,5 +1,5 @@
 """The trees that are killed: a Lead sends Captains, each Captain sends Scouts and Strikers, who look and strike in the
-field; and a campaign, a chain of two stages, whose first one is merged and whose second one is a Captain.
+field; a campaign, a chain of two stages, whose first one is merged and whose second one is a Captain; and an expedition.
 
 Owns: the configuration, and what the model of each agent answers, chosen by the agent and by what its transcript shows, so
 that a resumed execution gets the answer it would have got. Must not know: processes and rows.
@@ -18,6 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.faults.crash import expedition
+from tests.faults.crash.expedition import COURIER, MARSHAL
 from tests.faults.crash.ledger import Ledger
 from tests.support.messages_api import Answer, Received, reply, text, tool_use
 from tests.support.pairing import objections
@@ -32,12 +34,16 @@ LEAD, CAMPAIGN, PATROL, HOLDER = "Lead", "campaign", "Patrol", "Holder"
 """What is dispatched, each with the task of the root."""
 
 _AGENTS = ("Lead", "Captain", "Patrol", "Watch", "Scout", "Striker", "Holder", "Synthesizer")
-_MODELS = "\n".join(f"  {name}: {{model: {name}}}" for name in _AGENTS)
+
+
+def _models(*names: str) -> str:
+    return "\n".join(f"  {name}: {{model: {name}}}" for name in names)
+
 
 CONFIG = f"""\
 defaults: {{model: Lead, limits: {{timeout: 120s, agent_timeout: 100s, max_concurrent_agents: 10}}}}
 models:
-{_MODELS}
+{_models(*_AGENTS)}
 mcp_servers:
   field:
     command: ['{sys.executable}', '-I', '-S', '{FIELD_SERVER}', '${{FIELD}}']
@@ -56,9 +62,20 @@ agent_chains:
   campaign: {{stages: [{{name: reconnoitre, agents: [Scout, Striker]}}, {{name: attack, agents: [Captain]}}]}}
 """
 
+PLANNED = CONFIG.replace("mcp_servers:\n", f"{_models(*expedition.NAMES)}\nmcp_servers:\n", 1).replace(
+    "agent_chains:\n", f"{expedition.AGENTS}agent_chains:\n"
+)
+"""The same, with an expedition."""
+
 EXECUTIONS = 1 + CAPTAINS * (1 + len(SQUAD))
-HAPPENINGS = {LEAD: 3 + CAPTAINS * (3 + 3 * len(SQUAD)), CAMPAIGN: 3 + 3 + 1 + 3 + 3 * len(SQUAD)}
+HAPPENINGS = {
+    LEAD: 3 + CAPTAINS * (3 + 3 * len(SQUAD)),
+    CAMPAIGN: 3 + 3 + 1 + 3 + 3 * len(SQUAD),
+    **dict.fromkeys((MARSHAL, COURIER), expedition.HAPPENINGS),
+}
 """Requests and tool calls of an undisturbed tree."""
+ALONE = {**HAPPENINGS, **dict.fromkeys((MARSHAL, COURIER), expedition.UNANSWERED)}
+"""The same, while its client does not wait for it: then nobody is there to be asked."""
 
 _REPORT = re.compile(
     r'<report agent="\w+" execution_id="(?P<id>[^"]+)" state="(?P<state>[^"]+)".*?>\n(?P<body>.*?)\n</report>', re.S
@@ -75,7 +92,8 @@ class Seen:
     agent: str
     label: str
     turns: int
-    """How often the model has spoken before."""
+    """How often the model has spoken before, in earlier attempts, too."""
+    attempt: int
     calls: tuple[tuple[str, str], ...]
     """The ids of the calls it has made, and their tools."""
     results: Mapping[str, str]
@@ -94,11 +112,14 @@ class Seen:
         blocks = [(message["role"], block) for message in body["messages"] for block in message["content"]]
         said = [block["text"] for role, block in blocks if role == "user" and block["type"] == "text"]
         results = {block["tool_use_id"]: _text(block["content"]) for _, block in blocks if block["type"] == "tool_result"}
+        before = expedition.turns_before(said[0])
+        spoken = sum(1 for message in body["messages"] if message["role"] == "assistant")
         pushed = [match["body"] for match in map(_REPORT.search, said) if match is not None]
         return cls(
             agent=body["model"],
-            label=_label(body["model"], said[0].split()[0]),
-            turns=sum(1 for message in body["messages"] if message["role"] == "assistant"),
+            label=_label(body["model"], said[0]),
+            turns=before + spoken,
+            attempt=2 if before else 1,
             calls=tuple((block["id"], block["name"]) for _, block in blocks if block["type"] == "tool_use"),
             results=results,
             reports=(*pushed, *filter(None, map(_output, results.values()))),
@@ -112,13 +133,18 @@ class Seen:
         return [identifier for identifier, name in self.calls if name == tool]
 
 
-def _label(agent: str, word: str) -> str:
-    """The agents of a chain all have its task; the one that merges has none of its own."""
+def _label(agent: str, first: str) -> str:
+    """The agents of a chain all have its task, as the staff of a plan has; the one that merges has none of its own."""
+    if (seat := expedition.seat_of(agent, first)) is not None:
+        return f"{ROOT}.{seat}"
+    word = first.split()[0]
     return f"{ROOT}.{agent}" if word == "Merge" or (word == ROOT and agent in ("Scout", "Striker", "Captain")) else word
 
 
 def label_of(row: Mapping[str, Any]) -> str:
     """The same, from the row of an execution."""
+    if row["role"] in ("classifier", "plan", "planner", "composer"):
+        return f"{ROOT}.{row['step_id']}"
     return f"{ROOT}.{row['agent']}" if row["role"] in ("stage", "synthesis") else str(row["task"])
 
 
@@ -144,7 +170,8 @@ class Brigade:
     def answer(self, received: Received) -> Answer:
         """What the model of the agent that asks says now."""
         seen, serial = Seen.of(received.body), next(self._numbers)
-        told = {"calls": [each for each, _ in seen.calls], "results": seen.results, "marks": list(seen.marks)}
+        told: dict[str, Any] = {"calls": [each for each, _ in seen.calls], "results": seen.results}
+        told |= {"marks": list(seen.marks), "attempt": seen.attempt}
         wrong = objections(received.body)
         self._ledger.add("turn", "invoke", seen.label, turn=seen.turns + 1, serial=serial, wrong=wrong, **told)
         answer = reply(*self._blocks(seen, serial))
@@ -155,10 +182,12 @@ class Brigade:
             yield text(f"{seen.label} had to conclude")
             return
         match seen.agent:
-            case "Lead" | "Captain" | "Patrol" | "Watch":
+            case "Lead" | "Captain" | "Patrol" | "Watch" | "Novice":
                 yield from self._command(seen, serial)
             case "Synthesizer":
                 yield text(_merged(_FINDING.findall(seen.said[0])))
+            case "Classifier" | "Planner" | "Composer":
+                yield text(expedition.staff_says(seen.agent, seen.said[0]))
             case _:
                 yield from self._act(seen, serial)
 
@@ -167,13 +196,13 @@ class Brigade:
         """Send, and hear: the second Captain asks for results, the others are told; the third one reports by `finish`."""
         sent = seen.called("dispatch_agent")
         if not sent:
-            for number, name in enumerate(_sent_by(seen.agent), start=1):
+            for number, name in enumerate(_sent_by(seen.agent), start=seen.attempt):
                 task = {"name": name, "task": f"{seen.label}.{number}"}
                 yield tool_use("dispatch_agent", task, f"toolu_{serial}_{number}")
         elif len(seen.reports) == len(sent):
             last = _report(seen.label, seen.reports, "".join(re.findall(r"merged\(.*?\)", seen.said[0])))
-            finishing = {"status": "completed", "summary": "done", "output": last}
-            yield tool_use("finish", finishing, f"toolu_{serial}_0") if seen.label.endswith(".3") else text(last)
+            report = {"status": "completed", "summary": "done", "output": last} if seen.label.endswith(".3") else None
+            yield _last(seen, serial, last, report)
         elif seen.label.endswith(".2") and not seen.called("get_result"):
             for number, identifier in enumerate(sent, start=1):
                 child = json.loads(seen.results[identifier])["execution_id"]
@@ -183,12 +212,19 @@ class Brigade:
 
     @staticmethod
     def _act(seen: Seen, serial: int) -> Iterator[dict[str, Any]]:
-        tool = {"Scout": "look", "Striker": "strike", "Holder": "hold"}[seen.agent]
+        tool = {"Striker": "strike", "Holder": "hold"}.get(seen.agent, "look")
         if not seen.results:
             yield tool_use(f"field__{tool}", {"label": seen.label}, f"toolu_{serial}_1")
         else:
-            [result] = seen.results.values()
-            yield text(f"{seen.label} {tool}" if f"{tool}: {seen.label}" in result else f"{seen.label} unknown")
+            result = seen.results[seen.calls[0][0]]
+            found = f"{seen.label} {tool}" if f"{tool}: {seen.label}" in result else f"{seen.label} unknown"
+            yield _last(seen, serial, found)
+
+
+def _last(seen: Seen, serial: int, words: str, report: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The last words of an agent, or its report."""
+    report = expedition.report_of(seen.agent, words, seen.attempt, seen.turns + 1) or report
+    return text(words) if report is None else tool_use("finish", report, f"toolu_{serial}_0")
 
 
 def _report(label: str, reports: Collection[str], earlier: str = "") -> str:
@@ -201,11 +237,13 @@ def _merged(findings: Collection[str]) -> str:
 
 def _sent_by(agent: str) -> tuple[str, ...]:
     sent = {"Lead": ("Captain",) * CAPTAINS, "Captain": SQUAD, "Patrol": ("Watch",) * 2, "Watch": ("Scout",) * 2}
-    return sent[agent]
+    return sent.get(agent, ("Scout",))
 
 
 def last_word(agent: str, unknown: Collection[str], label: str = ROOT) -> str:
     """What a tree says in the end, given the labels of the strikes whose outcome nobody knows."""
+    if agent in (MARSHAL, COURIER):
+        return expedition.last_word(lambda name, task: last_word(name, unknown, task))
     if agent == CAMPAIGN:
         findings = [last_word(name, unknown, f"{ROOT}.{name}") for name in ("Scout", "Striker")]
         return f"{last_word('Captain', unknown, f'{ROOT}.Captain')} after {_merged(findings)}"

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from db.engine import sqlite_library
+from runner.confirmation import RUN_STEP
 from runner.recall import LOST
 from tests.faults.crash.brigade import LEAD, ROOT, label_of, last_word
 from tests.faults.crash.ledger import Entry
+from tests.faults.crash.plan_history import people_are_asked_once, plans_are_whole, users_are_answered_once
 from tests.faults.crash.scene import rows_of
 from tests.properties.verdicts import PROMISES
 
@@ -79,7 +81,7 @@ def ids_resolve(history: History) -> list[str]:
 
 
 def terminal_is_final(history: History) -> list[str]:
-    """I2: a terminal status never changes, and there is exactly one terminal event."""
+    """I2: a terminal status never changes, there is exactly one terminal event, and what has ended works no more."""
     changed = [
         f"{entry.label} was told as {entry.more['status']} and is {row['status']}"
         for entry in history.of("result", "ok")
@@ -91,7 +93,18 @@ def terminal_is_final(history: History) -> list[str]:
         where ended.type = 'execution.status' and later.type = 'execution.status'
           and json_extract(ended.payload, '$.status') not in ('pending', 'running')""")
     ends = ("every execution has exactly one terminal event", "the terminal event says what the row says")
-    return changed + [f"after its end: {row}" for row in later] + history.broken(*ends)
+    return changed + [f"after its end: {row}" for row in later] + history.broken(*ends) + _went_on(history)
+
+
+def _went_on(history: History) -> list[str]:
+    """Whose end was kept when the process was killed is not asked again, and its tools do not run again."""
+    found, ended = list[str](), set[str]()
+    for entry in history.entries:
+        if entry.what == "kill":
+            ended |= set(entry.more["ended"])
+        elif entry.what in ("turn", "tool") and entry.label in ended:
+            found.append(f"{entry.label} had ended, and went on with a {entry.what}")
+    return found
 
 
 def nothing_runs_below_an_end(history: History) -> list[str]:
@@ -146,7 +159,8 @@ def _gaps(history: History) -> list[str]:
 
 
 def _unpaired(history: History) -> list[str]:
-    answered = Counter((row["execution_id"], row["call_id"]) for row in history.sql("select * from tool_calls"))
+    kept = history.sql(f"select execution_id, call_id from tool_calls where tool != '{RUN_STEP.name}'")  # no model calls it
+    answered = Counter((row["execution_id"], row["call_id"]) for row in kept)
     asked = Counter(
         (execution, block["id"])
         for execution, replies in history.replies.items()
@@ -217,10 +231,11 @@ def _shown_otherwise(history: History) -> list[str]:
     kept = {row["call_id"]: row["result"] or "" for row in history.sql("select call_id, result from tool_calls")}
     for entry in history.of("turn", "invoke"):
         found += [f"{entry.label} was asked what no API accepts: {each}" for each in entry.more.get("wrong", ())]
-        before, now = marks.get(entry.label, []), entry.more.get("marks", [])
+        which = f"{entry.label} {entry.more.get('attempt', 1)}"
+        before, now = marks.get(which, []), entry.more.get("marks", [])
         if now[: len(before)] != before:
             found.append(f"{entry.label} was shown something else the next time")
-        marks[entry.label] = now
+        marks[which] = now
         found += [
             f"{entry.label} was shown another result of {call} than is kept"
             for call, shown in entry.more.get("results", {}).items()
@@ -357,6 +372,9 @@ INVARIANTS: Mapping[str, Callable[[History], list[str]]] = {
     "I9": nothing_is_left_at_rest,
     "I10": durations_are_not_negative,
     "result": result_is_the_same,
+    "plan": plans_are_whole,
+    "question": people_are_asked_once,
+    "chat": users_are_answered_once,
 }
 
 

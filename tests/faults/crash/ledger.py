@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import anyio
 
-What = Literal["dispatch", "turn", "tool", "result", "cancel", "message", "kill", "rest"]
+What = Literal["dispatch", "turn", "tool", "result", "cancel", "message", "question", "kill", "rest"]
 Stage = Literal["invoke", "ok", "fail"]
 
 

@@ -20,6 +20,7 @@ from anyio.abc import Process
 
 from db.engine import sqlite_library
 from tests.faults.crash.brigade import CAMPAIGN, CONFIG, Brigade
+from tests.faults.crash.expedition import COURIER, USER
 from tests.faults.crash.ledger import Ledger
 from tests.faults.crash.victim import victim
 from tests.support.forked import KEPT
@@ -93,7 +94,12 @@ class Client:
     def __init__(self, ledger: Ledger, process: Process) -> None:
         self.process = process
         self._ledger = ledger
-        self._wire = StdioWire(process, LEGACY)
+        self._wire = StdioWire(process, LEGACY, self._allow)
+
+    def _allow(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Our person trusts the brigade."""
+        self._ledger.add("question", "ok", text=question["message"])
+        return {"action": "accept", "content": {"confirm": True}}
 
     async def greet(self) -> None:
         """Begin, and wait until the service behind the first answers is there."""
@@ -101,11 +107,14 @@ class Client:
         await self._call("list_executions", limit=1)
 
     async def dispatch(self, agent: str, label: str) -> str:
-        """Dispatch an agent or a chain under a key of its own, so that asking again is safe."""
+        """Dispatch an agent or a chain, or say what a user says, under a key of its own, so that asking again is safe."""
         await self.greet()
         self._ledger.add("dispatch", "invoke", label)
-        tool, name = ("run_chain", "chain") if agent == CAMPAIGN else ("dispatch_agent", "name")
-        found = await self._call(tool, **{name: agent}, task=label, idempotency_key=label)
+        if agent == COURIER:
+            found = await self._call("send_user_message", user=USER, text=label, wait_seconds=0, idempotency_key=label)
+        else:
+            tool, name = ("run_chain", "chain") if agent == CAMPAIGN else ("dispatch_agent", "name")
+            found = await self._call(tool, **{name: agent}, task=label, idempotency_key=label)
         self._ledger.add("dispatch", "ok", label, id=found["execution_id"])
         return str(found["execution_id"])
 

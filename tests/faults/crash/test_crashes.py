@@ -19,7 +19,9 @@ async def tried(folder: Path, kind: Kind, seeds: range, *, fresh: bool = False) 
         return await Shards(folder, kind).carry_out(Plan.of(kind, seed, fresh=fresh) for seed in seeds)
 
 
-@pytest.mark.parametrize(("kind", "count"), [("tree", 4), ("tool", 2), ("stop", 2), ("again", 1), ("together", 1)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("tree", 4), ("plan", 3), ("tool", 2), ("stop", 2), ("again", 1), ("together", 1)]
+)
 async def test_a_killed_tree_keeps_its_promises(tmp_path: Path, kind: Kind, count: int) -> None:
     found = await tried(tmp_path, kind, range(SEED, SEED + count))
 
@@ -36,8 +38,9 @@ async def test_a_fresh_process_that_is_killed_keeps_its_promises(tmp_path: Path)
     assert finding.resumed == finding.interrupted
 
 
-async def test_a_process_killed_at_a_write_to_the_disk_keeps_its_promises(tmp_path: Path) -> None:
-    [finding] = await tried(tmp_path, "sync", range(12, 13))
+@pytest.mark.parametrize(("kind", "write"), [("sync", 12), ("plan-sync", 40)])
+async def test_a_process_killed_at_a_write_to_the_disk_keeps_its_promises(tmp_path: Path, kind: Kind, write: int) -> None:
+    [finding] = await tried(tmp_path, kind, range(write, write + 1))
 
     assert not finding.survived
     assert finding.broken == {}

@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import EXECUTIONS, HAPPENINGS, LEAD, ROOT
+from tests.faults.crash.brigade import CONFIG, EXECUTIONS, HAPPENINGS, LEAD, PLANNED, ROOT
+from tests.faults.crash.expedition import CAUTIOUS, COURIER
 from tests.faults.crash.history import INVARIANTS, History, violations
 from tests.faults.crash.ledger import Entry, What
 from tests.faults.crash.scene import at_rest, scene
@@ -28,24 +29,31 @@ LATE = """insert into events select 1000001, execution_id, parent_execution_id, 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> History:
     """A tree that nobody disturbed."""
-    return anyio.run(undisturbed, tmp_path_factory.mktemp("sound"))
+    return anyio.run(undisturbed, tmp_path_factory.mktemp("sound"), LEAD)
 
 
-async def undisturbed(folder: Path) -> History:
-    """Run a tree to its end."""
-    async with scene(folder) as here:
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """A plan that nobody disturbed."""
+    return anyio.run(undisturbed, tmp_path_factory.mktemp("planned"), COURIER)
+
+
+async def undisturbed(folder: Path, agent: str) -> History:
+    """Run a tree or a plan to its end."""
+    async with scene(folder, CONFIG if agent == LEAD else PLANNED) as here:
         with anyio.fail_after(50):
             async with here.client() as client:
-                await client.result(ROOT, await client.dispatch(LEAD, ROOT))
+                await client.result(ROOT, await client.dispatch(agent, ROOT))
                 await client.leave()
             here.ledger.add("rest", "ok", processes=await at_rest(here))
-        return History(here.database, here.ledger.entries)
+        return History(here.database, here.ledger.entries, agent)
 
 
-def test_nothing_is_found_where_nothing_is_wrong(sound: History) -> None:
-    assert violations(sound) == {}
+def test_nothing_is_found_where_nothing_is_wrong(sound: History, planned: History) -> None:
+    assert violations(sound) == violations(planned) == {}
     assert len(sound.executions) == EXECUTIONS
-    assert len(sound.of("turn", "invoke")) + len(sound.of("tool", "invoke")) == HAPPENINGS[LEAD]
+    for each in (sound, planned):
+        assert len(each.of("turn", "invoke")) + len(each.of("tool", "invoke")) == HAPPENINGS[each.agent]
 
 
 ROWS = {
@@ -99,6 +107,37 @@ def test_damage_to_the_rows_is_found(sound: History, tmp_path: Path, damage: str
     assert INVARIANTS[invariant](damaged(sound, tmp_path, statement))
 
 
+PLANS = {
+    "a version is gone": ("plan", "delete from plans where version = 1"),
+    "a version is under way": ("plan", "update plans set status = 'replanning' where version = 2"),
+    "a step has no row": ("plan", "update executions set role = 'sub_agent' where step_id = 'g'"),
+    "a step has two rows": ("plan", "update executions set step_id = 'e' where step_id = 'g'"),
+    "a step ran that was replaced": ("plan", "update executions set status = 'completed' where step_id = 'd'"),
+    "a person was asked again": ("question", "update approvals set kind = 'repeat'"),
+    "a yes was not used": ("question", "update approvals set used_at = null"),
+    "a message has no answer": ("chat", "delete from chat_messages where role = 'assistant'"),
+    "a message has another answer": ("chat", "update chat_messages set content = 'no' where role = 'assistant'"),
+    "a message is there twice": (
+        "chat",
+        "insert into chat_messages select 'two', user_id, role, content, 1, created_at, null from chat_messages limit 1",
+    ),
+}
+"""What is done to the rows of a plan, and which invariant must break."""
+
+
+@pytest.mark.parametrize("damage", PLANS)
+def test_damage_to_the_rows_of_a_plan_is_found(planned: History, tmp_path: Path, damage: str) -> None:
+    invariant, statement = PLANS[damage]
+
+    assert INVARIANTS[invariant](damaged(planned, tmp_path, statement))
+
+
+def test_a_step_that_nobody_had_allowed_is_found(planned: History) -> None:
+    rash = with_entry("tool", CAUTIOUS, at=0, tool="strike")
+
+    assert INVARIANTS["question"](replace(planned, entries=rash(list(planned.entries))))
+
+
 def test_a_birth_below_a_cancel_is_found(sound: History, tmp_path: Path) -> None:
     wished = damaged(sound, tmp_path, WISH.replace("{}", MIDDLE, 1).replace("1000000", "-1"))
 
@@ -124,10 +163,11 @@ def with_entry(what: What, label: str = "", *, at: int | None = None, **more: An
     return add
 
 
-KILL: dict[str, Any] = {"open": {}, "replies": {}, "cut": []}
+KILL: dict[str, Any] = {"open": {}, "ended": [], "replies": {}, "cut": []}
 LEDGERS: dict[str, tuple[str, Callable[[Entries], Entries]]] = {
     "a dispatch was told and is lost": ("I1", with_entry("dispatch", "root.9", id="nowhere")),
     "a child was seen and is lost": ("I1", with_entry("turn", "root.9", turn=1, calls=[])),
+    "what had ended went on": ("I2", with_entry("kill", at=0, **{**KILL, "ended": ["root.1.1"]})),
     "a result was told otherwise": ("I2", lambda entries: [*entries, _told(entries, status="failed")]),
     "more turns were seen than are kept": ("I4", with_entry("turn", "root.1", turn=9, calls=[])),
     "a call was seen that is not kept": ("I4", with_entry("turn", "root.1", turn=2, calls=["toolu_lost"])),

@@ -17,15 +17,17 @@ from typing import Any, Literal
 import anyio
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import CAMPAIGN, HAPPENINGS, HOLDER, LEAD, PATROL, ROOT
+from tests.faults.crash.brigade import ALONE, CAMPAIGN, CONFIG, HAPPENINGS, HOLDER, LEAD, PATROL, PLANNED, ROOT, label_of
+from tests.faults.crash.expedition import COURIER, MARSHAL
 from tests.faults.crash.history import OPEN, History, acknowledged, violations
 from tests.faults.crash.ledger import Stage
 from tests.faults.crash.scene import GONE, Client, Scene, at_rest, scene
 from tests.support.tracing import strace
 
-Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync"]
+Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync", "plan", "plan-sync"]
 """Killed at any moment; inside a tool that must not run twice; while it is being cancelled; once more while it recovers;
-with two that take over; at a certain write to the disk, while the database is made or while the tree works."""
+with two that take over; at a certain write to the disk, while the database is made or while the tree works; and a plan, at
+any moment or at a certain write."""
 
 SYNCS = "fsync,fdatasync"
 TRACER = ("-f", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
@@ -40,6 +42,8 @@ STOP_SECONDS = 0.04
 """A kill of what is being cancelled falls within so much of the wish: about how long it takes to come true."""
 CHAINS, MESSAGES, ANSWERED = 0.3, 0.3, 0.5
 """How many of the trees are chains, how many are told something meanwhile, and how many wishes are acknowledged."""
+PLANS, CHATS, AGAIN, TOGETHER = 0.4, 0.5, 0.2, 0.2
+"""How many of those that are stopped are plans; how many plans are a user's, killed once more, or taken over by two."""
 PATIENCE = 100.0
 
 
@@ -59,23 +63,37 @@ class Plan:
     """When to tell the root something, if at all: how many requests and tool runs before."""
     answered: bool = False
     """Whether the kill waits until the wish to cancel is acknowledged."""
+    again: bool = False
+    """Whether it is killed once more while it recovers."""
+    heirs: int = 1
+    """How many processes take over at the same time."""
+
+    @property
+    def write(self) -> int | None:
+        """At which write to the disk it is killed, if at one."""
+        return self.after if self.kind in ("birth", "sync", "plan-sync") else None
 
     @classmethod
     def of(cls, kind: Kind, seed: int, *, fresh: bool = False) -> Plan:
         """What a seed decides."""
         dice = random.Random(f"{kind} {seed}")
-        if kind in ("birth", "sync"):
-            return cls(kind, seed, fresh, after=seed, delay=0.0, agent=PATROL)
+        if kind in ("birth", "sync", "plan-sync"):
+            return cls(kind, seed, fresh, after=seed, delay=0.0, agent=MARSHAL if kind == "plan-sync" else PATROL)
         if kind == "tool":
             return cls(kind, seed, fresh, after=2, delay=dice.uniform(0, LONGEST_DELAY), agent=HOLDER)
         agent = CAMPAIGN if dice.random() < CHAINS else LEAD
+        if kind == "plan" or (kind == "stop" and dice.random() < PLANS):
+            agent = COURIER if dice.random() < CHATS else MARSHAL
         message = dice.randrange(1, HAPPENINGS[agent] // 2) if dice.random() < MESSAGES else None
         if kind == "stop":
-            after = dice.randrange(1, HAPPENINGS[agent])
+            after = dice.randrange(1, ALONE[agent])
             return cls(kind, seed, fresh, after, dice.uniform(0, STOP_SECONDS), agent, answered=dice.random() < ANSWERED)
         after = dice.randrange(HAPPENINGS[agent] + 1)
         delay = dice.uniform(0, LONGEST_DELAY if after else START_SECONDS)
-        return cls(kind, seed, fresh, after, delay, agent, message)
+        again, heirs = kind == "again", 1 + (kind == "together")
+        if kind == "plan":
+            again, heirs = dice.random() < AGAIN, 1 + (dice.random() < TOGETHER)
+        return cls(kind, seed, fresh, after, delay, agent, message, again=again, heirs=heirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +168,24 @@ async def until_happened(here: Scene, happenings: int) -> None:
 
 def note_kill(here: Scene) -> None:
     """Write down what the rows say after a kill."""
-    marks = ", ".join(f"'{status}'" for status in OPEN)
-    opened = here.rows(f"select id, attempt from executions where status in ({marks})") if _has_tables(here) else []
+    known = here.rows("select * from executions") if _has_tables(here) else []
+    opened = [row for row in known if row["status"] in OPEN]
+    ended = [row for row in known if row["status"] not in OPEN]
     replies = here.rows(_REPLIES) if opened else []
     cut = here.rows(_CUT) if opened else []
     here.ledger.add(
         "kill",
         "ok",
         open={row["id"]: row["attempt"] for row in opened},
-        replies={row["task"]: row["n"] for row in replies},
+        ended=[label_of(row) for row in ended],
+        replies={label_of(row): row["n"] for row in replies},
         cut=[row["id"] for row in cut],
     )
 
 
 _REPLIES = """
-    select task, count(*) as n from messages join executions on executions.id = messages.execution_id
-    where kind = 'reply' group by task"""
+    select executions.*, count(*) as n from messages join executions on executions.id = messages.execution_id
+    where kind = 'reply' group by executions.id"""
 _CUT = """
     select tool_calls.id from tool_calls join executions on executions.id = tool_calls.execution_id
     where tool_calls.status = 'started' and effect = 'at_most_once' and server = 'field'
@@ -216,7 +236,7 @@ async def take_over(here: Scene, plan: Plan) -> dict[str, Any]:
             assert code == 0, f"exit code {code}"
 
     async with anyio.create_task_group() as group:
-        for number in range(2 if plan.kind == "together" else 1):
+        for number in range(plan.heirs):
             group.start_soon(finish, number == 0, name=f"take over {number}")
     return found
 
@@ -224,10 +244,10 @@ async def take_over(here: Scene, plan: Plan) -> dict[str, Any]:
 async def run(plan: Plan, folder: Path) -> Finding:
     """Carry a plan out in an empty folder."""
     began = time.monotonic()
-    async with scene(folder) as here:
+    async with scene(folder, PLANNED if plan.agent in (MARSHAL, COURIER) else CONFIG) as here:
         with anyio.fail_after(PATIENCE):
             code = await _first_life(plan, here)
-            if plan.kind == "again":
+            if plan.again:
                 async with living(here, plan) as client:
                     await kill_after(here, client, plan.after // 4, plan.delay)
             ended = await take_over(here, plan)
@@ -238,12 +258,12 @@ async def run(plan: Plan, folder: Path) -> Finding:
 
 async def _first_life(plan: Plan, here: Scene) -> int:
     """Start the tree and see its process killed; its exit code."""
-    if plan.kind == "sync":
+    if plan.kind in ("sync", "plan-sync"):
         async with here.client() as client:  # the database is there when the tracer begins to count
             await client.greet()
             await client.leave()
-    traced = plan.kind in ("birth", "sync")
-    under = (strace(), *TRACER, f"inject={SYNCS}:signal=SIGKILL:when={plan.after}") if traced else ()
+    traced = plan.write is not None
+    under = (strace(), *TRACER, f"inject={SYNCS}:signal=SIGKILL:when={plan.write}") if traced else ()
     async with living(here, plan, under) as client:
         if plan.kind == "stop":
             stage: Stage = "ok" if plan.answered else "invoke"

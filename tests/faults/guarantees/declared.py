@@ -5,7 +5,15 @@ from __future__ import annotations
 from tests.faults import page as outside
 from tests.faults.guarantees.cancels import bereft, cancelled
 from tests.faults.guarantees.guarantee import Broken, Course, Guarantee, Measured
-from tests.faults.guarantees.kills import killed, none_goes_on, none_twice, nothing_lost, same_result, swept
+from tests.faults.guarantees.kills import (
+    carried_out,
+    killed,
+    none_goes_on,
+    none_twice,
+    nothing_lost,
+    same_result,
+    swept,
+)
 from tests.faults.guarantees.recoveries import recovered
 from tests.faults.guarantees.suites import Suite, overshoot, said
 
@@ -31,6 +39,14 @@ EVERY = (
         "together",
         "two processes that recover at the same time share no execution and lose none",
         killed("together", 200, nothing_lost),
+    ),
+    Guarantee(
+        "plan",
+        "a plan killed at any moment, in a retry, a revision or a question, is carried out once and its user answered once",
+        killed("plan", 400, carried_out),
+    ),
+    Guarantee(
+        "plan-sync", "killed at any write to the disk, a plan comes to the same result", swept("plan-sync", same_result)
     ),
     Guarantee(
         "recovery",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
+from tests.faults.crash.expedition import COURIER
 from tests.faults.crash.shards import Shards
 from tests.faults.crash.trial import Finding, Kind, Plan
 from tests.faults.guarantees.guarantee import Broken, Course, Measured
@@ -67,6 +68,12 @@ def nothing_lost(findings: Findings) -> str:
     )
 
 
+def carried_out(findings: Findings) -> str:
+    """Of plans."""
+    chats = sum(finding.agent == COURIER for finding in findings)
+    return f"{nothing_lost(findings)}; every version and step once; {chats} of {chats} users answered once"
+
+
 def none_twice(findings: Findings) -> str:
     """Of tools that must not run twice."""
     unknown = sum(finding.unknown for finding in findings)
@@ -83,11 +90,13 @@ def none_goes_on(findings: Findings) -> str:
 
 
 def same_result(findings: Findings) -> str:
-    """Of the one investigation whose every write is cut."""
-    texts = {finding.text for finding in findings}
+    """Of the one tree or plan whose every write is cut; a strike that was cut itself may be told as unknown."""
+    texts = {(finding.text or "").replace("unknown", "strike") for finding in findings}
     if len(texts) != 1 or len(findings) < FEWEST:
         raise Broken(f"different results, or too few of them: {len(findings)} times {texts}")
-    return f"the same result {len(findings):,} of {len(findings):,} times"
+    cut = sum(bool(finding.unknown) for finding in findings)
+    told = f"; in {cut} of them a tool that must not run twice was cut, and is told as unknown" if cut else ""
+    return f"the same result {len(findings):,} of {len(findings):,} times{told}"
 
 
 def _fresh(findings: Findings) -> str:

@@ -27,7 +27,8 @@ the promise is broken once; its short form runs with every `make test`. `make fa
 Processes are real ones, killed by `kill -9`; databases are SQLite files; models are scripted servers on real sockets. After
 each trial one checker compares what clients, tools and the model server saw with what the rows say: every id that was
 told resolves, a terminal status never changes, nothing runs below an end, turns are contiguous and none is asked for twice,
-no effect happens twice, results reach parents once, nothing is left at rest, the file is sound.
+no effect happens twice, results reach parents once, what has ended works no more, each version of a plan is made once and
+each of its steps carried out once, people are asked and answered once, nothing is left at rest, the file is sound.
 """
 
 Figures = Mapping[str, Mapping[str, Any]]
