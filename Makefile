@@ -75,7 +75,7 @@ format: $(STAMP) ## Format the code and repair what ruff can repair
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
-requirements: $(STAMP) ## Rewrite the `planned` flags of tests/requirements from the tests
+requirements: $(STAMP) ## Print how many requirements of each seed tests prove, and rewrite the `planned` flags of the manifest
 	@$(BIN)/python -m tests.requirements.update
 
 fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face (OUTRIDER_SEED repeats a run)

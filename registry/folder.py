@@ -44,12 +44,12 @@ class Folder:
         matched by a dot only. A link to a folder that lies elsewhere is not followed.
         """
         found: set[str] = set()
-        todo: list[tuple[str, Sequence[str]]] = [("", _steps(pattern))]
+        waiting: list[tuple[str, Sequence[str]]] = [("", _steps(pattern))]
         looked = 0
-        while todo:
-            at, steps = todo.pop()
+        while waiting:
+            at, steps = waiting.pop()
             if steps[0] == "**":
-                todo.append((at, steps[1:]))
+                waiting.append((at, steps[1:]))
             for entry in self._entries(at):
                 looked += 1
                 if looked > MOST_ENTRIES:
@@ -58,7 +58,7 @@ class Folder:
                     continue
                 path = f"{at}{entry.name}"
                 if len(steps) > 1 and self._opens(entry, path, deep=steps[0] == "**"):
-                    todo.append((f"{path}/", steps if steps[0] == "**" else steps[1:]))
+                    waiting.append((f"{path}/", steps if steps[0] == "**" else steps[1:]))
                 elif len(steps) == 1 and _is(entry.is_file):
                     found.add(path)
         return tuple(sorted(found))

@@ -40,6 +40,24 @@ def write(file: Path, planned: set[str]) -> bool:
     return after != before
 
 
+def table(tested: set[str], proved: set[str]) -> str:
+    """For each seed, group by group: how many of its requirements tests prove, and which are left."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for identifier in sorted(tested):
+        seed, group, *_ = identifier.split("-")
+        groups.setdefault((seed, group.rstrip("0123456789")), []).append(identifier)
+    lines: list[str] = []
+    for seed in sorted({seed for seed, _ in groups}):
+        whole = [each for (owner, _), members in groups.items() if owner == seed for each in members]
+        lines.append(f"{seed}  {len(proved.intersection(whole)):3} of {len(whole):3} proved")
+        for (owner, group), members in groups.items():
+            left = [each for each in members if each not in proved]
+            if owner == seed:
+                told = f"  left: {', '.join(left)}" if left else ""
+                lines.append(f"    {group:5} {len(members) - len(left):3} of {len(members):3}{told}")
+    return "\n".join(lines)
+
+
 def main() -> int:
     """Rewrite the manifest, report on standard output, and fail when a test names an id that does not exist."""
     manifest = read_manifest()
@@ -47,6 +65,7 @@ def main() -> int:
     proved = {each.id for each in named}
     tested = {identifier for identifier, row in manifest.items() if not row.decision}
 
+    print(table(tested, proved))
     changed = [file.name for file in sorted(FOLDER.glob("*.toml")) if write(file, tested - proved)]
     print(f"{len(tested & proved)} of {len(tested)} requirements are proved; rewritten: {', '.join(changed) or 'nothing'}")
 
