@@ -113,11 +113,29 @@ async def test_a_step_that_was_asked_about_is_not_asked_about_again_after_a_rest
         assert plan_events(last) == ["plan.planning", "plan.executing", "plan.completed"]
 
 
+async def test_a_yes_that_was_used_up_when_the_process_was_killed_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with bench(tmp_path, config(), SCRIPTS) as before:
+        started = await before.dispatcher.start(Order("Assistant", "clean up"))
+        [question] = await asked(before)
+    _approve_meanwhile(tmp_path / "outrider.db", question.id)
+    _written(tmp_path / "outrider.db", "update approvals set used_at = requested_at")
+    _written(tmp_path / "outrider.db", "update tool_calls set status = 'started'")
+
+    async with after_a_stop(tmp_path, SCRIPTS, config=config()) as after:
+        assert (await after.ended(started.id)).status == "completed"
+        assert set(steps(after).values()) == {"completed"}
+        assert [row["kind"] for row in after.sql("select kind from approvals")] == ["gate"]
+
+
 def _approve_meanwhile(database: Path, approval: str) -> None:
     """Somebody allows it while no service is there, as `outrider approve` of another process does."""
+    _written(database, "update approvals set decision = 'approved', decided_by = 'Ada' where id = ?", approval)
+
+
+def _written(database: Path, statement: str, *parameters: str) -> None:
     connection = sqlite_library().connect(str(database))
     with connection:
-        connection.execute("update approvals set decision = 'approved', decided_by = 'Ada' where id = ?", (approval,))
+        connection.execute(statement, parameters)
     connection.close()
 
 
@@ -129,6 +147,7 @@ async def test_a_plan_that_is_stopped_or_asked_to_conclude_while_it_waits_takes_
         assert (await service.ended(first.id)).status == "cancelled"
         assert not await decide(service, question)
         assert set(steps(service).values()) == {"completed", "cancelled"}
+        assert service.sql("select status, error_type from tool_calls") == [{"status": "failed", "error_type": "cancelled"}]
 
         second = await service.dispatcher.start(Order("Assistant", "clean up"))
         await asked(service)
