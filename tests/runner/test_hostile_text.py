@@ -26,6 +26,7 @@ from tests.support.models import Turn, call, crash, say
 from tests.support.service import Bench, bench, settings_of
 
 HARMLESS = "plain words"
+CLOSING = re.compile(r"</([a-z_]+)>")
 TEXTS = [HARMLESS, *hostile()]
 
 AGENTS = """
@@ -110,6 +111,11 @@ async def converse(service: Bench, number: int) -> Child:
     return await service.ended(child.id)
 
 
+def whole(request: Request) -> str:
+    """All a model is shown."""
+    return "\n".join([request.system, *(message.text for message in request.messages)])
+
+
 def structure(request: Request, number: int) -> tuple[list[str], list[str] | str]:
     """The blocks of a request. A message that is somebody's own words and nothing else has none: it is shown unchanged."""
     message = request.messages[0].text
@@ -131,6 +137,8 @@ async def test_no_text_changes_the_blocks_of_a_prompt_or_what_happens(tmp_path: 
                     group.start_soon(one, number, name=f"text {number}")
         agents = {agent for _, agent in script.seen}
         assert agents == {"Keeper", "Classifier", "Planner", "A", "B", "Composer"}
+        closed = {name for agent in agents for each in script.seen[0, agent] for name in CLOSING.findall(whole(each))}
+        assert closed - set(BLOCKS) == {"name", "timezone", "locale"}, "a block that text from outside could close"
         for number, text in enumerate(TEXTS):
             for agent in agents:
                 asked = script.seen[number, agent]

@@ -124,15 +124,24 @@ def test_an_answer_that_is_no_decision_is_repaired_or_means_a_general_message(an
 
 @requirement("S4-ID-3")
 async def test_a_classifier_that_fails_stays_out_or_says_something_else_leads_to_an_answer_in_words(tmp_path: Path) -> None:
-    turns = [fail(recoverable=False), say('{"steps": [{"agent": "gmail", "task": "send it"}]}'), hang()]
-    scripts = {"Classifier": shared(*turns), "Respondent": [say("What do you need?")]}
-    async with bench(tmp_path, coordinator(more="  Classifier: {timeout: 800ms}\n"), scripts) as service:
-        for _ in turns:
-            ended = await service.run("Coord", "do something", user="dana")
+    plan = say('{"steps": [{"agent": "gmail", "task": "send it"}]}')
+    scripts = {
+        "Classifier": shared(fail(recoverable=False), plan),
+        "Idle": [hang()],
+        "Respondent": [say("What do you need?")],
+    }
+    more = """
+  Hasty: {strategy: route, sub_agents: [gmail], route: {classifier: Idle}}
+  Idle: {strategy: synthesis, timeout: 300ms}
+"""
+    async with bench(tmp_path, coordinator(more=more), scripts) as service:
+        for agent in ("Coord", "Coord", "Hasty"):
+            ended = await service.run(agent, "do something", user="dana")
             assert ended.result is not None
             assert (ended.status, ended.result.text) == ("completed", "What do you need?")
-        assert service.statuses()["Classifier"] == ["failed", "completed", "timed_out"]
-        assert set(service.statuses()) == {"Coord", "Classifier", "Respondent"}
+        assert service.statuses()["Classifier"] == ["failed", "completed"]
+        assert service.statuses()["Idle"] == ["timed_out"]
+        assert set(service.statuses()) == {"Coord", "Hasty", "Classifier", "Idle", "Respondent"}
         decided = service.sql("select payload from events where type = 'route.decided'")
         assert [json.loads(row["payload"])["agents"] for row in decided] == [[], [], []]
 

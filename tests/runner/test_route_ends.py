@@ -118,10 +118,11 @@ async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works
 async def test_the_end_of_whoever_handles_a_message_is_the_end_of_the_route(tmp_path: Path) -> None:
     blocked = call("finish", status="blocked", summary="which list?", reason="there are two", next_steps=["ask"])
     scripts = {
-        "Classifier": lambda _: decide("database"),
-        "database": shared(fail("invalid", "no", recoverable=False), blocked, hang(), hang()),
+        "Classifier": shared(decide("database"), decide("database"), decide("gmail")),
+        "database": shared(fail("invalid", "no", recoverable=False), blocked),
+        "gmail": [hang(), hang()],
     }
-    config = coordinator(more="chat: {agent: Coord}\n").replace('contacts", ', 'contacts", timeout: 700ms, ')
+    config = coordinator().replace("{description: mail,", "{description: mail, timeout: 300ms,")
     async with bench(tmp_path, config, scripts) as service:
         failed = await service.run("Coord", user="eve")
         assert failed.result is not None
@@ -136,7 +137,7 @@ async def test_the_end_of_whoever_handles_a_message_is_the_end_of_the_route(tmp_
         late = await service.run("Coord", user="eve")
         assert late.result is not None
         assert (late.status, late.result.outcome, late.error) == ("failed", "failed", "its time ran out")
-        assert service.statuses()["database"] == ["failed", "completed", "timed_out"]
+        assert (service.statuses()["database"], service.statuses()["gmail"]) == (["failed", "completed"], ["timed_out"])
 
 
 @requirement("S4-SU-2")
@@ -183,7 +184,7 @@ async def test_a_route_whose_time_is_over_says_what_was_found_and_nothing_of_how
     looked = say("two tasks so far") + call("look")
     scripts = {"Classifier": [decide("database")], "database": shared(looked, hang())}
     tools = LocalTools({"look": never}).for_agents("database")
-    async with bench(tmp_path, coordinator("timeout: 1s"), scripts, tools) as service:
+    async with bench(tmp_path, coordinator("timeout: 2s"), scripts, tools) as service:
         ended = await service.run("Coord", "list", user="eve")
         assert ended.result is not None
         assert ended.status in ("timed_out", "completed")
