@@ -45,6 +45,14 @@ def is_configuration(text: str) -> bool:
     return not (isinstance(agents, dict) and any(isinstance(entry, list) for entry in agents.values()))
 
 
+def patterns_in(tree: object) -> list[str]:
+    """Every text of a tree."""
+    if isinstance(tree, str):
+        return [tree]
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    return [pattern for each in inner for pattern in patterns_in(each)]
+
+
 @requirement("S2-VA-12")
 @pytest.mark.parametrize("place", configurations())
 def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
@@ -53,6 +61,10 @@ def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     for rehearsal in _REHEARSAL.findall(text):
         tmp_path.joinpath(rehearsal).touch()
+    for pattern in patterns_in(yaml.safe_load(text).get("context_files")):
+        matching = tmp_path / pattern.replace("**", "deep").replace("*", "some")
+        matching.parent.mkdir(parents=True, exist_ok=True)
+        matching.touch()
     built_in = {"OUTRIDER_PYTHON", "OUTRIDER_HOME", "OUTRIDER_CONFIG_DIR"}
 
     settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "http://given.test"))
