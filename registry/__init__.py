@@ -23,12 +23,14 @@ from registry.output_schema import misfits
 from registry.planning import OnEmptyPlan, PlanSpec
 from registry.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.provenance import PlaceLimits, Value, chain_limits, values
+from registry.rendering import TooMuch
 from registry.routing import RouteSpec
 from registry.schema import json_schema
 from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
 from registry.settings import Defaults, Settings
 from registry.staff import SYNTHESIZER
 from registry.strategies import CALLERS
+from registry.templates import Template
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
@@ -71,8 +73,10 @@ __all__ = [
     "StageAgent",
     "StageSpec",
     "StreamTimeouts",
+    "Template",
     "TokenSpec",
     "Tokens",
+    "TooMuch",
     "ToolFilter",
     "UnknownName",
     "Unreadable",

@@ -20,6 +20,7 @@ from registry.limits import FLAT_LIMITS, MAX_CONCURRENT_ROOTS, resolve_limits
 from registry.locate import Located
 from registry.masking import MASK, may_be_secret
 from registry.reading import leaves, put
+from registry.sources import SourceEntry
 from registry.strategies import strategy_name
 from registry.variables import Expanded
 
@@ -56,9 +57,9 @@ def origin(path: TreePath, located: Located) -> TreePath | None:
     return next((each for each in _candidates(path) if _is_scalar(located.value(each))), None)
 
 
-def snapshot_text(tree: Mapping[str, Any], source: str) -> str:
-    """Return the canonical text of the effective configuration and of the place it was read from."""
-    return _canonical({"config": tree, "source": source})
+def snapshot_text(tree: Mapping[str, Any], source: str, files: Mapping[str, str]) -> str:
+    """Return the canonical text of the effective configuration, of the place it was read from and of files it names."""
+    return _canonical({"config": tree, "source": source, **({"files": files} if files else {})})
 
 
 def rehearsed_text(snapshot: str) -> str:
@@ -96,6 +97,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Entry):
         if isinstance(value, Use | SynthesisEntry) and value.model_fields_set == {"name"}:
             return value.name
+        if isinstance(value, SourceEntry) and value.content is not None:
+            return value.content
         shape = type(value).model_fields
         pairs = {key: (getattr(value, key), field.default) for key, field in shape.items()}
         return {key: _plain(each) for key, (each, default) in pairs.items() if each or each != default}
@@ -122,7 +125,7 @@ def _safe(path: TreePath, value: Any, tree: Any, located: Located) -> Any:
 
 
 def _candidates(path: TreePath) -> list[TreePath]:
-    found = [path, (*path, "name")]
+    found = [path, (*path, "name"), (*path, "content")]
     if path and path[-1] == "name":
         found.append(path[:-1])
     if len(path) >= _AGENT_SETTING_DEPTH and path[0] == "agents":

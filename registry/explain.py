@@ -38,12 +38,17 @@ _BOUNDS = {
 _NAMED = ("ReferenceEntry", "StageAgentEntry", "SynthesisEntry")
 """What may also be written as a bare name."""
 
+_TEXTS = ("SourceEntry", "TemplateEntry")
+"""What may also be written as a bare text."""
+
 
 def explain(error: ErrorDetails) -> tuple[str, str]:
     """Return the sentence and the hint for a validation error."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "model_type" and context.get("class_name") in _NAMED:
         return f"a name, or a mapping with a `name`, is expected, not {_kind(value)}", ""
+    if kind == "model_type" and context.get("class_name") in _TEXTS:
+        return f"a text, or a mapping with `url` or `content`, is expected, not {_kind(value)}", ""
     if kind in _EXPECTED:
         return f"{_EXPECTED[kind]} is expected, not {_kind(value)}", _conversion_hint(kind, value)
     if kind == "extra_forbidden":

@@ -7,7 +7,7 @@ Invariant: either there is no problem and Settings come out, or one ConfigError 
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +32,7 @@ from registry.reading import leaves, put, read_document
 from registry.rules import Rules
 from registry.serving import serve_spec
 from registry.settings import Defaults, Settings
+from registry.sources import Texts, check_templates
 from registry.upstreams import upstream_spec
 from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
@@ -63,7 +64,8 @@ def load(path: Path | str, environ: Mapping[str, str] | None = None, registered:
     """Return the settings of a file; `registered` are agents that exist in code. Raise ConfigError with every problem."""
     file = Path(path).absolute()
     located, problems = _read(file)
-    return _settled(file, Findings(located, problems), os.environ if environ is None else environ, tuple(registered))
+    reading = _Reading(file, Findings(located, problems), Texts(file.parent), tuple(registered))
+    return _settled(reading, os.environ if environ is None else environ)
 
 
 def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered: Iterable[AgentSpec] = ()) -> Settings:
@@ -80,7 +82,8 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
                 put(tree, where, secret)
             else:
                 findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
-    settings = _settled(file, findings, os.environ if environ is None else environ, tuple(registered))
+    reading = _Reading(file, findings, Texts(file.parent, content.get("files", {})), tuple(registered))
+    settings = _settled(reading, os.environ if environ is None else environ)
     return settings.rehearsed() if content.get("rehearse") else settings
 
 
@@ -93,14 +96,24 @@ def _read(file: Path) -> tuple[Located, list[Problem]]:
         return Located(file.name), [Problem(str(file), 0, 0, "", reason, hint)]
 
 
-def _settled(file: Path, findings: Findings, environ: Mapping[str, str], registered: tuple[AgentSpec, ...]) -> Settings:
-    variables = {**built_in_variables(file.parent), **environ}
-    document = read_document(findings, variables)
-    names = _names(findings.located, registered)
-    _check(findings, document, names, file.parent, registered)
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is being read, and what belongs to it."""
+
+    file: Path
+    findings: Findings
+    texts: Texts
+    registered: tuple[AgentSpec, ...]
+
+
+def _settled(reading: _Reading, environ: Mapping[str, str]) -> Settings:
+    findings, folder = reading.findings, reading.file.parent
+    document = read_document(findings, {**built_in_variables(folder), **environ}, reading.texts)
+    names = _names(findings.located, reading.registered)
+    _check(findings, document, names, folder, reading.registered)
     if findings.problems:
         raise ConfigError(findings.problems)
-    return _build(document, findings.located, names, file, registered)
+    return _build(document, names, reading)
 
 
 def _names(located: Located, registered: Iterable[AgentSpec]) -> Directories:
@@ -123,6 +136,7 @@ def _check(
     check_names(findings, written, [agent.name for agent in registered])
     check_models(findings, document, names, folder)
     check_references(findings, document, names)
+    check_templates(findings, document)
     check_serving(findings, document, names)
     check_users(findings, document.users)
     check_chat(findings, document, names)
@@ -135,18 +149,17 @@ def _check(
     check_context_files(findings, document.context_files, contexts, folder)
 
 
-def _build(
-    document: Document, located: Located, names: Directories, file: Path, registered: tuple[AgentSpec, ...]
-) -> Settings:
+def _build(document: Document, names: Directories, reading: _Reading) -> Settings:
+    file, located = reading.file, reading.findings.located
     limits = document.defaults.limits
     default = names.models.canonical(document.defaults.model or next(iter(document.models)))
     agents = {name: agent_spec(name, entry, default, names) for name, entry in document.agents.items()}
-    agents.update({agent.name: replace(agent, model=agent.model or default) for agent in registered})
+    agents.update({agent.name: replace(agent, model=agent.model or default) for agent in reading.registered})
     models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}
     chains = {name: chain_spec(name, entry, names) for name, entry in document.agent_chains.items()}
     users = {name: user_spec(name, entry) for name, entry in document.users.items()}
-    snapshot = snapshot_text(effective_tree(document, located, default), str(file))
+    snapshot = snapshot_text(effective_tree(document, located, default), str(file), reading.texts.read)
     return Settings(
         models=MappingProxyType(models),
         upstreams=MappingProxyType(upstreams),

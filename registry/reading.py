@@ -16,6 +16,7 @@ from registry.document import SECTIONS, Document, with_built_ins
 from registry.errors import TreePath
 from registry.explain import error_path, explain
 from registry.findings import Findings
+from registry.sources import Texts
 from registry.variables import VariableFault, expand
 
 _ENTRY_DEPTH = 2
@@ -38,8 +39,8 @@ _STAND_INS: dict[str | int, Any] = {
 """The same for every key that is required."""
 
 
-def read_document(findings: Findings, environ: Mapping[str, str]) -> Document:
-    """Return the sound part of the file as a document; every fault is in the findings."""
+def read_document(findings: Findings, environ: Mapping[str, str], texts: Texts) -> Document:
+    """Return the sound part of the file as a document; every fault is in the findings. `texts` are those of other files."""
     tree = findings.located.tree
     _expand_all(findings, environ)
     _refuse_empty_values(findings)
@@ -47,7 +48,7 @@ def read_document(findings: Findings, environ: Mapping[str, str]) -> Document:
     removed: set[TreePath] = set()
     for _ in range(_ROUNDS):
         try:
-            return Document.model_validate(merged)
+            return Document.model_validate(merged, context=texts)
         except ValidationError as error:
             merged = copy.deepcopy(merged)
             for detail in filter(_is_fault, error.errors(include_url=False)):
