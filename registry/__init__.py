@@ -8,12 +8,14 @@ from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
+from registry.components import Part, component_of
 from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
 from registry.describe import describe
 from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.folder import Folder, Unreadable
+from registry.iterating import ComponentSpec, IterateSpec
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
@@ -29,7 +31,8 @@ from registry.schema import json_schema
 from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
 from registry.settings import Defaults, Settings
 from registry.staff import SYNTHESIZER
-from registry.strategies import CALLERS
+from registry.strategies import CALLERS, CHOOSERS
+from registry.template_words import to_yaml
 from registry.templates import Template
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
@@ -37,6 +40,7 @@ from registry.users import UserSpec
 
 __all__ = [
     "CALLERS",
+    "CHOOSERS",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",
@@ -44,6 +48,7 @@ __all__ = [
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "ComponentSpec",
     "ConfigError",
     "ContextFiles",
     "ContextSpec",
@@ -52,6 +57,7 @@ __all__ = [
     "Effect",
     "Folder",
     "HttpSpec",
+    "IterateSpec",
     "LimitOverrides",
     "Limits",
     "MemoryShown",
@@ -59,6 +65,7 @@ __all__ = [
     "OAuthSpec",
     "OnDisconnect",
     "OnEmptyPlan",
+    "Part",
     "Place",
     "PlaceLimits",
     "PlanSpec",
@@ -84,6 +91,7 @@ __all__ = [
     "UserSpec",
     "Value",
     "chain_limits",
+    "component_of",
     "cost_of",
     "describe",
     "find_config",
@@ -98,5 +106,6 @@ __all__ = [
     "resolve_limits",
     "restore",
     "sub_agent_registry",
+    "to_yaml",
     "values",
 ]

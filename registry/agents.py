@@ -14,11 +14,12 @@ from pydantic_core import PydanticCustomError
 from registry.context import ContextEntry, ContextSpec, context_spec
 from registry.durations import Seconds
 from registry.entry import Count, Entry, Flag, Line, Text
+from registry.iterating import IterateEntry, IterateSpec, iterate_spec
 from registry.limits import FLAT_LIMITS, LimitOverrides
 from registry.names import Directories
 from registry.planning import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
 from registry.routing import RouteEntry, RouteSpec, route_spec
-from registry.strategies import CALLERS, Behaviour, Strategy, StrategyName, behaviour
+from registry.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
 AgentType = Literal["", "orchestrator"]
@@ -84,6 +85,7 @@ class AgentEntry(Entry):
     context: ContextEntry = Field(default=ContextEntry(), description="what it is told besides its task")
     plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
     route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
+    iterate: IterateEntry | None = Field(default=None, description="how it iterates, with the strategy `iterate`")
     capabilities: tuple[Line, ...] = Field(default=(), description="what it can do, for whoever chooses among agents")
     output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema that its answer has to fit")
     require_tool_call: Flag = Field(default=False, description="an answer counts only if it has called a tool")
@@ -160,6 +162,7 @@ class AgentSpec:
     context: ContextSpec = ContextSpec()  # noqa: RUF009 - frozen
     plan: PlanSpec = field(default_factory=PlanSpec)
     route: RouteSpec = field(default_factory=RouteSpec)
+    iterate: IterateSpec = field(default_factory=IterateSpec)
     capabilities: tuple[str, ...] = ()
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
@@ -178,7 +181,7 @@ class AgentSpec:
     @property
     def has_everybody(self) -> bool:
         """Say whether it may dispatch every agent where no list says otherwise."""
-        return self.type == "orchestrator" or self.strategy in CALLERS
+        return self.type == "orchestrator" or self.strategy in CHOOSERS
 
     @property
     def staff(self) -> tuple[str, ...]:
@@ -248,6 +251,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         context=context_spec(entry.context),
         plan=plan_spec(entry.plan, names),
         route=route_spec(entry.route, names),
+        iterate=iterate_spec(entry.iterate, names),
         capabilities=entry.capabilities,
         output_schema=entry.output_schema,
         require_tool_call=entry.require_tool_call,

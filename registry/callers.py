@@ -1,8 +1,11 @@
-"""Rules about agents that plan or route: what they need, and what would have no effect on them.
+"""Rules about agents that plan, route or iterate: what they need, and what would have no effect on them.
 
 Owns: these checks. Must not know: how a plan or a route works. Invariant: as in `registry.rules`, a setting that could
 have no effect is a problem, never ignored.
 """
+
+from collections.abc import Mapping
+from typing import Literal
 
 from registry.agents import AgentEntry, agent_behaviour
 from registry.document import Document
@@ -10,23 +13,31 @@ from registry.errors import TreePath
 from registry.findings import Findings
 from registry.names import Directories, fold, suggestion
 from registry.staff import ON_DEMAND
-from registry.strategies import CALLERS
+from registry.strategies import CALLERS, CHOOSERS
 
-_BLOCKS = {"plan": ("planner", "composer"), "route": ("classifier", "planner", "respondent")}
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "plan": ("planner", "composer"),
+    "route": ("classifier", "planner", "respondent"),
+    "iterate": (),  # its agents are components: `registry/component_rules.py`
+}
 """The blocks of an agent, and the agents they name."""
 
 
+_TOOLS = ("mcp_servers", "utilities", "memory", "output_schema", "require_tool_call")
+"""What only who works alone can use."""
+
+
 def check_callers(findings: Findings, document: Document, names: Directories) -> None:
-    """Check every agent's `plan` and `route`."""
+    """Check every agent's `plan`, `route` and `iterate`."""
     for name, agent in document.agents.items():
         if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
-            _check_blocks(findings, ("agents", name), agent, _Staff(findings, document, names))
+            _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
             if agent_behaviour(agent).strategy in CALLERS:
                 _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
 
 
 def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
-    """Whether it has the name of a built-in agent, and one of the two plans or routes where the other does not."""
+    """Whether it has the name of a built-in agent, and one of the two has others work for it where the other does not."""
     meant = next((each for each in ON_DEMAND if fold(each) == fold(name)), None)
     strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
     taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
@@ -36,28 +47,32 @@ def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
     return taken
 
 
-class _Staff:
+Wanted = Literal["plan", "alone", "any"]
+"""How somebody has to work who is named: by a plan, without others, or as they like."""
+
+
+class Staff:
     """Checks who is named to work for a strategy."""
 
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
         self._findings, self._document, self._names = findings, document, names
 
-    def check(self, path: TreePath, written: str, *, plans: bool) -> None:
-        """An agent that exists, and plans itself just where a plan is what is wanted."""
+    def check(self, path: TreePath, written: str, wanted: Wanted) -> None:
+        """An agent that exists, and works in the way that is wanted."""
         known = self._names.agents.find(written)
         if known is None:
             self._findings.add(path, f"no agent named `{written}`", suggestion(written, self._names.agents))
             return
         entry = self._document.agents.get(known)
         strategy = agent_behaviour(entry).strategy if entry is not None else "function"
-        if plans and strategy != "plan":
+        if wanted == "plan" and strategy != "plan":
             self._findings.add(path, f"`{written}` does not plan", "name an agent with `strategy: plan`")
-        elif not plans and strategy in CALLERS:
+        elif wanted == "alone" and strategy in CALLERS:
             message = f"`{written}` has others work for it, and cannot do this itself"
             self._findings.add(path, message, "name an agent that works alone")
 
 
-def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: _Staff) -> None:
+def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff) -> None:
     strategy = agent_behaviour(agent).strategy
     for key, roles in _BLOCKS.items():
         block = getattr(agent, key)
@@ -70,14 +85,14 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
         for role in roles:
             written = getattr(block, role)
             if written is not None:
-                staff.check((*path, key, role), written, plans=(key, role) == ("route", "planner"))
+                staff.check((*path, key, role), written, "plan" if (key, role) == ("route", "planner") else "alone")
 
 
 def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
     strategy = agent_behaviour(agent).strategy
-    for key in ("mcp_servers", "utilities", "memory", "output_schema", "require_tool_call"):
+    for key in _TOOLS if strategy in CHOOSERS else ("memory",):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)
-    if agent.sub_agents == () and not everybody:
+    if agent.sub_agents == () and not everybody and strategy in CHOOSERS:
         findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.staff import SYNTHESIZER
-from registry.strategies import CALLERS
+from registry.strategies import CHOOSERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def resolve_catalogue(
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
     everybody = sub_agent_registry(agents.values()) if agent.has_everybody else ()
-    return tuple(entry for entry in everybody if agent.strategy not in CALLERS or entry.name != SYNTHESIZER)
+    return tuple(entry for entry in everybody if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
 
 
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen

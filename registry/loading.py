@@ -17,6 +17,7 @@ from registry.callers import check_callers
 from registry.chains import chain_spec
 from registry.chat import chat_spec
 from registry.checks import check_chat, check_models, check_names, check_references, check_serving, subjects
+from registry.component_rules import check_components
 from registry.context_files import check_context_files, context_files_spec
 from registry.document import Document, with_built_ins
 from registry.effective import effective_tree, hash_of, snapshot_text
@@ -145,6 +146,7 @@ def _check(
     check_output_schemas(findings, whole)
     Rules(findings, whole, names).apply()
     check_callers(findings, document, names)
+    check_components(findings, document, names)
     contexts = {name: agent.context for name, agent in document.agents.items()}
     check_context_files(findings, document.context_files, contexts, folder)
 

@@ -8,9 +8,10 @@ can dispatch the others, they work for a strategy.
 from collections.abc import Mapping
 from typing import Any
 
+from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER
 from registry.planning import COMPOSER, PLANNER
 from registry.routing import CLASSIFIER, COORDINATOR, RESPONDENT
-from registry.strategies import CALLERS
+from registry.strategies import CHOOSERS
 
 SYNTHESIZER = "Synthesizer"
 """The built-in agent that merges the results of a stage."""
@@ -87,7 +88,61 @@ _RESPONDENT = """\
 You answer a person directly, in their language, briefly and helpfully. You have no tools here and do nothing on their
 behalf: never claim that something was created, changed, sent or deleted."""
 
-ON_DEMAND: Mapping[str, Mapping[str, Any]] = {
+_TASK_PLANNER = """\
+You decide what is done next to reach an objective. You do none of it yourself: a worker carries out each task you give, and
+you are asked again when it is done.
+
+- Plan, do not execute. Give one task at a time; trust that you will be asked again.
+- Look at the execution state first: never give a task again that is completed, and build on what is known.
+- A task is goal-oriented: say what is to be found or made and by what one can tell that it is done, not which operations
+  to perform. The worker sees the objective, your task and the execution state, and has the skills listed.
+- When a task failed, look at its error: is it essential? Try another approach, go on without it, or finish with what there
+  is.
+- Say that it is finished as soon as the objective is reached, or nothing more can be done about it.
+
+Answer with JSON alone:
+{"nextTask": "what is to be done next", "finished": false, "reasoning": "why, briefly"}
+or, when nothing is left to do: {"finished": true}.
+Several tasks at once are `"nextTasks": ["…", "…"]`: one after another, each seeing the results of those before it, or at
+the same time with `"parallelTasks": true` where none needs the result of another."""
+
+_TEXT = {"type": ["string", "null"]}
+_DECISION = {
+    "type": "object",
+    "properties": {
+        "nextTask": _TEXT,
+        "nextTasks": {"type": ["array", "null"], "items": {"type": "string"}},
+        "parallelTasks": {"type": ["boolean", "array", "null"], "items": {"type": "string"}},
+        "finished": {"type": ["boolean", "null"]},
+        "reasoning": _TEXT,
+    },
+}
+"""The form of what a planner of tasks decides."""
+
+_TASK_WORKER = """\
+You carry out one task of a larger undertaking. The objective is given for context only: do your task, and nothing beyond
+it. The execution state says what was done before; use it rather than find it out again. Use your tools and skills.
+
+Answer with JSON alone:
+{"success": true, "result": "what you found or made, with everything others need of it"}
+or, when the task cannot be carried out: {"success": false, "result": "what there is", "error": {"message": "why not"}}."""
+
+_WORK = {
+    "type": "object",
+    "properties": {
+        "success": {"type": "boolean"},
+        "result": {},
+        "error": {"type": ["object", "null"], "properties": {"message": {"type": "string"}}, "required": ["message"]},
+    },
+    "required": ["success"],
+}
+"""The form of what became of a task."""
+
+_COMPLETER = """\
+You give the answer to an objective from what the tasks of an undertaking brought. Build on the execution state alone.
+Put what belongs together in one place, tell what succeeded from what failed, and say what could not be established."""
+
+_OF_CHOOSERS: Mapping[str, Mapping[str, Any]] = {
     PLANNER: {"utilities": True, "custom_instructions": _PLANNER, "output_schema": _PLAN},
     COMPOSER: {"strategy": "synthesis", "custom_instructions": _COMPOSER},
     CLASSIFIER: {"strategy": "synthesis", "custom_instructions": _CLASSIFIER},
@@ -96,9 +151,19 @@ ON_DEMAND: Mapping[str, Mapping[str, Any]] = {
 }
 """Those of a configuration in which some agent plans or routes."""
 
+_OF_ITERATIONS: Mapping[str, Mapping[str, Any]] = {
+    TASK_PLANNER: {"custom_instructions": _TASK_PLANNER, "output_schema": _DECISION},
+    TASK_WORKER: {"custom_instructions": _TASK_WORKER, "output_schema": _WORK},
+    COMPLETER: {"custom_instructions": _COMPLETER},
+}
+"""Those of one in which some agent iterates."""
+
+ON_DEMAND: Mapping[str, Mapping[str, Any]] = {**_OF_CHOOSERS, **_OF_ITERATIONS}
+
 
 def staff_of(agents: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the built-in agents that a configuration with these agents has."""
     entries = [entry for entry in agents.values() if isinstance(entry, Mapping)]
-    called = any(entry.get(key) in CALLERS for entry in entries for key in ("strategy", "iteration_strategy"))
-    return {**ALWAYS, **ON_DEMAND} if called else dict(ALWAYS)
+    strategies = {str(entry.get(key)) for entry in entries for key in ("strategy", "iteration_strategy")}
+    chosen = {} if strategies.isdisjoint(CHOOSERS) else _OF_CHOOSERS
+    return {**ALWAYS, **chosen, **(_OF_ITERATIONS if "iterate" in strategies else {})}

@@ -7,9 +7,11 @@ Invariant: every name means one strategy and whether the model is asked to think
 from dataclasses import dataclass
 from typing import Literal
 
-Strategy = Literal["loop", "synthesis", "plan", "route", "function"]
+Strategy = Literal["loop", "synthesis", "plan", "route", "iterate", "function"]
 
-StrategyName = Literal["loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route"]
+StrategyName = Literal[
+    "loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route", "iterate"
+]
 """What a file may say. `chain` belongs to chains and `function` to agents registered in code."""
 
 
@@ -29,6 +31,7 @@ _MEANINGS: dict[StrategyName, Behaviour] = {
     "synthesis-native-thinking": Behaviour("synthesis", thinking=True),
     "plan": Behaviour("plan"),
     "route": Behaviour("route"),
+    "iterate": Behaviour("iterate"),
 }
 
 
@@ -42,5 +45,7 @@ def strategy_name(meaning: Behaviour) -> StrategyName:
     return next(name for name, other in _MEANINGS.items() if other == meaning)
 
 
-CALLERS: tuple[Strategy, ...] = ("plan", "route")
+CALLERS: tuple[Strategy, ...] = ("plan", "route", "iterate")
 """The strategies that ask no model themselves, but have agents of the staff and of their catalogue work for them."""
+CHOOSERS: tuple[Strategy, ...] = ("plan", "route")
+"""Those of them that choose among the agents of their catalogue, and without one have everybody."""

@@ -50,7 +50,7 @@ def _block(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _block)
 
 
-def _yaml(value: Any) -> str:
+def to_yaml(value: Any) -> str:
     if not isinstance(value, Mapping | list | tuple):
         return text_of(value)
     try:  # by way of JSON nothing is shared, and nothing stands for something else
@@ -92,8 +92,8 @@ def _spelt(change: Callable[[str], str]) -> Filter:
 
 
 FILTERS: Mapping[str, tuple[Filter, int]] = {
-    "yaml": (_yaml, 0),
-    "yaml.stringify": (_yaml, 0),
+    "yaml": (to_yaml, 0),
+    "yaml.stringify": (to_yaml, 0),
     "json": (_json, 0),
     "json.stringify": (_json, 0),
     "default": (_default, 2),

@@ -24,6 +24,7 @@ from runner.people import People
 from runner.permission import Asker, Permission
 from runner.personal import Personal, in_language, personal, view_of
 from runner.roles import STAFF
+from runner.skills import skills_of
 from runner.strategies import STRATEGIES
 from runner.toolbox import Needs, build_toolbox
 from runner.transcript import clean
@@ -77,6 +78,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         goes_on_elsewhere=execution.goes_on_elsewhere,
         permission=partial(_permission, execution),
         asked_before=partial(services.database.reads.tool_call, execution.id),
+        skills=partial(skills_of, execution),
         same_step=partial(_same_step, execution),
     )
     if agent is not None and agent.strategy == "loop":

@@ -309,8 +309,8 @@ class Dispatcher:
 def _check_models(services: Services, subject: AgentSpec | ChainSpec) -> None:
     """Refuse before anything is written when a model of the first agents cannot be asked."""
     services.model_for(subject)
-    for name in first_agents(services.settings, subject):
-        services.model_for(services.settings.agent(name))
+    for agent in first_agents(services.settings, subject):
+        services.model_for(agent)
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ RefusalKind = Literal[
     "busy",
     "no_assistant",
     "ended",
+    "invalid_input",
 ]
 
 

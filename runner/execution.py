@@ -42,7 +42,7 @@ from runner.inbox import Inbox, Item
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
-from runner.roles import COMPOSER
+from runner.roles import CONCLUDING
 from runner.slots import Slots
 from runner.transcript import clean
 from runner.work import SpawnRequest, Strategy, Work
@@ -188,7 +188,7 @@ class Execution:
 
     def _beginning(self) -> facts.Started:
         """The clock runs from here."""
-        self.allowance.start(concludes=self.request.role == COMPOSER)
+        self.allowance.start(concludes=self.request.role in CONCLUDING)
         first = first_of(self) if self.hold is not None else None  # whoever is not held has it since its birth
         start = Start(stamp(), self.deadline(), self.attempt)
         return facts.Started(self.place, self.name, start, first, self.request.step)

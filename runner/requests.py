@@ -13,8 +13,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.reads import Record
-from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
+from registry import CHOOSERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
 from runner.commissions import Commissioner, name_of
+from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of, permit
@@ -68,18 +69,20 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
     return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
 
 
-def first_agents(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[str]:
-    """The agents that a chain, a plan or a route needs whatever happens."""
+def first_agents(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[AgentSpec]:
+    """The agents that a chain, or whoever has a staff, needs whatever happens."""
     if isinstance(subject, ChainSpec):
-        yield from (agent.name for stage in subject.stages for agent in stage.agents)
+        yield from (settings.agent(agent.name) for stage in subject.stages for agent in stage.agents)
     elif subject.strategy == "plan":
-        yield from (
-            subject.plan.planner,
-            *(() if subject.plan.compose in ("concat", "never") else (subject.plan.composer,)),
-        )
+        yield settings.agent(subject.plan.planner)
+        if subject.plan.compose not in ("concat", "never"):
+            yield settings.agent(subject.plan.composer)
     elif subject.strategy == "route":
-        yield from (subject.route.classifier, subject.route.respondent)
+        yield settings.agent(subject.route.classifier)
+        yield settings.agent(subject.route.respondent)
         yield from first_agents(settings, settings.agent(subject.route.planner))
+    elif subject.strategy == "iterate":
+        yield from map(Components(settings, subject, (), "").who, PARTS)
 
 
 def dispatched(settings: Settings, entry: CatalogueEntry, task: str) -> SpawnRequest:
@@ -145,7 +148,9 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     name, task = name_of(row), row["task"] or ""
     if above is None:
         return top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
-    if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CALLERS:
+    if not isinstance(above.agent, ChainSpec) and above.agent.strategy == "iterate":
+        return Components(settings, above.agent, above.catalogue, above.task, above.history).again(row)
+    if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CHOOSERS:
         return Commissioner(settings, above.agent, above.catalogue, above.task, above.history).again(row)
     if not isinstance(above.agent, ChainSpec):
         return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task)

@@ -13,15 +13,15 @@ from pydantic_core import from_json
 from runner.files import SCHEME, file_text
 from runner.past import lineage
 from runner.result import Result
-from runner.roles import PLANNER, STEP
+from runner.roles import COMPLETER, PLANNER, STEP, WORKER
 from runner.transcript import Message
 
 if TYPE_CHECKING:
     from db.reads import Reads
     from runner.execution import Execution
 
-SHOWN_STEPS = frozenset({STEP, PLANNER})
-"""The roles that are shown results of steps, which may be cut."""
+SHOWN_STEPS = frozenset({STEP, PLANNER, WORKER, COMPLETER})
+"""The roles that are shown results of steps or tasks, which may be cut."""
 
 
 async def full_text(execution: Execution, identifier: str) -> str | None:
@@ -34,7 +34,7 @@ async def full_text(execution: Execution, identifier: str) -> str | None:
     reads = execution.services.database.reads
     if execution.parent is not None and execution.request.role in SHOWN_STEPS:
         for step in await reads.children(execution.parent.id):
-            if step["step_id"] == identifier and step["role"] == STEP and step["result"]:
+            if step["step_id"] == identifier and step["role"] in (STEP, WORKER) and step["result"]:
                 return Result.of_json(step["result"]).text
     for each in (execution.id, *reversed(await lineage(reads, execution.request.continues))):
         if each == identifier:

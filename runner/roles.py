@@ -12,12 +12,17 @@ PLANNER, STEP, COMPOSER = "planner", "step", "composer"
 CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
 """In a route."""
 
+WORKER, COMPLETER = "worker", "completer"
+"""In an iteration, besides its planner."""
+
 HANDLERS = frozenset({DIRECT, PLAN, ANSWER})
 """Those who handle what a route passes on."""
 SENT = frozenset({SUB_AGENT, STEP})
 """Those whom another agent sends with a task of its own."""
-STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER})
+STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER, COMPLETER})
 """Those who work for a strategy, and with it for the user."""
+CONCLUDING = frozenset({COMPOSER, COMPLETER})
+"""Those who answer from what others brought: they have the time that is kept back for a conclusion."""
 COMMISSIONED = frozenset({PLAN, STEP})
 """Those whose input says what they were commissioned with, for the request to be made again from their rows."""
 STEADY = frozenset({PLANNER, CLASSIFIER})

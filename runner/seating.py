@@ -21,7 +21,7 @@ from runner.notebook import Notebook
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
 from runner.result import BUDGETS, Outcome, Problem
-from runner.roles import COMPOSER, STEP
+from runner.roles import CONCLUDING, STEP
 from runner.work import SpawnRequest, Work
 
 
@@ -140,7 +140,7 @@ class Seating:
 
 def _stands(row: Record) -> bool:
     """Whether what somebody did for an execution counts for one that continues it."""
-    again = row["role"] == COMPOSER or (row["role"] == STEP and row["outcome"] == Outcome.BLOCKED)
+    again = row["role"] in CONCLUDING or (row["role"] == STEP and row["outcome"] == Outcome.BLOCKED)
     return row["status"] == ExecutionStatus.COMPLETED and not again
 
 

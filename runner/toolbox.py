@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +61,20 @@ def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequenc
         upstream = services.upstreams.tools(needs.agent.mcp_servers, caller)
         layers.append(upstream)
 
-    def permits(tool: Tool) -> bool:
-        server = None if tool.server == SERVER else tool.server
-        name = tool.label.removeprefix(f"{tool.server}.") if server is not None else tool.label
-        if any(above.denies(name, server) for above in needs.denied_above):
-            return False
-        return needs.agent.tools.permits(name, server) if server is not None else not needs.agent.tools.denies(name)
-
     def unavailable() -> Mapping[str, str]:
         return upstream.unavailable if upstream is not None else {}
 
-    return Toolbox(CompositeTools(layers, permits, unavailable), upstream)
+    return Toolbox(CompositeTools(layers, permits(needs.agent, needs.denied_above), unavailable), upstream)
+
+
+def permits(agent: AgentSpec, denied_above: Sequence[ToolFilter]) -> Callable[[Tool], bool]:
+    """Which tools an agent may have, below callers who denied some."""
+
+    def permitted(tool: Tool) -> bool:
+        server = None if tool.server == SERVER else tool.server
+        name = tool.label.removeprefix(f"{tool.server}.") if server is not None else tool.label
+        if any(above.denies(name, server) for above in denied_above):
+            return False
+        return agent.tools.permits(name, server) if server is not None else not agent.tools.denies(name)
+
+    return permitted

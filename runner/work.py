@@ -49,7 +49,7 @@ class SpawnRequest:
     """Whether its limit on money is taken out of its caller's in advance."""
     role: str = "sub_agent"
     """`root`, `stage`, `synthesis` or `sub_agent`; in a plan `planner`, `step`, `composer`; in a route `classifier`,
-    `direct`, `plan`, `answer`."""
+    `direct`, `plan`, `answer`; in an iteration `planner`, `worker`, `completer`."""
     catalogue: Sequence[CatalogueEntry] = ()
     timeout: float | None = None
     input: Any = None
@@ -149,6 +149,8 @@ class Work:
     """Asks a person where a call needs one."""
     asked_before: Callable[[str], Awaitable[Record | None]]
     """The row of a call of its own, if it has one."""
+    skills: Callable[[AgentSpec, Sequence[CatalogueEntry]], Awaitable[Sequence[Mapping[str, str]]]]
+    """What somebody of its staff can do who may dispatch these agents: names and descriptions."""
     same_step: Callable[[str, str, float], Awaitable[Record | None]]
     """A step of an agent with the same first message that succeeded within so many seconds."""
     activity: str = "starting"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from runner.strategies.chain import Chain
 from runner.strategies.function import Function
+from runner.strategies.iterate import Iterate
 from runner.strategies.loop import Loop
 from runner.strategies.plan import Plan
 from runner.strategies.route import Route
@@ -18,5 +19,6 @@ STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
     "synthesis": Synthesis,
     "plan": Plan,
     "route": Route,
+    "iterate": Iterate,
     "function": Function,
 }

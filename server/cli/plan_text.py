@@ -1,4 +1,4 @@
-"""A plan in words: its versions, its steps in order, and how each ended."""
+"""A plan in words: its versions, its steps in order, and how each ended; and the tasks of an iteration likewise."""
 
 from __future__ import annotations
 
@@ -32,3 +32,17 @@ def _step(step: Mapping[str, Any]) -> list[str]:
     if step["error"]:
         lines.append(f"    {one_line(step['error'], WIDTH)}")
     return lines
+
+
+def tasks_text(state: Mapping[str, Any]) -> str:
+    """The tasks of an iteration, as people read them."""
+    tasks = state["tasks"]
+    done = sum(task["status"] == "completed" for task in tasks)
+    lines = [f"{len(tasks)} tasks, {done} completed"]
+    for number, task in enumerate(tasks, 1):
+        lines.append(
+            f"{shape(task['status'], None)} {number} {task['agent']} ({task['status']}): {one_line(task['task'], WIDTH)}"
+        )
+        if "error" in task:
+            lines.append(f"    {one_line(task['error']['message'], WIDTH)}")
+    return "\n".join(lines)

@@ -40,7 +40,7 @@ def _model_names(settings: Settings, name: str) -> Iterator[str]:
             continue
         seen.add((agent.name, agent.model))
         if agent.strategy in CALLERS:  # asks no model itself, but has others ask theirs
-            waiting += [(settings.agent(each), ()) for each in first_agents(settings, agent)]
+            waiting += [(each, settings.catalogue(each)) for each in first_agents(settings, agent)]
         else:
             yield agent.model
         for entry in catalogue:

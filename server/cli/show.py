@@ -20,7 +20,7 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     ],
     tree: Annotated[bool, typer.Option("--tree", help="Its tree only.")] = False,
     transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Its plan: every step and what became of it.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Its plan or its tasks, and what became of each.")] = False,
     as_json: JsonOption = False,
     db: DatabaseOption = None,
 ) -> int:
@@ -65,16 +65,20 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
 
 
 async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
+    from runner.iterating.view import tasks_of
     from runner.planning.view import plan_of
     from server.cli.messages import put, put_json
-    from server.cli.plan_text import plan_text
+    from server.cli.plan_text import plan_text, tasks_text
 
     plan = await plan_of(reads, execution)
-    if plan is None:
-        raise CommandError(
-            f"execution `{execution}` has no plan", "only agents with `strategy: plan` make one", Exit.NOT_FOUND
-        )
-    put_json(plan) if as_json else put(plan_text(plan))
+    tasks = await tasks_of(reads, execution) if plan is None else None
+    if plan is not None:
+        put_json(plan) if as_json else put(plan_text(plan))
+    elif tasks is not None:
+        put_json(tasks) if as_json else put(tasks_text(tasks))
+    else:
+        hint = "only agents with the strategy `plan` or `iterate` make one"
+        raise CommandError(f"execution `{execution}` has no plan", hint, Exit.NOT_FOUND)
 
 
 async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET
 from db.listing import Wanted
+from runner.iterating.view import tasks_of
 from runner.planning.view import plan_of
 from runner.tools.dispatch import describe, shown_agents
 from server.mcp_face.client import Client
@@ -52,7 +53,7 @@ TEMPLATES = (
         name="execution_plan",
         title="A plan",
         uri_template="execution://{id}/plan",
-        description="The steps an execution with a plan set out to do, in every version, and what became of each.",
+        description="The steps of an execution with a plan, in every version, or its tasks, and what became of each.",
         mime_type=JSON,
     ),
 )
@@ -81,7 +82,8 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
     if match[2] == "transcript":
         return _contents(uri, await _transcript(client, child.id))
     if match[2] == "plan":
-        plan = await plan_of(client.dispatcher.services.database.reads, child.id)
+        reads = client.dispatcher.services.database.reads
+        plan = await plan_of(reads, child.id) or await tasks_of(reads, child.id)
         return _contents(uri, plan) if plan is not None else None
     return _contents(uri, describe(child))
 

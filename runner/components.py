@@ -1,0 +1,79 @@
+"""Components: what the three are born from that work for an iteration, and once more from their rows. Pure, as
+`runner/commissions.py`, and with the same invariant: a request made again from a row is the one the row was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from db.reads import Record
+from db.status import ExecutionStatus
+from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of
+from runner.errors import Refusal
+from runner.roles import COMPLETER, PLANNER, WORKER
+from runner.work import SpawnRequest
+
+PARTS: Mapping[Part, str] = {"planner": PLANNER, "worker": WORKER, "completer": COMPLETER}
+"""The three, and their roles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """An execution that three others work for."""
+
+    settings: Settings
+    agent: AgentSpec
+    catalogue: Sequence[CatalogueEntry]
+    task: str
+    history: int | None = None
+    """Messages of the conversation that a planner is shown, if it is shown any."""
+
+    def planner(self, seat: str, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who decides on the next task."""
+        return replace(self._request("planner", seat), prompt=prompt, history=self.history)
+
+    def worker(self, seat: str, task: str, *, held: bool = True) -> SpawnRequest:
+        """Somebody who carries a task out, once it may begin."""
+        made, whole = self._request("worker", seat), self.settings.limits_for(self.agent)
+        timeout = min(whole.agent_timeout, made.limits.timeout)
+        catalogue = self._catalogue(self.who("worker"))
+        return replace(made, task=task, timeout=timeout, catalogue=catalogue, held=held)
+
+    def completer(self, prompt: str | None = None) -> SpawnRequest:
+        """Somebody who answers in the end."""
+        return replace(self._request("completer", COMPLETER), prompt=prompt)
+
+    def again(self, row: Record) -> SpawnRequest:
+        """The request a row was made from; raises UnknownName or Refusal."""
+        role, seat = row["role"], row["step_id"]
+        if role == PLANNER:
+            return self.planner(seat)
+        if role == COMPLETER:
+            return self.completer()
+        if role == WORKER:
+            return self.worker(seat, row["task"] or "", held=row["status"] == ExecutionStatus.PENDING)
+        raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
+
+    def who(self, part: Part) -> AgentSpec:
+        """The agent that is one of the three."""
+        return component_of(part, self.settings.agent(getattr(self.agent.iterate, part).agent), self.agent)
+
+    def skills(self) -> tuple[AgentSpec, Sequence[CatalogueEntry]]:
+        """The worker, and the agents it may dispatch."""
+        worker = self.who("worker")
+        return worker, self._catalogue(worker)
+
+    def _catalogue(self, worker: AgentSpec) -> Sequence[CatalogueEntry]:
+        return self.catalogue if worker.sub_agents == self.agent.sub_agents else self.settings.catalogue(worker)
+
+    def _request(self, part: Part, seat: str) -> SpawnRequest:
+        agent = self.who(part)
+        return SpawnRequest(
+            agent=agent,
+            task=self.task,
+            limits=self.settings.limits_for(agent),
+            role=PARTS[part],
+            step=seat,
+            brief=self.agent.custom_instructions,
+        )

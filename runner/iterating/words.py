@@ -1,0 +1,75 @@
+"""The words of an iteration: what its planner, its workers and its completer are told.
+
+Owns the order of the parts, and that each sees all it is to see: what its own instructions do not show is added in blocks.
+Text from outside cannot break out of a block, and is never a template itself. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+
+from registry import ComponentSpec, Template, to_yaml
+from runner.inert import inert
+from runner.iterating.records import TaskRecord
+
+LIMIT_REACHED = "the limit of {count} iterations was reached before the planner said it was finished"
+STOPPED = "it was stopped before the planner said it was finished: {reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Undertaking:
+    """What all components of an iteration are told."""
+
+    objective: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The input that no part of the objective shows, by name."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """All of the input."""
+    declared: frozenset[str] = frozenset()
+    """The fields of it that everybody may see."""
+
+
+def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]) -> str:
+    """What is to be reached: as configured, and what whoever asked says of it. The task itself where nothing is."""
+    if template is None:
+        return task
+    shown = template.render({**inputs, "task": task}, inert)
+    return shown if not task.strip() or "task" in template.variables() else f"{shown.rstrip()}\n\n{inert(task)}"
+
+
+def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
+    """The first message of a component. `parts` are its own: `skills`, `task`, `executionState`, as far as it has them."""
+    own = frozenset((part.input_schema or {}).get("properties", {}))
+    inputs = {name: value for name, value in about.inputs.items() if name in about.declared | own}
+    values = {**inputs, "objective": about.objective, **parts}
+    if "executionState" in values:
+        values["execution_state"] = values["executionState"]
+    used = part.instructions.variables() if part.instructions is not None else frozenset()
+    said = [part.instructions.render(values, inert)] if part.instructions is not None else []
+    left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
+    blocks = [
+        ("objective", inert(about.objective), {"objective"}),
+        ("input", inert(to_json(left, indent=2).decode()) if left else "", set()),
+        ("skills", _yaml(parts.get("skills")), {"skills"}),
+        ("task", inert(parts.get("task") or ""), {"task"}),
+        ("execution_state", _yaml(parts.get("executionState")), {"executionState", "execution_state"}),
+    ]
+    return "\n\n".join(
+        [
+            *said,
+            *(f"<{name}>\n{text.strip()}\n</{name}>" for name, text, names in blocks if text and used.isdisjoint(names)),
+        ]
+    )
+
+
+def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:
+    """The execution state."""
+    return {"tasks": [record.shown() for record in records]}
+
+
+def _yaml(value: Any) -> str:
+    return inert(to_yaml(value)) if value else ""
