@@ -38,7 +38,7 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
 
 def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
     """Whether it has the name of a built-in agent, and one of the two has others work for it where the other does not."""
-    meant = next((each for each in ON_DEMAND if fold(each) == fold(name)), None)
+    meant = next((each for each in ON_DEMAND if fold(each) == fold(name) and not agent.description), None)
     strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
     taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
     if taken:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from registry.agents import AgentSpec
 from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER, ComponentSpec
 from registry.limits import LimitOverrides
+from registry.names import STAND_IN
 
 BUILT_IN = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
@@ -25,7 +26,7 @@ Part = Literal["planner", "worker", "completer"]
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
     part: ComponentSpec = getattr(agent.iterate, role)
-    built_in = named.name in BUILT_IN
+    built_in = named.name.removeprefix(STAND_IN) in BUILT_IN and not named.description
     whole = agent.output_schema if role == "completer" else None
     component = replace(
         named,

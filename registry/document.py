@@ -16,7 +16,7 @@ from registry.context_files import ContextFilesEntry
 from registry.entry import Entry, Line
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
-from registry.names import fold
+from registry.names import STAND_IN, fold
 from registry.serving import ServeEntry
 from registry.staff import staff_of
 from registry.upstreams import UpstreamEntry
@@ -50,7 +50,10 @@ SECTIONS = tuple(Document.model_fields)
 
 
 def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with what is built in laid under it: a user's agent replaces only the fields it gives."""
+    """Return the tree with what is built in laid under it: a user's agent replaces only the fields it gives.
+
+    One with a description of its own is no change of a built-in agent that has none, but another agent of that name.
+    """
     merged = dict(tree)
     if merged.get("models", {}) == {}:
         name, entry = BUILT_IN_MODEL
@@ -62,9 +65,15 @@ def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
     own_names = {fold(name): name for name in agents}
     for name, built_in in staff_of(agents).items():
         key = own_names.get(fold(name), name)
+        if _is_another(agents.get(key), built_in):
+            key = STAND_IN + name
         agents[key] = _under(built_in, agents.get(key, {}))
     merged["agents"] = agents
     return merged
+
+
+def _is_another(own: Any, built_in: Mapping[str, Any]) -> bool:
+    return isinstance(own, Mapping) and bool(own.get("description")) and "description" not in built_in
 
 
 def _under(built_in: Mapping[str, Any], own: Any) -> Any:

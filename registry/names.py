@@ -73,6 +73,15 @@ def _bare(name: str) -> str:
     return fold(name).replace("_", "")
 
 
+STAND_IN = "BuiltIn"
+"""Before the name of a built-in agent, where an agent of the user's has that name."""
+
+
+def built_in(name: str, agents: "Directory") -> str:
+    """Return the name that a built-in agent has here."""
+    return agents.find(STAND_IN + name) or name
+
+
 class Directory:
     """The names of one kind, found however they are spelt."""
 
