@@ -22,7 +22,7 @@ from tests.properties.verdicts import PROMISES
 from tests.runner.iterated import config, done, finished, first, seats, task, tasks, undone
 from tests.runner.resuming import after_a_stop
 from tests.runner.test_plan_resume import HOLDS
-from tests.support.models import ScriptedModel, Turn, fail, hang, say, shared
+from tests.support.models import Script, ScriptedModel, Turn, fail, hang, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
@@ -107,7 +107,7 @@ async def test_an_iteration_that_is_cut_off_after_any_commit_comes_to_the_same_e
 
 
 async def test_an_iteration_that_was_stopped_goes_on_at_its_next_task(tmp_path: Path) -> None:
-    scripts = {"TaskPlanner": shared(tasks("a", "b")), "TaskWorker": shared(done("alpha"), hang())}
+    scripts: dict[str, Script] = {"TaskPlanner": shared(tasks("a", "b")), "TaskWorker": shared(done("alpha"), hang())}
     async with bench(tmp_path, config(), scripts) as before:
         started = await before.dispatcher.start(Order("Reporter", "do both"))
         with anyio.fail_after(10):
