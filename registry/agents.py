@@ -22,6 +22,8 @@ from registry.routing import RouteEntry, RouteSpec, route_spec
 from registry.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
+SCHEMAS = ("input_schema", "output_schema")
+"""The settings that are JSON schemas: what stands in them is no setting."""
 AgentType = Literal["", "orchestrator"]
 OnRestart = Literal["resume", "fail"]
 """What becomes of an execution whose process is gone."""
@@ -94,6 +96,7 @@ class AgentEntry(Entry):
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    input_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the input it takes")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -167,6 +170,7 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
+    input_schema: Mapping[str, Any] | None = None
 
     @property
     def dispatchable(self) -> bool:
@@ -256,11 +260,14 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         output_schema=entry.output_schema,
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
+        input_schema=entry.input_schema,
     )
 
 
 def as_entry(agent: AgentSpec) -> AgentEntry:
     """Return an agent that is registered in code as far as the rules look at it."""
     listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
-    schema = None if agent.output_schema is None else dict(agent.output_schema)
-    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed, output_schema=schema)
+    taken, given = (None if each is None else dict(each) for each in (agent.input_schema, agent.output_schema))
+    return AgentEntry(
+        description=agent.description, type=agent.type, sub_agents=listed, input_schema=taken, output_schema=given
+    )

@@ -113,7 +113,7 @@ def _code_of(error: BaseException) -> Exit | None:
     from runner.errors import Refusal, RunnerError
 
     if isinstance(error, RunnerError):
-        by_a_limit = isinstance(error, Refusal) and error.kind != "unavailable"
+        by_a_limit = isinstance(error, Refusal) and error.kind not in ("unavailable", "invalid_input")
         return Exit.REFUSED if by_a_limit else Exit.USAGE
     from registry.errors import RegistryError, UnknownName
     from runner.llm.protocol import ModelError
