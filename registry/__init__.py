@@ -32,6 +32,7 @@ from registry.strategies import CALLERS
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
+from registry.workspaces import WorkspaceSpec
 
 __all__ = [
     "CALLERS",
@@ -79,6 +80,7 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "WorkspaceSpec",
     "chain_limits",
     "cost_of",
     "describe",

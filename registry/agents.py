@@ -20,6 +20,8 @@ from registry.planning import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
 from registry.routing import RouteEntry, RouteSpec, route_spec
 from registry.strategies import CALLERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
+from registry.workspaces import Use as WorkspaceUse
+from registry.workspaces import WorkspaceSpec
 
 AgentType = Literal["", "orchestrator"]
 OnRestart = Literal["resume", "fail"]
@@ -92,6 +94,9 @@ class AgentEntry(Entry):
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    workspaces: tuple[WorkspaceUse, ...] = Field(
+        default=(), description="folders whose files it has tools for: names from `workspaces`, or its own with a `path`"
+    )
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -164,6 +169,7 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
+    workspaces: tuple[WorkspaceSpec, ...] = ()
 
     @property
     def dispatchable(self) -> bool:

@@ -75,7 +75,7 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
 
 def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
     strategy = agent_behaviour(agent).strategy
-    for key in ("mcp_servers", "utilities", "memory", "output_schema", "require_tool_call"):
+    for key in ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call"):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)

@@ -15,7 +15,7 @@ BLOCKS = (
     *("agents", "agent", "available_agents", "instructions", "server", "unavailable", "input", "earlier", "stage"),
     *("output_schema", "step", "results", "plan", "errors", "error", "reason", "context_from_previous_steps"),
     *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
-    *("report", "message", "summary", "files", "file"),
+    *("report", "message", "summary", "files", "file", "workspaces", "workspace"),
 )
 """The names of all blocks that prompts are made of."""
 
