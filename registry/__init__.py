@@ -38,6 +38,7 @@ from registry.templates import Template
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
+from registry.workspaces import WorkspaceSpec
 
 __all__ = [
     "CALLERS",
@@ -91,6 +92,7 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "WorkspaceSpec",
     "chain_limits",
     "component_of",
     "cost_of",

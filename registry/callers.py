@@ -23,7 +23,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 """The blocks of an agent, and the agents they name."""
 
 
-_TOOLS = ("mcp_servers", "utilities", "memory", "output_schema", "require_tool_call")
+_TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call")
 """What only who works alone can use."""
 
 

@@ -13,6 +13,7 @@ from registry.agents import AgentSpec
 from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER, ComponentSpec
 from registry.limits import LimitOverrides
 from registry.names import STAND_IN
+from registry.workspaces import WorkspaceSpec
 
 BUILT_IN = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
@@ -33,6 +34,7 @@ def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
         model=part.model or (agent.model if built_in else named.model),
         thinking=named.thinking or (built_in and agent.thinking),
         custom_instructions=named.custom_instructions if part.instructions is None else "",
+        workspaces=_both(named.workspaces, agent.workspaces),
         output_schema=_fits_both(part.output_schema or named.output_schema, whole),
         context=named.context.over(agent.context),
     )
@@ -48,6 +50,11 @@ def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
         utilities=agent.utilities,
         require_tool_call=agent.require_tool_call,
     )
+
+
+def _both(own: tuple[WorkspaceSpec, ...], shared: tuple[WorkspaceSpec, ...]) -> tuple[WorkspaceSpec, ...]:
+    known = {each.name for each in own}
+    return (*own, *(each for each in shared if each.name not in known))
 
 
 def _fits_both(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -21,6 +21,7 @@ from registry.serving import ServeEntry
 from registry.staff import staff_of
 from registry.upstreams import UpstreamEntry
 from registry.users import UserEntry
+from registry.workspaces import WorkspaceEntry
 
 
 class DefaultsEntry(Entry):
@@ -41,6 +42,7 @@ class Document(Entry):
     context_files: ContextFilesEntry = Field(
         default=ContextFilesEntry(), description="files agents are shown, by the level of their `context`"
     )
+    workspaces: dict[str, WorkspaceEntry] = Field(default={}, description="folders in which agents work on files")
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")

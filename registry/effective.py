@@ -23,6 +23,7 @@ from registry.reading import leaves, put
 from registry.sources import SourceEntry
 from registry.strategies import strategy_name
 from registry.variables import Expanded
+from registry.workspaces import WorkspaceUse
 
 _AGENT_SETTING_DEPTH = 3
 
@@ -43,6 +44,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
         "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
         **({"context_files": files} if (files := _plain(document.context_files)) else {}),
+        **({"workspaces": _plain(document.workspaces)} if document.workspaces else {}),
         "users": {name: _plain(entry) for name, entry in document.users.items()},
         **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),
@@ -95,7 +97,7 @@ def _agent(document: Document, entry: AgentEntry, default_model: str) -> dict[st
 def _plain(value: Any) -> Any:
     """Return an entry as it could be written, without what is empty by default."""
     if isinstance(value, Entry):
-        if isinstance(value, Use | SynthesisEntry) and value.model_fields_set == {"name"}:
+        if isinstance(value, Use | SynthesisEntry | WorkspaceUse) and value.model_fields_set == {"name"}:
             return value.name
         if isinstance(value, SourceEntry) and value.content is not None:
             return value.content

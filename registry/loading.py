@@ -38,6 +38,7 @@ from registry.sources import Texts, check_templates
 from registry.upstreams import upstream_spec
 from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
+from registry.workspaces import check_workspaces, workspace_specs
 
 CONFIG_VARIABLE = "OUTRIDER_CONFIG"
 _PACKAGE = Path(__file__).resolve().parent
@@ -151,6 +152,8 @@ def _check(
     check_components(findings, document, names)
     contexts = {name: agent.context for name, agent in document.agents.items()}
     check_context_files(findings, document.context_files, contexts, folder)
+    uses = {name: agent.workspaces for name, agent in document.agents.items()}
+    check_workspaces(findings, document.workspaces, uses, folder)
 
 
 def _build(document: Document, names: Directories, reading: _Reading) -> Settings:
@@ -158,6 +161,10 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
     limits = document.defaults.limits
     default = names.models.canonical(document.defaults.model or next(iter(document.models)))
     agents = {name: agent_spec(name, entry, default, names) for name, entry in document.agents.items()}
+    for name, entry in document.agents.items():
+        if entry.workspaces:
+            specs = workspace_specs(entry.workspaces, document.workspaces, file.parent)
+            agents[name] = replace(agents[name], workspaces=specs)
     agents.update({agent.name: replace(agent, model=agent.model or default) for agent in reading.registered})
     models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}

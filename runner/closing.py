@@ -17,6 +17,7 @@ from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
 from runner import facts
 from runner.appearance import activity_of, elapsed_of, usage_of
+from runner.artifacts import with_artifacts
 from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of
 from runner.errors import Fenced
@@ -173,7 +174,8 @@ class Closing:
             metadata["warnings"] = warnings
         if execution.ended:
             metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
-        return result.stamped(**metadata)
+        written = execution.work.artifacts if execution.work is not None else ()
+        return with_artifacts(result.stamped(**metadata), written, results)
 
 
 def _brief(child: Child) -> dict[str, Any]:
