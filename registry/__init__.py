@@ -32,9 +32,11 @@ from registry.strategies import CALLERS
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
+from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 
 __all__ = [
     "CALLERS",
+    "NOT_STARTED",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",
@@ -42,6 +44,7 @@ __all__ = [
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "Complexity",
     "ConfigError",
     "ContextFiles",
     "ContextSpec",
@@ -79,6 +82,8 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "WorkItemSpec",
+    "WorkItemsSpec",
     "chain_limits",
     "cost_of",
     "describe",
