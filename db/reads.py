@@ -41,6 +41,7 @@ from db.tables import (
 from db.tables import events as events_table
 from db.trouble import is_passing, unavailable
 from db.turns import OPEN_CALLS
+from db.work_items import WorkItems
 
 Record = Mapping[str, Any]
 
@@ -88,6 +89,8 @@ class Reads:
         """What is known of people."""
         self.plans = Plans(self._all)
         """What executions set out to do."""
+        self.work_items = WorkItems(self._all)
+        """What there is to do."""
 
     async def close(self) -> None:
         """Return the connections."""

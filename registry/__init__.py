@@ -38,11 +38,13 @@ from registry.templates import Template
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
+from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 from registry.workspaces import WorkspaceSpec
 
 __all__ = [
     "CALLERS",
     "CHOOSERS",
+    "NOT_STARTED",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",
@@ -50,6 +52,7 @@ __all__ = [
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "Complexity",
     "ComponentSpec",
     "ConfigError",
     "ContextFiles",
@@ -92,6 +95,8 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "WorkItemSpec",
+    "WorkItemsSpec",
     "WorkspaceSpec",
     "chain_limits",
     "component_of",

@@ -15,6 +15,7 @@ from db.pins import Drift
 from db.plans import NewPlan, PlanStatus
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
+from runner.item_facts import ItemFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +373,7 @@ Fact = (
     | GoingOn
     | Asking
     | Memory
+    | ItemFact
     | Replied
     | RepliedLate
     | ToolSettled

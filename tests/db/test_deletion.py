@@ -17,8 +17,8 @@ from db.writes import Place, error_record
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots", "facts", "upstream_tools", "users"]
-"""Of no tree alone: what is remembered of people is theirs."""
+KEPT = ["config_snapshots", "facts", "upstream_tools", "users", "work_items"]
+"""Of no tree alone: what is remembered of people is theirs, and what is to be done stays to be done."""
 
 
 async def grow(store: Store) -> Place:
