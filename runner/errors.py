@@ -4,6 +4,8 @@ RunnerError            anything below; has a `hint`
 ├── Refusal            a spawn the guard did not admit; typed, with what is allowed
 ├── FactRefused        a change of memory that cannot be: no such fact, or another one says the same
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
+├── ValidationError    a standard return that is not one
+│   └── SessionMismatchError   the return of somebody else's session
 ├── Interrupted        an execution whose process is gone, and that does not go on
 └── Fenced             another process has taken the execution over
 """
@@ -65,6 +67,17 @@ class Interrupted(RunnerError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the process that ran it ended before it did, and {why}", "start it again, or continue it")
+
+
+class ValidationError(RunnerError):
+    """What an agent returned does not keep to the standard return."""
+
+
+class SessionMismatchError(ValidationError):
+    """What an agent returned belongs to another session."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"Session ID mismatch: expected {expected}, got {found}")
 
 
 class NoModel(RunnerError):
