@@ -23,6 +23,8 @@ from registry.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, beh
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
 AgentType = Literal["", "orchestrator"]
+Returns = Literal["", "standard"]
+"""The form that an agent answers in."""
 OnRestart = Literal["resume", "fail"]
 """What becomes of an execution whose process is gone."""
 
@@ -94,6 +96,9 @@ class AgentEntry(Entry):
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    returns: Returns = Field(
+        default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
+    )
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -104,6 +109,12 @@ class AgentEntry(Entry):
                 "two_meanings",
                 "`strategy` and `iteration_strategy` are one setting, and say different things here",
                 {"at": "iteration_strategy", "hint": "remove `iteration_strategy`"},
+            )
+        if self.returns and self.output_schema is not None:
+            raise PydanticCustomError(
+                "two_forms",
+                "`output_schema` and `returns` are two forms of one answer",
+                {"at": "returns", "hint": "remove one of them; a standard return may have fields of its own"},
             )
         return self
 
@@ -167,6 +178,12 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
+    returns: Returns = ""
+
+    @property
+    def in_form(self) -> bool:
+        """Say whether its answer is data of a given form."""
+        return self.output_schema is not None or bool(self.returns)
 
     @property
     def dispatchable(self) -> bool:
@@ -256,6 +273,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         output_schema=entry.output_schema,
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
+        returns=entry.returns,
     )
 
 

@@ -7,10 +7,9 @@ as the one of a model's provider; a type nobody has named is `UNKNOWN_ERROR`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 
-from runner.result import Problem, Result
+from runner.result import Problem
 
 
 class Code(StrEnum):
@@ -73,10 +72,3 @@ _CODES: Mapping[str, Code] = {
 def code_of(problem: Problem) -> str:
     """The code of a problem."""
     return problem.code or _CODES.get(problem.type, Code.UNKNOWN_ERROR).value
-
-
-def coded(result: Result) -> Result:
-    """The result with a code for each of its errors."""
-    if all(each.code for each in result.errors):
-        return result
-    return replace(result, errors=tuple(replace(each, code=code_of(each)) for each in result.errors))

@@ -1,14 +1,19 @@
 """Delegation: what an agent is told of the command it was sent for, and what the registry of delegations shows of it.
 
-Pure. Owns the shape of that object, which stands in the input of a delegated execution under `KEY`; the view `delegations`
-reads it there. A command is a label in the path and no hop: depth counts from agent to agent.
+Pure. Owns the shape of that object, which stands in the input of a delegated execution under `KEY` (the view `delegations`
+reads it there), and of the registry as it is handed out. A command is a label in the path and no hop: depth counts from
+agent to agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic_core import from_json
+
+from db.status import ExecutionStatus
 
 KEY = "delegation"
 """Where it stands in the input of an execution."""
@@ -62,3 +67,10 @@ class Delegation:
             caller=told["caller"],
             **told["task_context"],
         )
+
+
+def exported(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The registry of delegations, from the rows of its view: how many are at work, how many are known, and all of them."""
+    known = [{**row, "delegation_path": from_json(row["delegation_path"])} for row in rows]
+    active = sum(row["status"] == ExecutionStatus.RUNNING for row in rows)
+    return {"active_delegations": active, "total_tracked": len(known), "delegations": known}

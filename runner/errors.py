@@ -20,7 +20,7 @@ RefusalKind = Literal[
     "unknown_user",
     "not_in_catalogue",
     "permission_denied",
-    "cycle",
+    "delegation_cycle",
     "max_depth_exceeded",
     "limit",
     "budget",
@@ -35,6 +35,9 @@ RefusalKind = Literal[
     "ended",
     "invalid_input",
 ]
+
+UNSAFE: frozenset[RefusalKind] = frozenset(("delegation_cycle", "max_depth_exceeded"))
+"""Where agents call each other without end: nothing that a user could allow, but a fault of how they are put together."""
 
 
 class RunnerError(Exception):

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from runner.errors import SessionMismatchError, ValidationError
-from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result
+from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result, failed
 
 REQUIRED = ("status", "summary", "artifacts", "metadata")
 FIELDS = frozenset((*REQUIRED, "errors", "next_steps"))
@@ -42,6 +42,22 @@ def read_return(value: Any, session: str, folders: Folders | None = None) -> Res
     reason = errors[0].type if errors else None
     steps = _next_steps(value.get("next_steps"))
     return Result(outcome, summary, dict(value), reason, artifacts, errors, steps)
+
+
+def invalid_return(error: Exception, original: Any) -> Problem:
+    """What is told of a return that is none, with what it was."""
+    context = {"validation_error": str(error), "original": original}
+    advice = "fix the sub-agent: it has to answer with a standard return"
+    message = f"Return validation failed: {error}"
+    return Problem("validation_failed", message, None, "high", recoverable=False, recommendation=advice, context=context)
+
+
+def kept(value: Any, session: str) -> Result:
+    """The result of what a program returned for a standard return, or that it is none."""
+    try:
+        return read_return(value, session)
+    except ValidationError as error:
+        return failed(invalid_return(error, value))
 
 
 def own_fields(result: Result) -> dict[str, Any]:

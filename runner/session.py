@@ -15,7 +15,7 @@ from itertools import count
 ALPHABET = string.ascii_lowercase + string.digits
 LENGTH = 6
 
-_TAILS = len(ALPHABET) ** LENGTH
+_TAILS: int = len(ALPHABET) ** LENGTH
 _STRIDE = 1_345_338_047
 """Has no factor in common with the number of tails, so that a walk by it comes to each of them once."""
 
