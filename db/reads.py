@@ -17,7 +17,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db.clock import moment
+from db.delegations import Delegations
 from db.engine import follow, open_reader
+from db.error_records import ErrorRecords
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.facts import Facts
 from db.ids import ALPHABET, LAST, PATTERN
@@ -91,6 +93,10 @@ class Reads:
         """What executions set out to do."""
         self.work_items = WorkItems(self._all)
         """What there is to do."""
+        self.delegations = Delegations(self._all)
+        """What agents handed to each other lately."""
+        self.error_records = ErrorRecords(self._all)
+        """What went wrong."""
 
     async def close(self) -> None:
         """Return the connections."""

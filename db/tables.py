@@ -46,6 +46,7 @@ class ExecutionRow(SQLModel, table=True):
         Index("executions_of_principal", "principal", "id", sqlite_where=text("principal IS NOT NULL")),
         Index("executions_open_of_user", "user_id", sqlite_where=text("user_id IS NOT NULL AND finished_at IS NULL")),
         Index("executions_in_status", "status", "id"),
+        Index("executions_finished", "finished_at", sqlite_where=text("finished_at IS NOT NULL")),
         Index("executions_of_agent", "agent", "id"),
         Index("executions_roots", "parent_execution_id", "id", sqlite_where=text("parent_execution_id IS NULL")),
         Index(
@@ -236,6 +237,7 @@ class ErrorRecordRow(SQLModel, table=True):
     """An error worth a look; the same error again is counted, not repeated."""
 
     __tablename__ = "error_records"
+    __table_args__ = (Index("error_records_execution", "execution_id"),)
 
     id: str = Field(primary_key=True)
     fingerprint: str = Field(unique=True)
@@ -251,7 +253,6 @@ class ErrorRecordRow(SQLModel, table=True):
     recurrence_count: int = 1
     first_seen: str
     last_seen: str
-    related_errors: str = "[]"
 
 
 class ConfigSnapshotRow(SQLModel, table=True):

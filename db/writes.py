@@ -14,9 +14,8 @@ from sqlalchemy import bindparam, exists, literal, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
-from db.ids import new_id
 from db.status import OPEN, ExecutionStatus
-from db.tables import columns_of, config_snapshots, deliveries, error_records, executions, of_key
+from db.tables import columns_of, config_snapshots, deliveries, executions, of_key
 from db.turns import MessageDraft, ToolOutcome, settling
 from db.unit import Added, Event, Statement, Write
 
@@ -221,38 +220,3 @@ def deliver(execution: str, identifier: str, kind: str, payload: str | None, eve
 def note(events: Sequence[Event]) -> Write:
     """Events alone."""
     return Write([], events)
-
-
-_ERROR = upsert(error_records)
-_ERROR = _ERROR.on_conflict_do_update(
-    index_elements=["fingerprint"],
-    set_={
-        "recurrence_count": error_records.c.recurrence_count + 1,
-        "last_seen": _ERROR.excluded.last_seen,
-        "execution_id": _ERROR.excluded.execution_id,
-        "context": _ERROR.excluded.context,  # of the same execution, so that both go when it is deleted
-    },
-)
-
-
-def error_record(execution: str, kind: str, severity: str, message: str, context: Mapping[str, Any]) -> Write:
-    """An error worth a look; the same one again only counts up."""
-    at = stamp()
-    row = {
-        "id": new_id(),
-        "fingerprint": f"{kind}|{context.get('agent', '')}|{message[:200]}",
-        "execution_id": execution,
-        "type": kind,
-        "severity": severity,
-        "message": message,
-        "context": to_json(context).decode(),
-        "stack_trace": context.get("stack_trace"),
-        "fix_status": "not_addressed",
-        "fix_plan_ref": None,
-        "fix_task_ref": None,
-        "recurrence_count": 1,
-        "first_seen": at,
-        "last_seen": at,
-        "related_errors": "[]",
-    }
-    return Write([Statement(_ERROR, row)])

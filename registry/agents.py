@@ -27,6 +27,8 @@ from registry.workspaces import WorkspaceSpec
 SCHEMAS = ("input_schema", "output_schema")
 """The settings that are JSON schemas: what stands in them is no setting."""
 AgentType = Literal["", "orchestrator"]
+Returns = Literal["", "standard"]
+"""The form that an agent answers in."""
 OnRestart = Literal["resume", "fail"]
 """What becomes of an execution whose process is gone."""
 
@@ -102,6 +104,9 @@ class AgentEntry(Entry):
     workspaces: tuple[WorkspaceUse, ...] = Field(
         default=(), description="folders whose files it has tools for: names from `workspaces`, or its own with a `path`"
     )
+    returns: Returns = Field(
+        default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
+    )
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -112,6 +117,12 @@ class AgentEntry(Entry):
                 "two_meanings",
                 "`strategy` and `iteration_strategy` are one setting, and say different things here",
                 {"at": "iteration_strategy", "hint": "remove `iteration_strategy`"},
+            )
+        if self.returns and self.output_schema is not None:
+            raise PydanticCustomError(
+                "two_forms",
+                "`output_schema` and `returns` are two forms of one answer",
+                {"at": "returns", "hint": "remove one of them; a standard return may have fields of its own"},
             )
         return self
 
@@ -177,6 +188,12 @@ class AgentSpec:
     max_tokens: int | None = None
     input_schema: Mapping[str, Any] | None = None
     workspaces: tuple[WorkspaceSpec, ...] = ()
+    returns: Returns = ""
+
+    @property
+    def in_form(self) -> bool:
+        """Say whether its answer is data of a given form."""
+        return self.output_schema is not None or bool(self.returns)
 
     @property
     def dispatchable(self) -> bool:
@@ -267,6 +284,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
         input_schema=entry.input_schema,
+        returns=entry.returns,
     )
 
 

@@ -23,7 +23,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 """The blocks of an agent, and the agents they name."""
 
 
-_TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call")
+_TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call", "returns")
 """What only who works alone can use."""
 
 
@@ -90,7 +90,7 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
 
 def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
     strategy = agent_behaviour(agent).strategy
-    for key in _TOOLS if strategy in CHOOSERS else ("memory",):
+    for key in _TOOLS if strategy in CHOOSERS else ("memory", "returns"):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)

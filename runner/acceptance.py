@@ -1,21 +1,23 @@
 """Acceptance: what an agent's definition demands of its answer, and what is said when an answer does not meet it.
 
-Owns the demands: that it has called a tool, that the answer fits a schema. Pure: what was said before is in the
-transcript, so the same is decided after a crash. Invariant: what is accepted as completed meets every demand. Each is
-pointed out once, then it has failed; work that says it is not whole is kept as it is, with a warning.
+Owns the demands: that it has called a tool, that the answer fits a schema or is a standard return. Pure: what was said
+before is in the transcript, so the same is decided after a crash. Invariant: what is accepted as completed meets every
+demand. Each is pointed out once, then it has failed; work that says it is not whole is kept as it is, with a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import to_json
 
 from registry import AgentSpec, misfits
+from runner.errors import ValidationError
 from runner.fenced import json_of
 from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.returns import invalid_return, read_return
 from runner.signals import signalled
 from runner.tools.finish import NAME as FINISH
 from runner.transcript import CORRECTION, REMINDER, Transcript
@@ -27,6 +29,10 @@ _REMIND = (
 _CORRECT = (
     "Your answer does not fit the schema that was given to you:\n{faults}\n"
     "Give the whole answer once more, as one JSON value that fits it, without any text around it."
+)
+_RETURN_AGAIN = (
+    "Your answer is not the return that was asked of you: {fault}.\n"
+    "Give the whole of it once more, as one JSON object, without any text around it."
 )
 
 
@@ -42,12 +48,14 @@ class Objection:
     """What it has failed with when it does not meet it again."""
 
 
-def judge(agent: AgentSpec, answer: Result, transcript: Transcript, wrap_up: str | None) -> Result | Objection:
+def judge(
+    agent: AgentSpec, answer: Result, transcript: Transcript, wrap_up: str | None, session: str
+) -> Result | Objection:
     """The result that an answer comes to, or what is to be said to the model; nothing once it is time to wrap up."""
     if answer.outcome in (Outcome.FAILED, Outcome.BLOCKED):
         return signalled(answer)
-    answer, faults = _fitted(agent, answer)
-    objections = [*_idle(agent, transcript), *_misshapen(faults)]
+    answer, misshapen = _standard(answer, session) if agent.returns else _fitted(agent, answer)
+    objections = [*_idle(agent, transcript), *misshapen]
     if objections and answer.outcome is Outcome.COMPLETED:
         first = objections[0]
         if first.kind in transcript.objections:
@@ -67,15 +75,27 @@ def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
         yield Objection(REMINDER, _REMIND, Problem("no_tool_call", message, severity="high", recommendation=advice))
 
 
-def _misshapen(faults: tuple[str, ...]) -> Iterator[Objection]:
-    if faults:
-        message = f"its answer does not fit its `output_schema`: {'; '.join(faults)}"
-        advice = "look at what it said: `outrider show`; a simpler schema, or another model, may help"
-        problem = Problem("validation", message, severity="high", recoverable=False, recommendation=advice)
-        yield Objection(CORRECTION, _CORRECT.format(faults="\n".join(f"- {fault}" for fault in faults)), problem)
+def _standard(answer: Result, session: str) -> tuple[Result, Sequence[Objection]]:
+    """The result that a standard return stands for, or what keeps it from being one."""
+    try:
+        value = json_of(answer.output) if isinstance(answer.output, str) else answer.output
+        read = read_return(value, session)
+    except (ValueError, ValidationError) as error:
+        problem = invalid_return(error, answer.output)
+        return answer, (Objection(CORRECTION, _RETURN_AGAIN.format(fault=error), problem),)
+    return replace(read, signals=answer.signals), ()
 
 
-def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, tuple[str, ...]]:
+def _misshapen(faults: tuple[str, ...]) -> Sequence[Objection]:
+    if not faults:
+        return ()
+    message = f"its answer does not fit its `output_schema`: {'; '.join(faults)}"
+    advice = "look at what it said: `outrider show`; a simpler schema, or another model, may help"
+    problem = Problem("validation", message, severity="high", recoverable=False, recommendation=advice)
+    return (Objection(CORRECTION, _CORRECT.format(faults="\n".join(f"- {fault}" for fault in faults)), problem),)
+
+
+def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, Sequence[Objection]]:
     """The answer with the value that the schema wants as its output, or what keeps it from having one."""
     schema, output = agent.output_schema, answer.output
     if schema is None:
@@ -87,7 +107,7 @@ def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, tuple[str, ...]]:
         value, faults = output, (f"`$`: {error}",)
     if faults and isinstance(output, str) and not misfits(output, schema):
         value, faults = output, ()  # where a text is wanted, it need not be quoted
-    return (answer, faults) if faults else (_with_output(answer, value), ())
+    return (answer, _misshapen(faults)) if faults else (_with_output(answer, value), ())
 
 
 def _with_output(answer: Result, value: Any) -> Result:

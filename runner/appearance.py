@@ -65,6 +65,17 @@ def elapsed_of(execution: Execution) -> float:
     return (execution.ended_at if execution.ended_at is not None else anyio.current_time()) - execution.born_at
 
 
+def standing_of(execution: Execution) -> dict[str, Any]:
+    """Where it stands, as its result tells: in whose session, how deep, behind whom, and for how long."""
+    return {
+        "session_id": execution.origin.session,
+        "agent_type": execution.request.agent.name,
+        "delegation_depth": execution.depth,
+        "delegation_path": list(execution.path),
+        "duration_seconds": round(elapsed_of(execution), 3),
+    }
+
+
 def usage_of(execution: Execution) -> dict[str, Any]:
     """What it used itself, without its children, and its budget if it has one."""
     spent = execution.allowance.own

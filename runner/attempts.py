@@ -66,7 +66,7 @@ class Attempts:
                 end = await execution.strategy.run()
             except Exception as error:
                 end = first_cause(error)
-        return end if end is not None else Cause("deadline")
+        return end if end is not None else Cause("deadline", seconds=execution.allowance.timeout)
 
     def _another(self) -> bool:
         """Whether there is another attempt, and time for it, and nobody wants a conclusion."""

@@ -57,6 +57,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         inbox=execution.inbox,
         ended=execution.ended,
         user=execution.origin.user,
+        session=execution.origin.session or "",
         catalogue=request.catalogue,
         roster=request.roster,
         brief=request.brief,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from traceback import format_tb
 from typing import Literal
 
 from db.errors import StoreError
 from db.status import ExecutionStatus
-from runner.errors import Interrupted, RunnerError
+from runner.errors import Interrupted, Refusal, RunnerError
 from runner.llm.protocol import ModelError
 from runner.result import Outcome, Problem, Result, failed, partial, stopped, summarise
+
+OUT_OF_TIME = "its time ran out"
 
 CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
 
@@ -21,6 +24,8 @@ class Cause:
     kind: CauseKind
     by: str = ""
     reason: str = ""
+    seconds: float | None = None
+    """The time that ran out, after `deadline`."""
 
     @property
     def silent(self) -> bool:
@@ -50,6 +55,17 @@ class Verdict:
     error_type: str | None = None
     error: str | None = None
     stopped: Cause | None = None
+    stack_trace: str | None = None
+    """Where an error of ours arose: lines of code, without what it said."""
+
+    @property
+    def severity(self) -> str | None:
+        """How grave an error it is, for whoever looks after this; None where it is none, as a stop never is."""
+        if self.status is ExecutionStatus.TIMED_OUT and self.error_type == "timeout":
+            return "medium"
+        if self.status is not ExecutionStatus.FAILED:
+            return None
+        return "critical" if any(each.severity == "critical" for each in self.result.errors[:1]) else "high"
 
 
 def verdict(end: End, found: str) -> Verdict:
@@ -62,15 +78,27 @@ def verdict(end: End, found: str) -> Verdict:
         return Verdict(ExecutionStatus.COMPLETED, end)
     if isinstance(end, Cause):
         if end.kind == "deadline":
-            problem = Problem("timeout", "its time ran out", recommendation="give it more time")
-            return Verdict(ExecutionStatus.TIMED_OUT, partial(found, "timeout", (problem,)), "timeout", problem.message)
+            problem = Problem("timeout", OUT_OF_TIME, recommendation="give it more time", context=_time_of(end))
+            return Verdict(ExecutionStatus.TIMED_OUT, _cut_off(found, problem), problem.type, problem.message)
         return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
     if isinstance(end, Dismissal):
         problem = end.problem
         result = Result(Outcome.BLOCKED, summarise(problem.message), None, problem.type, errors=(problem,))
         return Verdict(ExecutionStatus(end.status), result, problem.type, problem.message)
     problem = _problem(end)
-    return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message)
+    trace = "".join(format_tb(end.__traceback__)) if problem.type == "internal" else None
+    return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message, stack_trace=trace)
+
+
+def _time_of(deadline: Cause) -> dict[str, float]:
+    return {"timeout": deadline.seconds} if deadline.seconds is not None else {}
+
+
+def _cut_off(found: str, problem: Problem) -> Result:
+    """What there was when the time ran out: part of an answer, even when it is nothing, because one may go on from it."""
+    if found.strip():
+        return partial(found, problem.type, (problem,))
+    return Result(Outcome.PARTIAL, f"{problem.message} before anything was found", None, problem.type, errors=(problem,))
 
 
 def _problem(error: Exception) -> Problem:
@@ -82,6 +110,8 @@ def _problem(error: Exception) -> Problem:
         return Problem("store", str(error), None, "critical", recoverable=False, recommendation=hint)
     if isinstance(error, Interrupted):
         return Problem("interrupted", str(error), None, "high", recommendation=hint)
+    if isinstance(error, Refusal):
+        return Problem(error.kind, str(error), None, "high", recoverable=False, recommendation=hint, context=error.context)
     if isinstance(error, RunnerError):
         return Problem("refused", str(error), None, "high", recoverable=False, recommendation=hint)
     message, hint = f"an internal error: {type(error).__name__}", "look at `outrider show` and the log"

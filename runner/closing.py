@@ -7,6 +7,7 @@ in `runner/execution.py`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ from db.endings import Ending
 from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
 from runner import facts
-from runner.appearance import activity_of, elapsed_of, usage_of
+from runner.advice import explained
+from runner.appearance import activity_of, elapsed_of, standing_of, usage_of
 from runner.artifacts import with_artifacts
 from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of
+from runner.error_facts import Failed
 from runner.errors import Fenced
 from runner.handle import Child
 from runner.inbox import Item
@@ -29,6 +32,9 @@ from runner.transcript import clean
 
 if TYPE_CHECKING:
     from runner.execution import Execution
+
+TASK_SHOWN = 200
+"""Characters of a task that an error record repeats."""
 
 log = logging.getLogger("outrider.execution")
 
@@ -112,8 +118,9 @@ class Closing:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error
-        if judged.error_type is not None and judged.status is ExecutionStatus.FAILED:
-            self._report(judged.error_type, judged.error or "", {"task": execution.request.task[:200]})
+        if judged.severity is not None:
+            known = result.errors[0].context if result.errors else {}
+            self._report(judged, judged.severity, {**known, "task": execution.request.task[:TASK_SHOWN]})
         return True
 
     async def why_refused(self) -> End | None:
@@ -135,14 +142,15 @@ class Closing:
         execution = self._of
         judged = verdict(execution.why_stopped(), execution.found)
         note = "it did not stop in time and was given up"
+        judged = replace(judged, error_type="stubborn", error=note)
         try:
-            if not await self.write(replace(judged, error_type="stubborn", error=note)):
+            if not await self.write(judged):
                 return False
             await settle_loose_ends(execution.services.database.reads, execution.services.recorder, execution.id)
         except StoreError:
             log.exception("execution %s (%s) could not be given up yet", execution.id, execution.name)
             return False
-        self._report("stubborn", note, {"activity": activity_of(execution)})
+        self._report(judged, "high", {"activity": activity_of(execution)})
         return True
 
     async def _adopt(self) -> bool:
@@ -157,14 +165,16 @@ class Closing:
         execution.result = Result.of_json(stored) if stored else verdict(execution.why_stopped(), "").result
         return True
 
-    def _report(self, kind: str, message: str, context: dict[str, Any]) -> None:
-        execution = self._of
-        fact = facts.Failed(execution.place, execution.name, kind, message, context=context)
+    def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
+        execution, kind, message = self._of, judged.error_type or "", judged.error or ""
+        where = {"session_id": execution.origin.session, **context}
+        fact = Failed(execution.place, execution.name, kind, message, severity, where, judged.stack_trace)
         execution.services.recorder.post(fact)
 
     def _stamped(self, result: Result) -> Result:
         execution = self._of
-        metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **usage_of(execution)}
+        metadata: dict[str, Any] = {"execution_id": execution.id, "agent": execution.name, **standing_of(execution)}
+        metadata |= usage_of(execution)
         results = [child.result for child in execution.ended.values() if child.result is not None]
         below = any(result.metadata.get("rehearsed") for result in results)
         if below or (execution.work is not None and execution.work.rehearsed):
@@ -175,7 +185,8 @@ class Closing:
         if execution.ended:
             metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
         written = execution.work.artifacts if execution.work is not None else ()
-        return with_artifacts(result.stamped(**metadata), written, results)
+        whole = with_artifacts(result.stamped(**metadata), written, results)
+        return explained(whole, execution.origin.session, execution.name)
 
 
 def _brief(child: Child) -> dict[str, Any]:

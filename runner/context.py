@@ -51,6 +51,18 @@ FORM = """\
 Your final answer is one JSON value that fits this JSON schema, without any text around it.
 With `finish`, it is the `output`."""
 
+RETURN = """\
+Your final answer is one JSON object, without any text around it. With `finish`, it is the `output`. Its fields:
+- `status`: `completed`, `partial`, `failed` or `blocked`.
+- `summary`: what was done, in 1 to 500 characters.
+- `artifacts`: what you made, a list of objects with `type` (`research`, `plan`, `implementation`, `summary` or
+  `documentation`) and `path`, relative; an empty list if you made nothing.
+- `metadata`: an object with `session_id`, which is `{session}`.
+- `errors`, unless the status is `completed`: a list of objects with `type`, `message`, `code`, `recoverable` (true or
+  false) and `recommendation`.
+- `next_steps`, if there are any: a text.
+Further fields are yours."""
+
 
 @dataclass(frozen=True, slots=True)
 class PromptParts:
@@ -72,6 +84,8 @@ class PromptParts:
     """The folders it has tools for."""
     server_instructions: Mapping[str, str] | None = None
     unavailable: Mapping[str, str] | None = None
+    session: str = ""
+    """The session it works in, for those that have to name it."""
 
 
 def system_prompt(parts: PromptParts) -> str:
@@ -93,6 +107,7 @@ def system_prompt(parts: PromptParts) -> str:
         FOCUS if parts.role in SENT else "",
         ACTING if parts.agent.require_tool_call else "",
         _form(parts.agent.output_schema),
+        _return_format(parts.session) if parts.agent.returns else "",
         _unavailable(parts.unavailable or {}),
     ]
     if parts.agent.context.order == "stable":
@@ -139,6 +154,10 @@ def _form(schema: Mapping[str, Any] | None) -> str:
     if schema is None:
         return ""
     return f"<output_schema>\n{FORM}\n{inert(to_json(schema).decode())}\n</output_schema>"
+
+
+def _return_format(session: str) -> str:
+    return f"<return_format>\n{RETURN.format(session=label(session))}\n</return_format>"
 
 
 def _unavailable(servers: Mapping[str, str]) -> str:

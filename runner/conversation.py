@@ -122,6 +122,7 @@ class Conversation:
                 workspaces=self._agent.workspaces if work.toolbox is not None else (),
                 server_instructions=self._instructions,
                 unavailable=unavailable,
+                session=work.session,
             )
             self._system = sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
         return self._system
@@ -320,12 +321,12 @@ class Conversation:
         """Put the last question."""
         if reason in EXHAUSTED:
             self.work.recorder.post(facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]}))
-        note = conclude_note(reason, in_form=self._agent.output_schema is not None)
+        note = conclude_note(reason, in_form=self._agent.in_form)
         await self._say(Message.of_text("user", note, "conclude"))
 
     async def accepted(self, answer: Result) -> Result | None:
         """What an answer comes to; None when its model has been told what it lacks, and is to answer once more."""
-        judged = judge(self._agent, answer, self.transcript, self.work.allowance.wrap_up)
+        judged = judge(self._agent, answer, self.transcript, self.work.allowance.wrap_up, self.work.session)
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):
                 self._unmet(warning)

@@ -256,7 +256,7 @@ class Dispatcher:
             now = anyio.current_time()
             late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
             for execution in reversed(late):  # children before parents
-                execution.cause = execution.cause or Cause("deadline")
+                execution.cause = execution.cause or Cause("deadline", seconds=execution.allowance.timeout)
                 await execution.abandon()
 
     async def drain(self, seconds: float, wish: OnDisconnect, reason: str) -> None:

@@ -5,6 +5,8 @@ RunnerError            anything below; has a `hint`
 ├── FactRefused        a change of memory that cannot be: no such fact, or another one says the same
 ├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
+├── ValidationError    a standard return that is not one
+│   └── SessionMismatchError   the return of somebody else's session
 ├── Interrupted        an execution whose process is gone, and that does not go on
 └── Fenced             another process has taken the execution over
 """
@@ -19,7 +21,7 @@ RefusalKind = Literal[
     "unknown_user",
     "not_in_catalogue",
     "permission_denied",
-    "cycle",
+    "delegation_cycle",
     "max_depth_exceeded",
     "limit",
     "budget",
@@ -35,6 +37,9 @@ RefusalKind = Literal[
     "ended",
     "invalid_input",
 ]
+
+UNSAFE: frozenset[RefusalKind] = frozenset(("delegation_cycle", "max_depth_exceeded"))
+"""Where agents call each other without end: nothing that a user could allow, but a fault of how they are put together."""
 
 
 class RunnerError(Exception):
@@ -75,6 +80,17 @@ class Interrupted(RunnerError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the process that ran it ended before it did, and {why}", "start it again, or continue it")
+
+
+class ValidationError(RunnerError):
+    """What an agent returned does not keep to the standard return."""
+
+
+class SessionMismatchError(ValidationError):
+    """What an agent returned belongs to another session."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"Session ID mismatch: expected {expected}, got {found}")
 
 
 class NoModel(RunnerError):

@@ -86,7 +86,7 @@ class Execution:
         self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
         root: str = parent.place.root_execution_id if parent is not None else self.id
         self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
-        self.origin: Origin = parent.origin if parent is not None else request.origin
+        self.origin: Origin = parent.origin if parent is not None else request.origin.in_session()
         self.position = 1 if heritage is None else int(heritage.row["position"])
         above = parent.allowance if parent is not None else None
         self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)
@@ -332,7 +332,7 @@ class Execution:
         if self.cause is not None:
             return self.cause
         if anyio.current_time() >= self.allowance.deadline:
-            return Cause("deadline")
+            return Cause("deadline", seconds=self.allowance.timeout)
         holder = self.parent
         while holder is not None:
             if holder.cause is not None:

@@ -15,6 +15,7 @@ from db.pins import Drift
 from db.plans import NewPlan, PlanStatus
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
+from runner.error_facts import ErrorFact
 from runner.item_facts import ItemFact
 
 
@@ -191,30 +192,6 @@ class Posted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A dispatch was not admitted."""
-
-    place: Place
-    agent: str
-    wanted: str
-    kind: str
-    message: str
-    context: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """Something went wrong that somebody should look at."""
-
-    place: Place
-    agent: str
-    kind: str
-    message: str
-    severity: str = "high"
-    context: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Noticed:
     """Something worth knowing: an upstream that is down, a prompt that was cut."""
 
@@ -384,8 +361,7 @@ Fact = (
     | Ended
     | CancelWished
     | Posted
-    | Refused
-    | Failed
+    | ErrorFact
     | Noticed
     | ToolsPinned
     | ToolDrifted

@@ -15,11 +15,11 @@ from pydantic_core import to_json
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
-from runner import facts
 from runner.admission import keep_an_answer
 from runner.appearance import child_of
 from runner.cancellation import Cancellation
 from runner.cause import Dismissal
+from runner.error_facts import Refused
 from runner.errors import Refusal
 from runner.execution import Execution
 from runner.guard import Caller, admit, not_too_deep, permit
@@ -136,7 +136,7 @@ class ExecutionFamily:
                 return child, False
         except Refusal as refusal:
             me = self._self
-            fact = facts.Refused(me.place, me.name, order.name, refusal.kind, str(refusal), refusal.context)
+            fact = Refused(me.place, me.name, order.name, refusal.kind, str(refusal), refusal.context)
             await me.services.recorder.record(fact)
             raise
 

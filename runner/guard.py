@@ -91,10 +91,10 @@ def _not_in_path(caller: Caller, entry: CatalogueEntry) -> None:
     if caller.limits.cycle_check and fold(entry.name) in {fold(name) for name in caller.path}:
         path = " → ".join(caller.path)
         raise Refusal(
-            "cycle",
+            "delegation_cycle",
             f"`{entry.name}` is already at work above you: {path} → {entry.name}",
             "do that part yourself, or give it to an agent that is not in this path",
-            {"path": list(caller.path), "target": entry.name},
+            {"delegation_path": list(caller.path), "target": entry.name},
         )
 
 
@@ -105,7 +105,7 @@ def not_too_deep(caller: Caller) -> None:
             "max_depth_exceeded",
             f"agents are nested {caller.limits.max_depth} deep at most, and you are at depth {caller.depth}",
             "do the work yourself, or report what remains so that your caller can split it",
-            {"depth": caller.depth, "max_depth": caller.limits.max_depth, "path": list(caller.path)},
+            {"depth": caller.depth, "max_depth": caller.limits.max_depth, "delegation_path": list(caller.path)},
         )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from runner.session import new_session
 from runner.user import User
 
 
@@ -19,6 +20,10 @@ class Origin:
     """The caller's trace context, sent on with every call of an upstream server."""
     user: User | None = None
     """The person it works for."""
+
+    def in_session(self) -> Origin:
+        """The same, in a session of its own where whoever asked brought none."""
+        return self if self.session is not None else replace(self, session=new_session())
 
 
 NOWHERE = Origin()

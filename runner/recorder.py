@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from db import adoption, approvals, endings, memory, people, pins, plans, turns, work_items, writes
+from db import adoption, approvals, endings, error_records, memory, people, pins, plans, turns, work_items, writes
 from db.deletion import delete_tree
 from db.endings import status_event
+from db.error_records import NewError
 from db.ids import inherited_delivery, new_id, result_delivery
 from db.plans import NewPlan, PlanStatus
 from db.status import ExecutionStatus
@@ -24,6 +25,8 @@ from db.writes import Place, event
 from runner import facts, item_facts
 from runner.bus import Bus
 from runner.chat import answer_of
+from runner.error_facts import Addressed, ErrorFact, Failed, Refused
+from runner.errors import UNSAFE
 from runner.result import SUMMARY_LIMIT
 from runner.speech import Speech
 
@@ -117,10 +120,8 @@ class Recorder:
             case facts.Posted(place, identifier, kind, payload):
                 told = event(place, "delivery.created", {"kind": kind, "id": identifier})
                 return writes.deliver(place.id, identifier, kind, payload, [told])
-            case facts.Refused():
-                return _refused(fact)
-            case facts.Failed(place, agent, kind, message, severity, context):
-                return writes.error_record(place.id, kind, severity, message, {"agent": agent, **context})
+            case Refused() | Failed() | Addressed():
+                return _wrong(fact)
             case facts.Noticed(place, kind, payload):
                 return writes.note([event(place, kind, payload)])
             case (
@@ -315,11 +316,24 @@ def _decision(tool: str, said: approvals.Decision) -> dict[str, Any]:
     return {"id": said.approval, "tool": tool, "decision": decision, "by": said.by, "reason": said.reason}
 
 
-def _refused(fact: facts.Refused) -> Write:
+def _wrong(fact: ErrorFact) -> Write:
+    """What is written when something goes wrong, or somebody does something about it."""
+    match fact:
+        case Refused():
+            return _refused(fact)
+        case Failed(place, agent, kind, message, severity, context, trace):
+            told = {"agent": agent, **context}
+            return error_records.record(NewError(place.id, kind, severity, message, told, trace))
+        case Addressed(fix):
+            return error_records.fix(fix)
+
+
+def _refused(fact: Refused) -> Write:
     identifier = new_id()
     payload = {"kind": "dispatch", "id": identifier, "agent": fact.wanted, "refused": fact.kind, "reason": fact.message}
     context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
-    recorded = writes.error_record(fact.place.id, f"refused.{fact.kind}", "medium", fact.message, context)
+    severity = "high" if fact.kind in UNSAFE else "medium"
+    recorded = error_records.record(NewError(fact.place.id, fact.kind, severity, fact.message, context))
     return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
 
 

@@ -112,6 +112,8 @@ class Work:
     ended: Mapping[str, Child]
     """Its children that are over, by id, also those whose end it has not read."""
     user: User | None
+    session: str
+    """The session its whole tree works in."""
     catalogue: Sequence[CatalogueEntry]
     roster: Sequence[CatalogueEntry]
     """Agents it is shown and cannot dispatch."""

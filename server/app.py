@@ -20,9 +20,12 @@ from registry import AgentSpec, Settings, held_secrets, restore
 from runner import facts
 from runner.approvals import Approvals
 from runner.bus import Bus
+from runner.codes import Code
 from runner.dispatcher import Dispatcher, open_dispatcher
 from runner.draining import Draining
 from runner.drift import DriftWatch
+from runner.error_facts import Failed
+from runner.execution import Execution
 from runner.llm.models import Models
 from runner.masking import Mask
 from runner.recorder import Recorder
@@ -154,11 +157,21 @@ class _Notices:
         self.dispatcher: Dispatcher | None = None
 
     def place(self, scope_id: str) -> Place | None:
-        execution = self.dispatcher.tree.get(scope_id) if self.dispatcher is not None else None
+        execution = self._of(scope_id)
         return execution.place if execution is not None else None
 
     def notice(self, notice: UpstreamNotice) -> None:
-        place = self.place(notice.scope_id or "")
-        if place is not None:
-            payload = {"server": notice.server, "message": notice.message}
-            self._recorder.post(facts.Noticed(place, f"upstream.{notice.kind}", payload))
+        execution = self._of(notice.scope_id or "")
+        if execution is None:
+            return
+        payload = {"server": notice.server, "message": notice.message}
+        self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
+        if notice.kind == "unavailable":  # it goes on without those tools: whoever reads its answer should know
+            missing = f"upstream `{notice.server}` {notice.message}"
+            where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
+            self._recorder.post(Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where))
+            if execution.work is not None:
+                execution.work.warnings.append(missing)
+
+    def _of(self, scope_id: str) -> Execution | None:
+        return self.dispatcher.tree.get(scope_id) if self.dispatcher is not None else None

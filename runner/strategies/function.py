@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from registry import AgentSpec
 from runner.errors import first_cause
 from runner.notebook import Notebook
 from runner.past import Past
 from runner.result import Outcome, Problem, Result, completed, failed, summarise
+from runner.returns import kept
 from runner.signals import signalled
 from runner.transcript import clean_data
 from runner.work import Work
@@ -46,18 +48,19 @@ class Function:
 
     async def _called(self) -> Result:
         try:
-            return signalled(_result(await self._function(self._work.task, self._work.input)))
+            return signalled(self._result(await self._function(self._work.task, self._work.input)))
         except Exception as error:
             log.warning("the function of `%s` failed", self._work.name, exc_info=True)
             cause = first_cause(error)
             message = f"the function of `{self._work.name}` raised {type(cause).__name__}"
             return failed(Problem("function_failed", f"{message}: {cause}" if str(cause) else message, severity="high"))
 
-
-def _result(returned: object) -> Result:
-    if isinstance(returned, Result):
-        return returned
-    value = clean_data(returned)  # a function may return anything, half a character of a file's name included
-    if isinstance(value, str):
-        return completed(value)
-    return Result(Outcome.COMPLETED, summarise(str(value)), value)
+    def _result(self, returned: object) -> Result:
+        if isinstance(returned, Result):
+            return returned
+        value = clean_data(returned)  # a function may return anything, half a character of a file's name included
+        if isinstance(self._work.subject, AgentSpec) and self._work.subject.returns:
+            return kept(value, self._work.session)
+        if isinstance(value, str):
+            return completed(value)
+        return Result(Outcome.COMPLETED, summarise(str(value)), value)

@@ -12,7 +12,7 @@ from registry import AgentSpec
 from runner import facts
 from runner.commissions import Commissioner
 from runner.decision import Decision, read_decision
-from runner.errors import Refusal
+from runner.errors import UNSAFE, Refusal
 from runner.past import Past
 from runner.planning.answering import is_raw, wording_of
 from runner.planning.phrases import phrase
@@ -96,7 +96,10 @@ class Route:
         return None
 
     async def _denied(self, decision: Decision, refusals: list[Refusal]) -> Result:
-        """Nobody concerned may work for the user: each gets a row that says why, and the user is told."""
+        """Nobody concerned may work for the user: each gets a row that says why, and the user is told; raises Refusal."""
+        for refusal in refusals:
+            if refusal.kind in UNSAFE:
+                raise refusal
         seats = {f"{DIRECT}.{agent}": agent for agent in decision.agents}
         for (seat, agent), refusal in zip(seats.items(), refusals, strict=True):
             await self._seating.deny(seat, replace(self._commissioner.direct(agent), step=seat), refusal)

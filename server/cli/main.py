@@ -23,6 +23,7 @@ from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
 from server.cli.demo import demo
 from server.cli.doctor import doctor
+from server.cli.errors import errors
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
 from server.cli.install import install
@@ -54,7 +55,7 @@ RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
     (RUN, (demo, run, chat, serve, resume, message, approve, cancel)),
-    (LOOK, (ps, show, sql)),
+    (LOOK, (ps, show, errors, sql)),
     (CONFIGURE, (agents, doctor, install, completion)),
 ):
     for command in commands:

@@ -20,11 +20,20 @@ COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "t
 
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help=f"Also those that ended, the newest {RECENT}.")] = False,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="What agents handed to each other, of the last hour too.")
+    ] = False,
     as_json: JsonOption = False,
     db: DatabaseOption = None,
 ) -> int:
     """List open executions, whichever process runs them."""
     import anyio
+
+    if registry:
+        from server.cli.registry_table import shown_registry
+
+        anyio.run(shown_registry, chosen_database(db), as_json)
+        return 0
 
     from server.cli.messages import note, put, put_json
     from server.cli.table import aligned

@@ -1,4 +1,5 @@
-"""Resources: `execution://{id}`, its tree, transcript and plan, and `agents://catalog`; templates and their completion.
+"""Resources: `execution://{id}`, its tree, transcript and plan, `agents://catalog` and `executions://registry`; templates
+and their completion.
 
 Owns the addresses and what is behind them, as JSON. A foreign id is as unknown as one that never existed.
 """
@@ -14,6 +15,7 @@ from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET
 from db.listing import Wanted
+from runner.delegation import exported
 from runner.iterating.view import tasks_of
 from runner.planning.view import plan_of
 from runner.tools.dispatch import describe, shown_agents
@@ -22,6 +24,7 @@ from server.mcp_face.looking import tree_of
 from server.mcp_face.updates import Behind
 
 CATALOG = "agents://catalog"
+REGISTRY = "executions://registry"
 JSON = "application/json"
 SUGGESTED, LOOKED_AT = 20, 100
 
@@ -66,6 +69,13 @@ RESOURCES = (
         description="The agents that can be dispatched and the chains that can be run.",
         mime_type=JSON,
     ),
+    t.Resource(
+        name="registry",
+        title="Delegations",
+        uri=REGISTRY,
+        description="What agents have handed to each other: all that is at work, and what ended within the last hour.",
+        mime_type=JSON,
+    ),
 )
 
 
@@ -73,6 +83,9 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
     """What is behind an address; None when there is nothing, or nothing for this client."""
     if uri == CATALOG:
         return _contents(uri, _catalog(client))
+    if uri == REGISTRY:
+        rows = await client.dispatcher.services.database.reads.delegations.tracked(client.who.principal)
+        return _contents(uri, exported(rows))
     match = _EXECUTION.fullmatch(uri)
     child = await client.look(match[1]) if match else None
     if match is None or child is None:

@@ -6,6 +6,7 @@ from db.approvals import request
 from db.clock import stamp
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
+from db.error_records import NewError, record
 from db.ids import new_id
 from db.memory import Keeper, remember
 from db.people import NewUser, chat_messages, introduced
@@ -13,7 +14,7 @@ from db.plans import NewPlan, PlanStatus, keep
 from db.status import ExecutionStatus
 from db.turns import reply, settle
 from db.unit import Added, Write
-from db.writes import Place, error_record
+from db.writes import Place
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
@@ -32,7 +33,7 @@ async def grow(store: Store) -> Place:
         await store.apply(reply(1, model_call(place), said, [tool], []))
         await store.apply(request(question(tool), 1, []))
         await store.apply(settle(outcome(tool), []))
-        await store.apply(error_record(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"}))
+        await store.apply(record(NewError(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"})))
     person = NewUser("alex", "Alex", "UTC", "en", "[]", "[]", "[]")
     spoken = {"id": new_id(), "user_id": "alex", "role": "user", "content": "look", "token_count": 1}
     row = {**spoken, "created_at": stamp(), "execution_id": root.id}

@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db import endings, turns, writes
+from db import endings, error_records, turns, writes
 from db.endings import CancelWish
+from db.error_records import NewError
 from db.errors import WriterClosed, WriteRefused
 from db.lock import FileLock
 from db.status import ExecutionStatus
@@ -274,7 +275,7 @@ async def test_a_task_reads_back_as_it_was_dispatched(store: Store) -> None:
 async def test_the_same_error_again_is_counted_and_not_repeated(store: Store) -> None:
     place = await store.running()
     for text in ("upstream is down", "upstream is down", "another thing"):
-        await store.apply(writes.error_record(place.id, "upstream", "high", text, {"agent": "Agent"}))
+        await store.apply(error_records.record(NewError(place.id, "upstream", "high", text, {"agent": "Agent"})))
 
     rows = store.sql("select message, recurrence_count from error_records order by first_seen")
 

@@ -43,7 +43,7 @@ async def test_an_execution_its_tree_its_transcript_and_the_catalogue_are_resour
         "execution://{id}/transcript",
         "execution://{id}/plan",
     ]
-    assert [resource.uri for resource in listed] == ["agents://catalog"]
+    assert [resource.uri for resource in listed] == ["agents://catalog", "executions://registry"]
     assert (execution["status"], execution["result"]["output"]) == ("completed", "left")
     assert tree["tree"]["execution_id"] == identifier
     assert [message["role"] for message in transcript["messages"]][:2] == ["user", "assistant"]

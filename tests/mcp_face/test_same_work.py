@@ -15,7 +15,7 @@ from tests.server.test_run import ALERT
 from tests.support.requirement import requirement
 from tests.support.shell import SCRIPT, Shell, make_shell
 
-_ID = re.compile(rf"\b1[{ALPHABET}]{{36}}\b")
+_ID = re.compile(rf"\b(1[{ALPHABET}]{{36}}|sess_\d+_[a-z0-9]{{6}})\b")
 COLUMNS = (
     "agent, role, strategy, stage, position, depth, path, task, input, status, outcome, reason, error_type, error, "
     "timeout_seconds, model, turns, tool_call_count, input_tokens, output_tokens, budget_usd, config_hash, "

@@ -235,7 +235,7 @@ async def test_depth_and_cycles_are_refused_through_dispatch_agent(tmp_path: Pat
         assert "3 deep" in deep["content"]
         assert service.sql("select max(depth) as depth from executions") == [{"depth": 3}]
         kinds = service.sql("select type from error_records order by type")
-        assert [row["type"] for row in kinds] == ["refused.cycle", "refused.max_depth_exceeded"]
+        assert [row["type"] for row in kinds] == ["delegation_cycle", "max_depth_exceeded"]
 
 
 @requirement("S2-GR-12")

@@ -23,13 +23,14 @@ async def test_everything_below_an_order_has_its_principal_and_its_session(tmp_p
     scripts = {"Lead": [dispatch("Left"), say("waiting"), say("done")], "Left": [say("left")]}
     async with bench(tmp_path, CONFIG, scripts) as service:
         await service.run("Lead", principal="ada", session="monday")
-        await service.run("Left")
+        ended = await service.run("Left")
 
+        assert ended.result is not None
         whose = service.sql("select agent, principal, session_id from executions order by id")
         assert [tuple(row.values()) for row in whose] == [
             ("Lead", "ada", "monday"),
             ("Left", "ada", "monday"),
-            ("Left", None, None),
+            ("Left", None, ended.result.metadata["session_id"]),  # one of its own
         ]
 
 

@@ -147,7 +147,7 @@ ENDS: list[tuple[Result | Cause | Exception, ExecutionStatus, str | None, bool |
     (Cause("parent"), ExecutionStatus.CANCELLED, None, None),
     (ModelError("overloaded", "busy", recoverable=True), ExecutionStatus.FAILED, "model", True),
     (ModelError("refused", "declined"), ExecutionStatus.FAILED, "model", False),
-    (Refusal("unknown_agent", "nobody", "look"), ExecutionStatus.FAILED, "refused", False),
+    (Refusal("unknown_agent", "nobody", "look"), ExecutionStatus.FAILED, "unknown_agent", False),
     (Interrupted("so on"), ExecutionStatus.FAILED, "interrupted", True),
     (StoreError("full"), ExecutionStatus.FAILED, "store", False),
     (RuntimeError("a bug"), ExecutionStatus.FAILED, "internal", False),

@@ -1,0 +1,171 @@
+"""The standard return: the shape that agents with `returns: standard` answer in, and its reading.
+
+Pure, but for a look at whether the artifacts it names are there. Owns which fields there are and what is said of a return
+that has them wrong. Invariant: what is read is a `Result` whose `output` is the whole return, so that reading it once more
+gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+from runner.errors import SessionMismatchError, ValidationError
+from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result, failed
+
+REQUIRED = ("status", "summary", "artifacts", "metadata")
+FIELDS = frozenset((*REQUIRED, "errors", "next_steps"))
+"""All that have a meaning; any other is an agent's own and is passed on."""
+ARTIFACT_TYPES = ("research", "plan", "implementation", "summary", "documentation")
+
+Folders = Mapping[str, Path]
+"""The folders that artifacts lie in, by name. A path begins with such a name, or lies in any of them."""
+
+
+def read_return(value: Any, session: str, folders: Folders | None = None) -> Result:
+    """The result that a return stands for; raises ValidationError. Artifacts are looked for only in `folders`, if given."""
+    if not isinstance(value, Mapping):
+        raise ValidationError("The return must be a JSON object")
+    for name in REQUIRED:
+        if name not in value:
+            raise ValidationError(f"Missing required field: {name}")
+    outcome = _outcome(value["status"])
+    _check_session(value["metadata"], session)
+    summary = _summary(value["summary"])
+    artifacts = tuple(_artifact(each, folders) for each in _items(value["artifacts"], "artifact"))
+    errors = tuple(_problem(each) for each in _items(value.get("errors") or [], "error"))
+    if outcome is Outcome.COMPLETED and errors:
+        raise ValidationError(f"Errors must be empty for status: {outcome.value}")
+    if outcome is not Outcome.COMPLETED and not errors:
+        raise ValidationError(f"Errors cannot be empty for status: {outcome.value}")
+    reason = errors[0].type if errors else None
+    steps = _next_steps(value.get("next_steps"))
+    return Result(outcome, summary, dict(value), reason, artifacts, errors, steps)
+
+
+def invalid_return(error: Exception, original: Any) -> Problem:
+    """What is told of a return that is none, with what it was."""
+    context = {"validation_error": str(error), "original": original}
+    advice = "fix the sub-agent: it has to answer with a standard return"
+    message = f"Return validation failed: {error}"
+    return Problem("validation_failed", message, None, "high", recoverable=False, recommendation=advice, context=context)
+
+
+def kept(value: Any, session: str) -> Result:
+    """The result of what a program returned for a standard return, or that it is none."""
+    try:
+        return read_return(value, session)
+    except ValidationError as error:
+        return failed(invalid_return(error, value))
+
+
+def own_fields(result: Result) -> dict[str, Any]:
+    """The fields of a return that only its agent knows the meaning of, such as `task_number`."""
+    output = result.output
+    if not isinstance(output, Mapping) or any(name not in output for name in REQUIRED):
+        return {}
+    return {name: value for name, value in output.items() if name not in FIELDS}
+
+
+def _outcome(status: Any) -> Outcome:
+    try:
+        return Outcome(status)
+    except ValueError:
+        raise ValidationError(f"Invalid status: {status}") from None
+
+
+def _check_session(metadata: Any, expected: str) -> None:
+    if not isinstance(metadata, Mapping) or "session_id" not in metadata:
+        raise ValidationError("Missing session_id in metadata")
+    if metadata["session_id"] != expected:
+        raise SessionMismatchError(expected, str(metadata["session_id"]))
+
+
+def _summary(summary: Any) -> str:
+    if not isinstance(summary, str) or not summary.strip():
+        raise ValidationError("Summary cannot be empty")
+    if len(summary) > SUMMARY_LIMIT:
+        raise ValidationError(f"Summary too long (max {SUMMARY_LIMIT} chars)")
+    return summary
+
+
+def _items(values: Any, what: str) -> Iterable[Mapping[str, Any]]:
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise ValidationError(f"Invalid {what} format")
+    for each in values:
+        if not isinstance(each, Mapping):
+            raise ValidationError(f"Invalid {what} format")
+        yield each
+
+
+def _artifact(artifact: Mapping[str, Any], folders: Folders | None) -> Mapping[str, Any]:
+    kind, path = artifact.get("type"), artifact.get("path")
+    if not isinstance(kind, str) or not isinstance(path, str) or not path.strip():
+        raise ValidationError("Invalid artifact format")
+    if kind not in ARTIFACT_TYPES:
+        raise ValidationError(f"Invalid artifact type: {kind}")
+    if _leaves(path):
+        raise ValidationError(f"Artifact path must be relative and stay inside: {path}")
+    if folders is not None and not any(_is_in(folder, rest) for folder, rest in _places(path, folders)):
+        raise ValidationError(f"Artifact not found: {path}")
+    return dict(artifact)
+
+
+def _leaves(path: str) -> bool:
+    """Whether a path leads out of the folder it is relative to, on this system or another."""
+    return (
+        "\0" in path
+        or PurePosixPath(path).is_absolute()
+        or bool(PureWindowsPath(path).anchor)
+        or ".." in PureWindowsPath(path).parts
+    )
+
+
+def _places(path: str, folders: Folders) -> Iterable[tuple[Path, str]]:
+    name, _, rest = path.partition("/")
+    if rest and name in folders:
+        yield folders[name], rest
+    for folder in folders.values():
+        yield folder, path
+
+
+def _is_in(folder: Path, path: str) -> bool:
+    """Whether it is there and, links followed, in the folder."""
+    try:
+        return (folder / path).resolve(strict=True).is_relative_to(folder.resolve(strict=True))
+    except (OSError, ValueError):
+        return False
+
+
+def _problem(error: Mapping[str, Any]) -> Problem:
+    kind, message = error.get("type"), error.get("message")
+    if not isinstance(kind, str) or not isinstance(message, str):
+        raise ValidationError("Invalid error format")
+    context = error.get("context")
+    return Problem(
+        type=kind,
+        message=message,
+        code=_text(error.get("code")),
+        severity=_text(error.get("severity")) or "high",
+        recoverable=error.get("recoverable") is not False,
+        recommendation=_text(error.get("recommendation")),
+        context=dict(context) if isinstance(context, Mapping) else {},
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _next_steps(steps: Any) -> tuple[str, ...]:
+    """One, several or none."""
+    if steps is None or steps == "":
+        return ()
+    return (steps,) if isinstance(steps, str) else tuple(str(each) for each in _sequence(steps))
+
+
+def _sequence(steps: Any) -> Sequence[Any]:
+    if not isinstance(steps, Sequence):
+        raise ValidationError("Invalid next_steps format")
+    return steps
