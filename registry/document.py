@@ -5,15 +5,18 @@ Invariant: it is the one shape that validation, the JSON schema and the error te
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from registry.agents import AgentEntry
 from registry.chains import ChainEntry
 from registry.chat import ChatEntry
 from registry.context_files import ContextFilesEntry
+from registry.dialect import ForeignType
 from registry.entry import Entry, Line
+from registry.implied_models import implied_models
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
 from registry.names import STAND_IN, fold
@@ -32,13 +35,28 @@ class DefaultsEntry(Entry):
     limits: ServiceLimitOverrides = Field(default=ServiceLimitOverrides(), description="limits of agents that set none")
 
 
+class ForeignAgent(BaseModel):
+    """An agent in another dialect: `registry/dialect.py`."""
+
+    model_config = ConfigDict(extra="allow")
+    type: ForeignType = Field(description="says that its other keys are those of AIGNE's orchestrators")
+
+
+Agents = Annotated[
+    dict[str, AgentEntry],
+    BeforeValidator(lambda value: value, json_schema_input_type=dict[str, AgentEntry | ForeignAgent] | tuple[Line, ...]),
+]
+"""By the time a document is made, files have been read and dialects taken over."""
+
+
 class Document(Entry):
     """The whole file."""
 
+    model: Line | None = Field(default=None, description="same as `defaults.model`")
     defaults: DefaultsEntry = Field(default=DefaultsEntry(), description="what holds where an agent says nothing")
     models: dict[str, ModelEntry] = Field(default={}, description="the models agents may name")
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
-    agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
+    agents: Agents = Field(default={}, description="who does the work; or the files that have one each")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
     context_files: ContextFilesEntry = Field(
         default=ContextFilesEntry(), description="files agents are shown, by the level of their `context`"
@@ -49,8 +67,23 @@ class Document(Entry):
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
     work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="what there is to do, by number")
 
+    @property
+    def default_model(self) -> str | None:
+        """Return the model of agents that name none, if the file says which."""
+        return self.defaults.model or self.model
 
-SECTIONS = tuple(Document.model_fields)
+    @model_validator(mode="after")
+    def _one_default(self) -> Self:
+        if self.model is not None and self.defaults.model not in (None, self.model):
+            raise PydanticCustomError(
+                "two_values",
+                "`model` and `defaults.model` are one setting, and have different values here",
+                {"at": "model", "hint": "remove one of the two"},
+            )
+        return self
+
+
+SECTIONS = tuple(key for key in Document.model_fields if key != "model")
 
 
 def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,6 +95,8 @@ def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
     if merged.get("models", {}) == {}:
         name, entry = BUILT_IN_MODEL
         merged["models"] = {name: entry}
+    if isinstance(merged["models"], Mapping):
+        merged["models"] = {**merged["models"], **implied_models(merged)}
     own = merged.get("agents", {})
     if not isinstance(own, Mapping):
         return merged

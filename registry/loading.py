@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from registry.agent_files import gather
 from registry.agents import AgentSpec, agent_spec, as_entry
 from registry.callers import check_callers
 from registry.chains import chain_spec
@@ -93,7 +94,8 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
 
 def _read(file: Path) -> tuple[Located, list[Problem]]:
     try:
-        return locate(file.read_bytes(), file.name)
+        located, problems = locate(file.read_bytes(), file.name)
+        return located, [*problems, *gather(located, file.parent)]
     except OSError as error:
         hint = "give another with `--config` or `OUTRIDER_CONFIG`"
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
@@ -161,7 +163,7 @@ def _check(
 def _build(document: Document, names: Directories, reading: _Reading) -> Settings:
     file, located = reading.file, reading.findings.located
     limits = document.defaults.limits
-    default = names.models.canonical(document.defaults.model or next(iter(document.models)))
+    default = names.models.canonical(document.default_model or next(iter(document.models)))
     agents = {name: agent_spec(name, entry, default, names) for name, entry in document.agents.items()}
     for name, entry in document.agents.items():
         if entry.workspaces:
