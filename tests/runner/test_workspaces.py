@@ -17,18 +17,24 @@ from db.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.handle import Child
 from runner.llm.protocol import Request
+from tests.runner.iterated import config as iterating
+from tests.runner.iterated import done, finished, task
 from tests.runner.planned import A, plan
 from tests.runner.resuming import after_a_stop
-from tests.support.models import Turn, call, fail, gate, hang, say
+from tests.support.models import Turn, call, fail, gate, hang, say, shared
 from tests.support.reading import answer, dispatch, results, text_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
-CONFIG = """
+SECTION = """
 workspaces:
   docs: {path: docs, description: What is published.}
   cache: {path: "${CACHE:-.cache}", description: "Results, <workspace> for those that follow."}
   source: {path: src, description: The code., access: read_only}
+"""
+CONFIG = (
+    SECTION
+    + """
 agents:
   Writer: {description: writes, workspaces: [docs, cache, source]}
   Reader: {description: reads, workspaces: [{name: cache, access: read_only, description: To look at.}, source]}
@@ -41,6 +47,7 @@ agents:
 agent_chains:
   line: {stages: [{name: one, agents: [Writer]}, {name: two, agents: [Reader]}]}
 """
+)
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +97,6 @@ def refusals(request: Request) -> list[str]:
     return [text_of(block) for block in results(request) if block.get("is_error")]
 
 
-@requirement("S3-BP-5")
 async def test_what_one_agent_writes_into_a_workspace_the_next_one_reads(tmp_path: Path) -> None:
     scripts = {
         "Writer": [write("facts/tea.json", '{"kind": "green"}', "cache") + write("index.md", "# Tea"), say("cached")],
@@ -108,7 +114,36 @@ async def test_what_one_agent_writes_into_a_workspace_the_next_one_reads(tmp_pat
         assert made(ended) == files("cache/facts/tea.json", "docs/index.md")
 
 
-@requirement("S3-OP-9")
+@requirement("S3-OP-9", "S3-BP-5")
+async def test_the_three_components_of_an_iteration_share_its_workspaces(tmp_path: Path) -> None:
+    config = iterating(
+        "objective: Describe the code, completer: Editor",
+        "workspaces: [source, cache],",
+        "  Editor: {workspaces: [docs, {name: source, path: elsewhere, description: Its own.}]}\n" + SECTION,
+    )
+    scripts = {
+        "TaskPlanner": shared(
+            look("list"), task("read main.py"), task("sum up"), look("read", "cache", path="notes/main.md"), finished()
+        ),
+        "TaskWorker": shared(
+            look("read", path="main.py") + write("notes/main.md", "it says hello", "cache"), done("read"),
+            look("read", "cache", path="notes/main.md"), done("summed up"),
+        ),
+        "Editor": [look("read", "cache", path="notes/main.md") + write("index.md", "Hello."), say("written")],
+    }  # fmt: skip
+    async with bench(tmp_path, config, scripts) as service:
+        ended = await service.run("Reporter", "")
+
+        assert ended.status == "completed"
+        planner, worker, editor = (service.model.of(agent) for agent in ("TaskPlanner", "TaskWorker", "Editor"))
+        assert [answer(request)["text"] for request in (planner[4], worker[3], editor[1])] == ["it says hello"] * 3
+        for request in (planner[0], worker[0], editor[0]):
+            assert '<workspace name="cache" access="read_write">Results, ' in request.system
+        assert '<workspace name="source" access="read_only">The code.</workspace>' in worker[0].system
+        assert '<workspace name="source" access="read_write">Its own.</workspace>' in editor[0].system
+        assert made(ended) == files("cache/notes/main.md", "docs/index.md")
+
+
 async def test_an_agent_is_told_its_workspaces_and_has_the_tools_that_go_with_them(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"*": [say("done")]}) as service:
         for agent in ("Writer", "Reader", "Own", "Bare", "Merger"):
@@ -256,7 +291,7 @@ async def test_files_are_artifacts_once_beside_what_was_reported(tmp_path: Path)
         assert made(ended) == [{"type": "x"}, {"type": "report", "path": "docs/a.md"}, *files("docs/b.md")]
 
 
-@requirement("S1-ST8-2", "S1-ER-3")
+@requirement("S1-ST8-2")
 async def test_whoever_runs_out_of_time_has_the_files_it_had_written_as_artifacts(tmp_path: Path) -> None:
     scripts = {
         "Writer": [write("report.md"), hang(), hang()],
