@@ -330,7 +330,7 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(world: Worl
     swapper.start()
     seen = {"done": 0, "refused": 0}
     try:
-        for _ in range(400):
+        for _ in range(200):
             for operation in (
                 lambda: workspace.write("swap/f.txt", "mine"),
                 lambda: workspace.read("swap/f.txt"),
