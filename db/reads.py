@@ -43,6 +43,7 @@ from db.tables import (
 from db.tables import events as events_table
 from db.trouble import is_passing, unavailable
 from db.turns import OPEN_CALLS
+from db.work_items import WorkItems
 
 Record = Mapping[str, Any]
 
@@ -94,6 +95,8 @@ class Reads:
         """What agents handed to each other lately."""
         self.error_records = ErrorRecords(self._all)
         """What went wrong."""
+        self.work_items = WorkItems(self._all)
+        """What there is to do."""
 
     async def close(self) -> None:
         """Return the connections."""

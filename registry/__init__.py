@@ -37,10 +37,12 @@ from registry.templates import Template
 from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
+from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 
 __all__ = [
     "CALLERS",
     "CHOOSERS",
+    "NOT_STARTED",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",
@@ -48,6 +50,7 @@ __all__ = [
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "Complexity",
     "ComponentSpec",
     "ConfigError",
     "ContextFiles",
@@ -90,6 +93,8 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "WorkItemSpec",
+    "WorkItemsSpec",
     "chain_limits",
     "component_of",
     "cost_of",

@@ -21,6 +21,7 @@ from registry.serving import ServeEntry
 from registry.staff import staff_of
 from registry.upstreams import UpstreamEntry
 from registry.users import UserEntry
+from registry.work_items import WorkItemsEntry
 
 
 class DefaultsEntry(Entry):
@@ -44,6 +45,7 @@ class Document(Entry):
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
+    work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="what there is to do, by number")
 
 
 SECTIONS = tuple(Document.model_fields)

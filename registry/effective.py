@@ -46,6 +46,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "users": {name: _plain(entry) for name, entry in document.users.items()},
         **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),
+        **({"work_items": items} if (items := _plain(document.work_items)) else {}),
     }
     for path, value in list(leaves(tree)):
         put(tree, path, _safe(path, value, tree, located))

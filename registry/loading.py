@@ -37,6 +37,7 @@ from registry.sources import Texts, check_templates
 from registry.upstreams import upstream_spec
 from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
+from registry.work_items import check_work_items, work_items_spec
 
 CONFIG_VARIABLE = "OUTRIDER_CONFIG"
 _PACKAGE = Path(__file__).resolve().parent
@@ -141,6 +142,7 @@ def _check(
     check_serving(findings, document, names)
     check_users(findings, document.users)
     check_chat(findings, document, names)
+    check_work_items(findings, document.work_items)
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     whole = document.model_copy(update={"agents": everyone})
     check_output_schemas(findings, whole)
@@ -178,4 +180,5 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
         snapshot=snapshot,
         hash=hash_of(snapshot),
         located=located,
+        work_items=work_items_spec(document.work_items),
     )

@@ -131,7 +131,7 @@ class _Reader:
     def _pairs(self, node: yaml.MappingNode, path: TreePath) -> Iterator[tuple[str, Any]]:
         first: dict[str, int] = {}
         for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or (key.style is None and not isinstance(plain(key.value), str)):
+            if not isinstance(key, yaml.ScalarNode) or not _is_name(key):
                 self.fault(path, key, "a key must be a text", "put it in quotes")
                 continue
             name = str(key.value)
@@ -160,6 +160,12 @@ class _Reader:
         except UnicodeError:
             self.fault(path, node, "an escape in it stands for no character", "write the character itself")
             return ""
+
+
+def _is_name(key: yaml.ScalarNode) -> bool:
+    """Say whether a key is a text, or a number that is written as its text would be."""
+    value = str(key.value)
+    return key.style is not None or isinstance(plain(value), str) or (value.isdecimal() and str(plain(value)) == value)
 
 
 def _whole(text: str) -> str:

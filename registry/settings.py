@@ -26,6 +26,7 @@ from registry.serving import ServeSpec
 from registry.upstreams import UpstreamSpec
 from registry.users import UserSpec
 from registry.variables import Expanded, built_in_variables, needed
+from registry.work_items import WorkItemsSpec
 
 Spec = TypeVar("Spec")
 Filtered = TypeVar("Filtered", AgentSpec, UpstreamSpec)
@@ -63,6 +64,7 @@ class Settings:
     located: Located = field(repr=False)
     rehearse: bool = False
     """Whether every model is kept to its rehearsal, key or no key."""
+    work_items: WorkItemsSpec = field(default_factory=WorkItemsSpec)
 
     def agent(self, name: str) -> AgentSpec:
         """Return the agent of that name, however it is spelt."""

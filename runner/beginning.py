@@ -11,10 +11,12 @@ from pydantic_core import to_json
 from db.clock import stamp
 from db.plans import SameStep
 from db.reads import Record
+from db.work_items import Author
 from registry import AgentSpec
 from runner import facts
 from runner.allowance import Allowance
 from runner.background import Wanted, layers_of, load_background
+from runner.board import Board
 from runner.cancellation import Cancellation
 from runner.execution import Execution
 from runner.family import ExecutionFamily
@@ -80,12 +82,19 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         permission=partial(_permission, execution),
         asked_before=partial(services.database.reads.tool_call, execution.id),
         skills=partial(skills_of, execution),
+        board=partial(_board, execution),
         same_step=partial(_same_step, execution),
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
         work.toolbox = build_toolbox(services, needs, family, own_tools(execution, work))
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+def _board(execution: Execution) -> Board:
+    services = execution.services
+    author = Author(execution.place, execution.attempt)
+    return Board(services.settings.work_items.board, services.database.reads.work_items, services.recorder, author)
 
 
 async def _same_step(execution: Execution, agent: str, prompt: str, seconds: float) -> Record | None:

@@ -27,6 +27,7 @@ from runner import facts
 from runner.adoption import Adoption
 from runner.appearance import child_of
 from runner.beginning import begin
+from runner.board import configured_items
 from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
@@ -38,6 +39,7 @@ from runner.guard import admit_continuation, permit
 from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
+from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
@@ -319,6 +321,8 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     settings = services.settings
     configured = facts.Configured(settings.hash, settings.snapshot, tuple(known(settings)))
     await services.recorder.record(configured, patient=False)
+    if settings.work_items.items:
+        await services.recorder.record(ItemsPutUp(dict(configured_items(settings))), patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as group:
         dispatcher = Dispatcher(services, group)

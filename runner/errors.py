@@ -3,6 +3,7 @@
 RunnerError            anything below; has a `hint`
 ├── Refusal            a spawn the guard did not admit; typed, with what is allowed
 ├── FactRefused        a change of memory that cannot be: no such fact, or another one says the same
+├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
 ├── ValidationError    a standard return that is not one
 │   └── SessionMismatchError   the return of somebody else's session
@@ -61,6 +62,14 @@ class FactRefused(RunnerError):
     """A change of what is remembered of a person, refused. Nothing was changed."""
 
     def __init__(self, kind: Literal["unknown_fact", "known_fact"], message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+
+class ItemRefused(RunnerError):
+    """A change of a work item, refused. Nothing was changed."""
+
+    def __init__(self, kind: Literal["unknown_item", "no_title"], message: str, hint: str) -> None:
         super().__init__(message, hint)
         self.kind = kind
 

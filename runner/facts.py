@@ -16,6 +16,7 @@ from db.plans import NewPlan, PlanStatus
 from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.writes import NewExecution, Place, Start
 from runner.error_facts import ErrorFact
+from runner.item_facts import ItemFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +350,7 @@ Fact = (
     | GoingOn
     | Asking
     | Memory
+    | ItemFact
     | Replied
     | RepliedLate
     | ToolSettled

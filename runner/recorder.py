@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from db import adoption, approvals, endings, error_records, memory, people, pins, plans, turns, writes
+from db import adoption, approvals, endings, error_records, memory, people, pins, plans, turns, work_items, writes
 from db.deletion import delete_tree
 from db.endings import status_event
 from db.error_records import NewError
@@ -22,7 +22,7 @@ from db.status import ExecutionStatus
 from db.unit import Ticket, Write
 from db.writer import Writer
 from db.writes import Place, event
-from runner import facts
+from runner import facts, item_facts
 from runner.bus import Bus
 from runner.chat import answer_of
 from runner.error_facts import Addressed, ErrorFact, Failed, Refused
@@ -90,9 +90,8 @@ class Recorder:
 
     def _write_of(self, fact: facts.Fact) -> Write:  # noqa: C901  # one flat table of what each fact means
         match fact:
-            case facts.Spawned(new, first, _, settled, started, heard):
-                born = writes.create(new, _birth(fact), first, settled, started.start if started is not None else None)
-                return born if heard is None else people.heard(born, heard)
+            case facts.Spawned():
+                return _spawned(fact)
             case facts.Started(place, _, start, first):
                 return writes.start(place.id, start, [_started(fact)], first)
             case facts.Adopted() | facts.WentOn() | facts.PassedOn() | facts.CallLost() | facts.Left():
@@ -135,6 +134,8 @@ class Recorder:
                 return _asking(fact)
             case facts.Remembered() | facts.Amended() | facts.Forgotten():
                 return _remembering(fact)
+            case item_facts.ItemAdded() | item_facts.ItemChanged() | item_facts.ItemsPutUp():
+                return _on_board(fact)
             case facts.ToolsPinned(server, fingerprints):
                 return pins.pin(server, fingerprints)
             case facts.ToolDrifted(place, drift):
@@ -145,6 +146,12 @@ class Recorder:
                 return delete_tree(root)
             case facts.Configured(config_hash, body, users):
                 return Write([*writes.snapshot(config_hash, body).steps, *people.introduced(users)])
+
+
+def _spawned(fact: facts.Spawned) -> Write:
+    start = fact.started.start if fact.started is not None else None
+    born = writes.create(fact.new, _birth(fact), fact.first, fact.settled, start)
+    return born if fact.heard is None else people.heard(born, fact.heard)
 
 
 def _going_on(fact: facts.GoingOn) -> Write:
@@ -189,6 +196,17 @@ def _remembering(fact: facts.Memory) -> Write:
             return memory.amend(keeper, identifier, content, category)
         case facts.Forgotten(keeper, identifier):
             return memory.forget(keeper, identifier)
+
+
+def _on_board(fact: item_facts.ItemFact) -> Write:
+    """What is written when something is to be done, or has come further."""
+    match fact:
+        case item_facts.ItemAdded(author, item, earlier):
+            return work_items.add(author, item, earlier)
+        case item_facts.ItemChanged(author, change):
+            return work_items.change(author, change)
+        case item_facts.ItemsPutUp(items):
+            return work_items.put_up(items)
 
 
 def _started(fact: facts.Started) -> dict[str, Any]:

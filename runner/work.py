@@ -15,6 +15,7 @@ from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner import facts
 from runner.allowance import Allowance
 from runner.background import began
+from runner.board import Board
 from runner.cause import Dismissal
 from runner.draining import Draining
 from runner.handle import Child
@@ -153,6 +154,8 @@ class Work:
     """The row of a call of its own, if it has one."""
     skills: Callable[[AgentSpec, Sequence[CatalogueEntry]], Awaitable[Sequence[Mapping[str, str]]]]
     """What somebody of its staff can do who may dispatch these agents: names and descriptions."""
+    board: Callable[[], Board]
+    """The board of work items, to read and to write on, as nobody has written on it yet in this attempt."""
     same_step: Callable[[str, str, float], Awaitable[Record | None]]
     """A step of an agent with the same first message that succeeded within so many seconds."""
     activity: str = "starting"

@@ -2,11 +2,11 @@
 
 from sqlmodel import SQLModel
 
-from db.error_records import NewError, record
 from db.approvals import request
 from db.clock import stamp
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
+from db.error_records import NewError, record
 from db.ids import new_id
 from db.memory import Keeper, remember
 from db.people import NewUser, chat_messages, introduced
@@ -18,8 +18,8 @@ from db.writes import Place
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots", "facts", "upstream_tools", "users"]
-"""Of no tree alone: what is remembered of people is theirs."""
+KEPT = ["config_snapshots", "facts", "upstream_tools", "users", "work_items"]
+"""Of no tree alone: what is remembered of people is theirs, and what is to be done stays to be done."""
 
 
 async def grow(store: Store) -> Place:

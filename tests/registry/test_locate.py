@@ -29,7 +29,7 @@ def test_broken_yaml_is_reported_at_its_position(problems_of: Problems, text: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agents: {5: {}}", "a key must be a text"),
+        ("agents: {1.5: {}}", "a key must be a text"),
         ("agents: {true: {}}", "a key must be a text"),
         ("agents: {[a]: {}}", "a key must be a text"),
         ("agents: {? {a: b} : {}}", "a key must be a text"),
