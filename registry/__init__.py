@@ -8,6 +8,7 @@ from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
+from registry.commands import ARGUMENTS, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
 from registry.components import Part, component_of
 from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
@@ -40,6 +41,7 @@ from registry.users import UserSpec
 from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 
 __all__ = [
+    "ARGUMENTS",
     "CALLERS",
     "CHOOSERS",
     "NOT_STARTED",
@@ -47,9 +49,11 @@ __all__ = [
     "AgentOverrides",
     "AgentReference",
     "AgentSpec",
+    "ArgumentSpec",
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "CommandSpec",
     "Complexity",
     "ComponentSpec",
     "ConfigError",
@@ -69,6 +73,7 @@ __all__ = [
     "OnDisconnect",
     "OnEmptyPlan",
     "Part",
+    "PhaseSpec",
     "Place",
     "PlaceLimits",
     "PlanSpec",
@@ -78,6 +83,7 @@ __all__ = [
     "RegistryError",
     "Requires",
     "RouteSpec",
+    "RuleSpec",
     "ServeSpec",
     "Settings",
     "StageAgent",
@@ -93,6 +99,7 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "When",
     "WorkItemSpec",
     "WorkItemsSpec",
     "chain_limits",

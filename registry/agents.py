@@ -206,7 +206,9 @@ class AgentSpec:
         if self.strategy == "plan":
             return (self.plan.planner, self.plan.composer)
         if self.strategy == "route":
-            return (self.route.classifier, self.route.planner, self.route.respondent, self.plan.composer)
+            route = self.route
+            chosen = () if self.sub_agents == () else (route.classifier, route.planner, self.plan.composer)
+            return (*chosen, route.respondent, *route.commanded)
         return ()
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":

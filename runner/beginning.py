@@ -45,6 +45,8 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
 
     work = Work(
         place=execution.place,
+        path=execution.path,
+        depth=execution.depth,
         name=execution.name,
         subject=subject,
         task=request.task,

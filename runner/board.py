@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from db.work_items import Author, ItemChange, NewItem, WorkItems
-from registry import NOT_STARTED, Settings
+from registry import NOT_STARTED, Complexity, Settings
 from runner.errors import Fenced, ItemRefused
 from runner.item_facts import ItemAdded, ItemChanged
 from runner.recorder import Recorder
@@ -31,7 +31,7 @@ class WorkItem:
     title: str
     status: str
     language: str | None = None
-    complexity: str | None = None
+    complexity: Complexity | None = None
     plan: str | None = None
     """Where its plan is, once it has one."""
     depends_on: tuple[int, ...] = ()

@@ -35,6 +35,8 @@ RefusalKind = Literal[
     "no_assistant",
     "ended",
     "invalid_input",
+    "unknown_command",
+    "usage",
 ]
 
 UNSAFE: frozenset[RefusalKind] = frozenset(("delegation_cycle", "max_depth_exceeded"))

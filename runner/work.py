@@ -99,6 +99,10 @@ class Work:
     """One execution as its strategy sees it."""
 
     place: Place
+    path: tuple[str, ...]
+    """The agents from the top to itself."""
+    depth: int
+    """How many agents sent one another down to here."""
     name: str
     subject: AgentSpec | ChainSpec
     task: str
