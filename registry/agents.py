@@ -92,6 +92,7 @@ class AgentEntry(Entry):
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -164,6 +165,8 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
+    function: str = ""
+    """`module:name`, of one that the configuration names."""
 
     @property
     def dispatchable(self) -> bool:
@@ -223,7 +226,7 @@ def own_limits(entry: AgentEntry) -> LimitOverrides:
 
 def agent_behaviour(entry: AgentEntry) -> Behaviour:
     """Return the strategy of an entry, under either of its names."""
-    return behaviour(entry.strategy or entry.iteration_strategy or "loop")
+    return behaviour(entry.strategy or entry.iteration_strategy or ("loop" if entry.function is None else "function"))
 
 
 def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Directories) -> AgentSpec:
@@ -252,6 +255,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         output_schema=entry.output_schema,
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
+        function=entry.function or "",
     )
 
 

@@ -9,8 +9,10 @@ from typing import Literal
 
 Strategy = Literal["loop", "synthesis", "plan", "route", "function"]
 
-StrategyName = Literal["loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route"]
-"""What a file may say. `chain` belongs to chains and `function` to agents registered in code."""
+StrategyName = Literal[
+    "loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route", "function"
+]
+"""What a file may say. `chain` belongs to chains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ _MEANINGS: dict[StrategyName, Behaviour] = {
     "synthesis-native-thinking": Behaviour("synthesis", thinking=True),
     "plan": Behaviour("plan"),
     "route": Behaviour("route"),
+    "function": Behaviour("function"),
 }
 
 
