@@ -99,6 +99,7 @@ class AgentEntry(Entry):
     returns: Returns = Field(
         default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
     )
+    function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -179,6 +180,8 @@ class AgentSpec:
     require_tool_call: bool = False
     max_tokens: int | None = None
     returns: Returns = ""
+    function: str = ""
+    """`module:name`, of one that the configuration names."""
 
     @property
     def in_form(self) -> bool:
@@ -245,7 +248,7 @@ def own_limits(entry: AgentEntry) -> LimitOverrides:
 
 def agent_behaviour(entry: AgentEntry) -> Behaviour:
     """Return the strategy of an entry, under either of its names."""
-    return behaviour(entry.strategy or entry.iteration_strategy or "loop")
+    return behaviour(entry.strategy or entry.iteration_strategy or ("loop" if entry.function is None else "function"))
 
 
 def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Directories) -> AgentSpec:
@@ -276,6 +279,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
         returns=entry.returns,
+        function=entry.function or "",
     )
 
 

@@ -29,7 +29,6 @@ from runner.permission import Permission
 from runner.personal import Personal
 from runner.recorder import Recorder
 from runner.result import Result
-from runner.services import AgentFunction
 from runner.toolbox import Toolbox
 from runner.transcript import ToolCall, clean
 from runner.user import User
@@ -130,7 +129,8 @@ class Work:
     draining: Draining
     toolbox: Toolbox | None
     model: Model | None
-    function: AgentFunction | None
+    function: Callable[[], Awaitable[Any]] | None
+    """Calls the Python function that it is, if it is one."""
     spawn: Spawn
     admit: Callable[[str], CatalogueEntry]
     """The agent of a name, if this execution may start it now; raises Refusal."""

@@ -41,7 +41,7 @@ def _model_names(settings: Settings, name: str) -> Iterator[str]:
         seen.add((agent.name, agent.model))
         if agent.strategy in CALLERS:  # asks no model itself, but has others ask theirs
             waiting += [(each, settings.catalogue(each)) for each in first_agents(settings, agent)]
-        else:
+        elif agent.strategy != "function":
             yield agent.model
         for entry in catalogue:
             child = settings.agent(entry.name).overridden(entry.overrides)
