@@ -16,6 +16,7 @@ from registry.describe import describe
 from registry.effective import is_rehearsed
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.folder import Folder, Unreadable
+from registry.input_schema import filled_in, meant
 from registry.iterating import ComponentSpec, IterateSpec
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
@@ -106,12 +107,14 @@ __all__ = [
     "component_of",
     "cost_of",
     "describe",
+    "filled_in",
     "find_config",
     "fold",
     "held_secrets",
     "is_rehearsed",
     "json_schema",
     "load",
+    "meant",
     "misfits",
     "nearest",
     "resolve_catalogue",

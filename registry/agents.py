@@ -22,6 +22,8 @@ from registry.routing import RouteEntry, RouteSpec, route_spec
 from registry.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
 
+SCHEMAS = ("input_schema", "output_schema")
+"""The settings that are JSON schemas: what stands in them is no setting."""
 AgentType = Literal["", "orchestrator"]
 Returns = Literal["", "standard"]
 """The form that an agent answers in."""
@@ -100,6 +102,7 @@ class AgentEntry(Entry):
         default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
     )
     function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
+    input_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the input it takes")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -182,6 +185,7 @@ class AgentSpec:
     returns: Returns = ""
     function: str = ""
     """`module:name`, of one that the configuration names."""
+    input_schema: Mapping[str, Any] | None = None
 
     @property
     def in_form(self) -> bool:
@@ -280,11 +284,14 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         max_tokens=entry.max_tokens,
         returns=entry.returns,
         function=entry.function or "",
+        input_schema=entry.input_schema,
     )
 
 
 def as_entry(agent: AgentSpec) -> AgentEntry:
     """Return an agent that is registered in code as far as the rules look at it."""
     listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
-    schema = None if agent.output_schema is None else dict(agent.output_schema)
-    return AgentEntry(description=agent.description, type=agent.type, sub_agents=listed, output_schema=schema)
+    taken, given = (None if each is None else dict(each) for each in (agent.input_schema, agent.output_schema))
+    return AgentEntry(
+        description=agent.description, type=agent.type, sub_agents=listed, input_schema=taken, output_schema=given
+    )

@@ -24,6 +24,7 @@ from registry.effective import effective_tree, hash_of, snapshot_text
 from registry.errors import ConfigError, Problem
 from registry.findings import Findings
 from registry.functions import check_functions
+from registry.input_schema import check_input_schemas
 from registry.limits import MAX_CONCURRENT_ROOTS
 from registry.locate import Located, locate
 from registry.masking import MASK
@@ -147,6 +148,7 @@ def _check(
     everyone = {**document.agents, **{agent.name: as_entry(agent) for agent in registered}}
     whole = document.model_copy(update={"agents": everyone})
     check_output_schemas(findings, whole)
+    check_input_schemas(findings, whole)
     Rules(findings, whole, names).apply()
     check_callers(findings, document, names)
     check_components(findings, document, names)

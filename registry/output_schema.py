@@ -80,12 +80,16 @@ def faults(schema: Mapping[str, Any]) -> Iterator[Fault]:
         yield from _lost_references(schema, specification)
 
 
-def misfits(value: Any, schema: Mapping[str, Any]) -> Sequence[str]:
-    """Return what keeps a value from fitting, each with its JSON path; nothing when it fits."""
+def misfits(value: Any, schema: Mapping[str, Any] | bool, within: Mapping[str, Any] | None = None) -> Sequence[str]:
+    """Return what keeps a value from fitting, each with its JSON path; nothing when it fits.
+
+    A schema that stands `within` another may refer to parts of that one.
+    """
     from jsonschema.exceptions import best_match
 
     try:
-        errors = sorted(_validator(schema).iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+        judge = _validator(schema if within is None else within).evolve(schema=schema)
+        errors = sorted(judge.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
     except RecursionError:
         return ["`$`: it is nested too deeply"]
     shown = [best_match([error]) for error in errors[:MOST_MISFITS]]
@@ -93,7 +97,7 @@ def misfits(value: Any, schema: Mapping[str, Any]) -> Sequence[str]:
     return [*told, f"and {len(errors) - MOST_MISFITS} more"] if len(errors) > MOST_MISFITS else told
 
 
-def _validator(schema: Mapping[str, Any]) -> "Validator":
+def _validator(schema: Mapping[str, Any] | bool) -> "Validator":
     from jsonschema.validators import Draft202012Validator, validator_for
     from referencing.jsonschema import EMPTY_REGISTRY
 

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from registry.agents import SCHEMAS
 from registry.document import SECTIONS, Document, with_built_ins
 from registry.errors import TreePath
 from registry.explain import error_path, explain
@@ -110,7 +111,7 @@ def _refuse_empty_values(findings: Findings) -> None:
 
 def _is_in_schema(path: TreePath) -> bool:
     """Say whether it is a part of a JSON schema, in which nothing is a value like any other."""
-    return path[0] == "agents" and len(path) > 3 and path[2] == "output_schema"  # section, name, setting, and below
+    return path[0] == "agents" and any(each in SCHEMAS for each in path[2:-1])  # section, name, settings, and below
 
 
 def _may_be_empty(path: TreePath) -> bool:

@@ -99,11 +99,14 @@ class Settings:
 
     def agent_or_chain(self, name: str) -> AgentSpec | ChainSpec:
         """Return what can be run under that name; agents and chains share their names."""
-        found = Directory(self.chains).find(name)
-        if found is not None:
-            return self.chains[found]
+        found = self.find(name)
         both: dict[str, AgentSpec | ChainSpec] = {**self.agents, **self.chains}
-        return self._find("agent or chain", ("agents", "agent_chains"), name, both)
+        return self._find("agent or chain", ("agents", "agent_chains"), name, both) if found is None else found
+
+    def find(self, name: str) -> AgentSpec | ChainSpec | None:
+        """Return what can be run under that name, or None when there is nothing."""
+        chain, agent = Directory(self.chains).find(name), Directory(self.agents).find(name)
+        return self.chains[chain] if chain is not None else self.agents[agent] if agent is not None else None
 
     def chain_for_alert(self, alert_type: str) -> ChainSpec:
         """Return the one chain that this type of alert starts."""

@@ -40,6 +40,7 @@ from runner.guard import admit_continuation, permit
 from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
+from runner.inputs import accepted_input
 from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
 from runner.lookup import child_of_row, is_gone
@@ -112,8 +113,8 @@ class Dispatcher:
 
         Raises Refusal when that was for another agent, another task, other input or another user.
         """
-        order = replace(order, task=clean(order.task), input=clean_data(order.input))
         user = await self.people.named(order.user)
+        order = replace(order, task=clean(order.task), input=self._input(order))
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
             if row is not None:
@@ -144,6 +145,12 @@ class Dispatcher:
             return await root.enter()
         except DatabaseUnavailable as error:
             raise Refusal("unavailable", str(error), error.hint) from error
+
+    def _input(self, order: Order) -> Any:
+        """What the order's agent is given, as it will be stored; one that nobody knows is refused later."""
+        data = clean_data(order.input)
+        subject = self.services.settings.find(order.name)
+        return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
 
     def _request(self, order: Order, user: User | None) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)

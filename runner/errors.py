@@ -29,6 +29,7 @@ RefusalKind = Literal[
     "wrapping_up",
     "stopping",
     "unavailable",
+    "invalid_input",
     "key_reused",
     "no_model",
     "running",

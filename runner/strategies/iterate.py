@@ -19,6 +19,7 @@ from runner import facts
 from runner.cause import Dismissal
 from runner.components import Components
 from runner.errors import Refusal
+from runner.inputs import accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
@@ -87,8 +88,11 @@ class Iterate:
         """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
-        inputs = self._work.input if isinstance(self._work.input, Mapping) else {}
-        declared = frozenset(inputs)
+        inputs = accepted_input(agent, self._work.input) or {}
+        inputs = inputs if isinstance(inputs, Mapping) else {}
+        for part in self._spec.components:
+            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs) or inputs
+        declared = frozenset((agent.input_schema or {}).get("properties", {}))
         known = {name: value for name, value in inputs.items() if name in declared}
         objective = objective_of(self._spec.objective, task, known)
         if not objective.strip():

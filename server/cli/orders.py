@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from registry import Settings
+from registry import AgentSpec, Settings, meant
 from registry.durations import parse_duration
 from runner.alerts import alert_type, task_of, unwrapped
 from runner.dispatcher import Order
+from runner.inputs import accepted_input
 from server.cli.exits import CommandError
 
 ALERT_HINT = "give one JSON object with `labels`, `annotations` and `startsAt`, as Alertmanager sends it"
@@ -36,19 +37,25 @@ class Wish:
 
 
 def order_of(wish: Wish, settings: Settings) -> Order:
-    """The order a wish means; raises CommandError, and UnknownName for an alert no chain takes or a user nobody knows."""
+    """The order a wish means; raises CommandError, UnknownName for an alert no chain takes or a user nobody knows, and
+    Refusal for input that its agent does not take.
+    """
     alert = read_alert(wish.alert) if wish.alert is not None else None
-    given = dict(map(_pair, wish.inputs))
+    pairs = dict(map(_pair, wish.inputs))
     name = wish.name
     if name is None:
         if alert is None:
             raise CommandError("no agent or chain named", "`outrider agents` lists them; an `--alert` chooses its chain")
         name = settings.chain_for_alert(_type_of(alert)).name
+    subject = settings.find(name)
+    agent = subject if isinstance(subject, AgentSpec) else None
+    given = {key: meant(text, key, agent.input_schema if agent is not None else None) for key, text in pairs.items()}
     task = wish.task or (task_of(alert) if alert is not None else "")
     if not task and not given:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
     user = settings.user(wish.user).id if wish.user is not None else None
-    return Order(name, task, {**(alert or {}), **given} or None, _timeout(wish.timeout), user=user)
+    data = {**(alert or {}), **given} or None
+    return Order(name, task, data if agent is None else accepted_input(agent, data), _timeout(wish.timeout), user=user)
 
 
 def read_alert(source: str) -> Mapping[str, Any]:
@@ -76,15 +83,12 @@ def _type_of(alert: Mapping[str, Any]) -> str:
     return name
 
 
-def _pair(written: str) -> tuple[str, Any]:
-    """`k=v`; a value that is JSON is taken as such, anything else is text."""
+def _pair(written: str) -> tuple[str, str]:
+    """`k=v`."""
     key, equals, value = written.partition("=")
     if not equals or not key.strip():
         raise CommandError(f"`--input {written}` has no name and value", "write `--input service=checkout`")
-    try:
-        return key.strip(), json.loads(value)
-    except (ValueError, RecursionError):
-        return key.strip(), value
+    return key.strip(), value
 
 
 def _timeout(written: str | None) -> float | None:

@@ -37,6 +37,22 @@ def test_a_user_nobody_knows(shell: Shell) -> None:
     assert untouched(shell)
 
 
+@requirement("S3-OP-5")
+def test_input_that_an_agent_does_not_take_and_words_of_the_type_it_wants(shell: Shell) -> None:
+    schema = "{required: [version], properties: {version: {type: string}, deep: {type: boolean, default: false}}}"
+    picky = CONFIG.replace("answers at once", f"answers at once, input_schema: {schema}")
+    shell.folder.joinpath("config.yaml").write_text(picky, encoding="utf-8")
+
+    refused = shell.type("run", "Quick", "look", "--input", "version=1", "--input", "deep=perhaps")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    message = "the input is not what `Quick` takes: `$.deep`: 'perhaps' is not of type 'boolean'"
+    assert refused.stderr == f"error: {message}\n\nhint: it takes `version` (required), `deep`\n"
+    assert untouched(shell)
+
+    assert shell.type("run", "Quick", "look", "--input", "version=1").returncode == 0
+    assert shell.rows("select input from executions") == [{"input": '{"version":"1","deep":false}'}]
+
+
 def line_of(agent: str) -> int:
     """Where an agent stands in the configuration."""
     return next(n for n, line in enumerate(CONFIG.splitlines(), start=1) if line.startswith(f"  {agent}:"))

@@ -1,0 +1,29 @@
+"""Inputs: what an agent is given, held against what it takes.
+
+Owns: the refusal. Must not know: where the input came from. Invariant: pure; what is accepted is accepted again, unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from registry import AgentSpec, filled_in, misfits
+from runner.errors import Refusal
+
+
+def accepted_input(agent: AgentSpec, data: Any) -> Any:
+    """The input with the agent's defaults filled in; raises Refusal where it does not fit the agent's `input_schema`."""
+    schema = agent.input_schema
+    if schema is None:
+        return data
+    given = filled_in({} if data is None else data, schema)
+    if found := misfits(given, schema):
+        raise Refusal("invalid_input", f"the input is not what `{agent.name}` takes: {'; '.join(found)}", _taken(agent))
+    return given or data
+
+
+def _taken(agent: AgentSpec) -> str:
+    schema = agent.input_schema or {}
+    needed = schema.get("required", ())
+    names = [f"`{name}`{' (required)' if name in needed else ''}" for name in schema.get("properties", {})]
+    return f"it takes {', '.join(names)}" if names else "it takes an object with named values"
