@@ -189,6 +189,27 @@ async def test_somebody_who_is_not_critical_may_fail(tmp_path: Path) -> None:
         assert item(service, 191)["status"] == "completed"
 
 
+@requirement("S1-T1", "S1-T11", "S1-ST4-1")
+async def test_a_new_task_gets_the_next_number_and_no_model_is_asked(tmp_path: Path) -> None:
+    async with bench(tmp_path, crew(tmp_path, items=""), {}) as service:
+        ended = await service.run("orchestrator", '/task "Create test task"')
+        assert ended.result is not None
+        assert (ended.status, ended.result.outcome) == ("completed", "completed")
+        assert ended.result.metadata["answer"]["task_number"] == 1  # the first there is
+        assert ended.result.text == "Command: task\nStatus: Completed\n\nTask 1 was added: Create test task"
+        assert workers(service) == [("1", "atomic-task-numberer")]
+        assert item(service, 1)["title"] == "Create test task"
+
+    gaps = "work_items: {items: {1: {title: one}, 5: {title: five}}}\n"
+    (tmp_path / "gaps").mkdir()
+    async with bench(tmp_path / "gaps", crew(tmp_path / "gaps", gaps), {}) as service, anyio.create_task_group() as group:
+        for title in ("one more", "and another"):
+            group.start_soon(service.run, "orchestrator", f"/task {title}")
+        await service.until(lambda: len(service.sql("select number from work_items")) == 4)
+        numbers = service.sql("select number from work_items order by number")
+        assert [row["number"] for row in numbers] == [1, 5, 6, 7]
+
+
 @requirement("S1-T10")
 async def test_commands_in_parallel_do_not_get_into_each_other(tmp_path: Path) -> None:
     async with bench(tmp_path, crew(tmp_path), EVERYBODY) as service, anyio.create_task_group() as group:

@@ -26,7 +26,7 @@ from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
 
 CUTS = int(os.environ.get("OUTRIDER_CUTS", "7"))
-"""After so many of the recorded commits, of which there are some thirty."""
+"""After so many of the recorded commits, of which there are some twenty."""
 
 TREE = "select step_id, role, status, outcome, reason, path, input from executions order by path, step_id"
 BOARD = "select number, status, plan, artifacts from work_items order by number"
@@ -57,7 +57,8 @@ def worker(request: Request) -> Turn:
 @asynccontextmanager
 async def service(folder: Path) -> AsyncIterator[tuple[Dispatcher, ScriptedModel]]:
     model = ScriptedModel({"*": worker})
-    settings = settings_of(folder, crew(folder))
+    config = crew(folder).replace("          sets: completed\n", "          sets: completed\n          artifact: plan\n")
+    settings = settings_of(folder, config)  # what is made changes who would work, if that were judged anew
     blueprint = Blueprint(settings, folder / "outrider.db", models=OneModel(model))
     async with open_service(blueprint) as dispatcher:
         with unfolded(blueprint.database):
@@ -69,7 +70,7 @@ async def test_a_batch_that_is_cut_off_after_any_commit_comes_to_the_same_end(tm
     (tmp_path / "copy").mkdir()
     with anyio.fail_after(30):
         async with service(tmp_path) as (dispatcher, model):
-            started = await dispatcher.start(Order("orchestrator", "/implement 191,195", session="sess_1_abcdef"))
+            started = await dispatcher.start(Order("orchestrator", "/implement 191,193", session="sess_1_abcdef"))
             ended = await dispatcher.wait(started.id)
             recording = await Recording.of(tmp_path / "outrider.db", tmp_path / "copy")
     assert ended.result is not None
@@ -77,7 +78,7 @@ async def test_a_batch_that_is_cut_off_after_any_commit_comes_to_the_same_end(tm
     tree, board, changes = (rows_of(database, query) for query in (TREE, BOARD, CHANGES))
     assert len(changes) == 2
     asked = {(request.agent, request.system, first(request)) for request in model.requests}
-    assert [agent for agent, *_ in sorted(asked)] == ["committer", "lean-implementation-agent", "task-executor"]
+    assert [agent for agent, *_ in sorted(asked)] == ["committer", "implementer", "task-executor"]
 
     tried = 0
     commits = recording.commits
@@ -103,7 +104,7 @@ async def test_a_batch_that_is_cut_off_after_any_commit_comes_to_the_same_end(tm
         assert rows_of(cut, CHANGES) == changes, where
         assert {(request.agent, request.system, first(request)) for request in model.requests} <= asked, where
         assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
-    assert tried == CUTS
+    assert tried >= min(CUTS, 15)
 
 
 @requirement("S1-T7", "X-36")
