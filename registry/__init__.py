@@ -18,7 +18,7 @@ from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.folder import Folder, Unreadable
 from registry.input_schema import filled_in, meant
 from registry.iterating import ComponentSpec, IterateSpec
-from registry.limits import LimitOverrides, Limits, resolve_limits
+from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
@@ -46,6 +46,7 @@ __all__ = [
     "CALLERS",
     "CHOOSERS",
     "NOT_STARTED",
+    "RESERVE_SHARE",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",

@@ -67,9 +67,9 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
         return SpawnRequest(subject, task, settings.limits_for_chain(subject, call), role="root", input=data)
     catalogue, prompt = settings.catalogue(subject), first_message(task, data)
     command = call_in(subject, task)
-    if command is not None and call is None:
-        call = LimitOverrides(timeout=command.seconds)
     limits = settings.limits_for(subject, None, call)
+    if command is not None and call is None:
+        limits = replace(limits, timeout=command.seconds(limits.wrap_up_reserve))
     return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
 
 

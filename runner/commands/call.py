@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry import AgentSpec, ArgumentSpec, ChainSpec, CommandSpec, fold, nearest
+from registry import RESERVE_SHARE, AgentSpec, ArgumentSpec, ChainSpec, CommandSpec, fold, nearest
 from runner.errors import Refusal
 
 MOST_ITEMS = 100
 """Of one call: a range is quickly written, and each number in it is work for an agent."""
+
+SLACK_SECONDS = 10.0
+"""Added to the time of a command, so that whoever carries it out has the whole of it, however long it took to begin."""
 
 _NUMBER = r"#?[0-9]{1,9}"
 _SPAN = rf"{_NUMBER}(?:\s*-\s*{_NUMBER})?"
@@ -49,10 +52,12 @@ class Call:
         written = (self._written(argument, number) for argument in self.command.arguments)
         return " ".join([f"/{self.command.name}", *(each for each in written if each)])
 
-    @property
-    def seconds(self) -> float:
-        """How long all of it may take: the time of the command for each work item."""
-        return self.command.timeout * max(1, len(self.numbers))
+    def seconds(self, reserve: float) -> float:
+        """How long a route has for all of it: the time of the command for each work item, a moment to begin, and what is
+        kept back for the answer, which is at most `reserve`.
+        """
+        work = self.command.timeout * max(1, len(self.numbers))
+        return work + min(reserve, work * RESERVE_SHARE / (1 - RESERVE_SHARE)) + min(work, SLACK_SECONDS)
 
     def _written(self, argument: ArgumentSpec, number: int) -> str:
         if argument.kind in ("item", "items"):
@@ -71,14 +76,14 @@ def call_in(subject: AgentSpec | ChainSpec, text: str) -> Call | None:
 
 def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
     """Read a message that begins with `/`; raises Refusal."""
-    name, _, arguments = text.strip()[1:].replace("\n", " \n").partition(" ")
+    name, *rest_of_it = re.split(r"\s+", text.strip()[1:], maxsplit=1)
     command = next((each for each in commands.values() if fold(each.name) == fold(name)), None)
     if command is None:
         known = ", ".join(f"`/{each}`" for each in commands)
         near = nearest(name, commands)
         hint = (f"did you mean `/{near}`? " if near else "") + f"commands: {known}"
         raise Refusal("unknown_command", f"there is no command `/{name}`", hint, {"known": list(commands)})
-    arguments = arguments.strip()
+    arguments = "".join(rest_of_it)
     rest, values = arguments, dict[str, Any]()
     for argument in command.arguments:
         value, rest = _taken(argument, rest, command)

@@ -156,18 +156,25 @@ class Course:
 
     def _delegation(self, errand: Errand, spec: PhaseSpec) -> Delegation:
         work, command = self._work, errand.command
-        alone = work.role == ROOT and len(self._call.numbers) < 2
         return Delegation(
             command=command.name,
             session_id=work.session,
             depth=work.depth + 1,
             path=(*work.path, command.name, spec.agent),
-            timeout=work.allowance.timeout if alone else command.timeout,  # which a call may have set
+            timeout=self._time(),
             caller=work.name,
             task_number=errand.number,
             language=errand.language,
             complexity=errand.complexity,
         )
+
+    def _time(self) -> float:
+        """Seconds for whoever works: the command's, or what there is if that is less, or if the call gave more."""
+        allowance, own = self._work.allowance, self._call.command.timeout
+        left = round(allowance.seconds_before_wrap_up, 3)
+        usual = self._call.seconds(self._work.limits.wrap_up_reserve)
+        given = self._work.role == ROOT and len(self._call.numbers) < 2 and allowance.timeout > usual
+        return left if given or left < own else own
 
     async def _noted(self, errand: Errand, result: Result) -> tuple[str, ...]:
         """Put down on the board what came of an item, unless it says so; what it says now, in words."""
