@@ -16,6 +16,7 @@ from sqlalchemy import Executable, and_, case, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from db.calls import Calls
 from db.clock import moment
 from db.delegations import Delegations
 from db.engine import follow, open_reader
@@ -91,12 +92,14 @@ class Reads:
         """What is known of people."""
         self.plans = Plans(self._all)
         """What executions set out to do."""
-        self.work_items = WorkItems(self._all)
-        """What there is to do."""
         self.delegations = Delegations(self._all)
         """What agents handed to each other lately."""
         self.error_records = ErrorRecords(self._all)
         """What went wrong."""
+        self.calls = Calls(self._all)
+        """Which commands were called."""
+        self.work_items = WorkItems(self._all)
+        """What there is to do."""
 
     async def close(self) -> None:
         """Return the connections."""

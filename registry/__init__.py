@@ -8,6 +8,7 @@ from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
+from registry.commands import ARGUMENTS, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
 from registry.components import Part, component_of
 from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
@@ -17,7 +18,7 @@ from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.folder import Folder, Unreadable
 from registry.input_schema import filled_in, meant
 from registry.iterating import ComponentSpec, IterateSpec
-from registry.limits import LimitOverrides, Limits, resolve_limits
+from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
 from registry.loading import find_config, load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
@@ -42,16 +43,20 @@ from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItems
 from registry.workspaces import WorkspaceSpec
 
 __all__ = [
+    "ARGUMENTS",
     "CALLERS",
     "CHOOSERS",
     "NOT_STARTED",
+    "RESERVE_SHARE",
     "SYNTHESIZER",
     "AgentOverrides",
     "AgentReference",
     "AgentSpec",
+    "ArgumentSpec",
     "CatalogueEntry",
     "ChainSpec",
     "ChatSpec",
+    "CommandSpec",
     "Complexity",
     "ComponentSpec",
     "ConfigError",
@@ -71,6 +76,7 @@ __all__ = [
     "OnDisconnect",
     "OnEmptyPlan",
     "Part",
+    "PhaseSpec",
     "Place",
     "PlaceLimits",
     "PlanSpec",
@@ -80,6 +86,7 @@ __all__ = [
     "RegistryError",
     "Requires",
     "RouteSpec",
+    "RuleSpec",
     "ServeSpec",
     "Settings",
     "StageAgent",
@@ -95,6 +102,7 @@ __all__ = [
     "UpstreamSpec",
     "UserSpec",
     "Value",
+    "When",
     "WorkItemSpec",
     "WorkItemsSpec",
     "WorkspaceSpec",

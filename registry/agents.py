@@ -107,6 +107,7 @@ class AgentEntry(Entry):
     returns: Returns = Field(
         default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
     )
+    function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -186,9 +187,11 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
-    input_schema: Mapping[str, Any] | None = None
     workspaces: tuple[WorkspaceSpec, ...] = ()
     returns: Returns = ""
+    function: str = ""
+    """`module:name`, of one that the configuration names."""
+    input_schema: Mapping[str, Any] | None = None
 
     @property
     def in_form(self) -> bool:
@@ -216,7 +219,9 @@ class AgentSpec:
         if self.strategy == "plan":
             return (self.plan.planner, self.plan.composer)
         if self.strategy == "route":
-            return (self.route.classifier, self.route.planner, self.route.respondent, self.plan.composer)
+            route = self.route
+            chosen = () if self.sub_agents == () else (route.classifier, route.planner, self.plan.composer)
+            return (*chosen, route.respondent, *route.commanded)
         return ()
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
@@ -253,7 +258,7 @@ def own_limits(entry: AgentEntry) -> LimitOverrides:
 
 def agent_behaviour(entry: AgentEntry) -> Behaviour:
     """Return the strategy of an entry, under either of its names."""
-    return behaviour(entry.strategy or entry.iteration_strategy or "loop")
+    return behaviour(entry.strategy or entry.iteration_strategy or ("loop" if entry.function is None else "function"))
 
 
 def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Directories) -> AgentSpec:
@@ -283,8 +288,9 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         output_schema=entry.output_schema,
         require_tool_call=entry.require_tool_call,
         max_tokens=entry.max_tokens,
-        input_schema=entry.input_schema,
         returns=entry.returns,
+        function=entry.function or "",
+        input_schema=entry.input_schema,
     )
 
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 from registry.agents import AgentEntry, agent_behaviour
+from registry.command_rules import check_commands
 from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
 from registry.names import Directories, fold, suggestion
-from registry.staff import ON_DEMAND
+from registry.routing import RouteEntry
+from registry.staff import ON_DEMAND, staff_of
 from registry.strategies import CALLERS, CHOOSERS
 
 _BLOCKS: Mapping[str, tuple[str, ...]] = {
@@ -34,6 +36,9 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
             _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
             if agent_behaviour(agent).strategy in CALLERS:
                 _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+            if agent.route is not None and agent_behaviour(agent).strategy == "route":
+                check_commands(findings, ("agents", name, "route", "commands"), agent.route.commands, names)
+                _check_command_agents(findings, name, agent.route, document)
 
 
 def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
@@ -45,6 +50,22 @@ def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
         hint = f"an entry of this name changes `{meant}`; give yours another name"
         findings.add(("agents", name), f"`{name}` is a built-in agent, which works in another way", hint, key=True)
     return taken
+
+
+def _check_command_agents(findings: Findings, name: str, route: RouteEntry, document: Document) -> None:
+    """A built-in agent has work of its own, in a form of its own: it does not carry out a command in a user's words."""
+    entries = {
+        each: {"strategy": agent_behaviour(entry).strategy, "sub_agents": entry.sub_agents}
+        for each, entry in document.agents.items()
+    }
+    built_in = {fold(each): each for each in staff_of(entries) if each in ON_DEMAND}
+    for command, entry in route.commands.items():
+        path = ("agents", name, "route", "commands", command, "agents")
+        for index, rule in enumerate(entry.agents):
+            for agent in (rule.agent or "", *(phase.agent for phase in rule.agents)):
+                if fold(agent) in built_in and findings.sound(*path, index):
+                    message = f"`{agent}` is the built-in agent `{built_in[fold(agent)]}` here, which has work of its own"
+                    findings.add((*path, index), message, "give yours another name")
 
 
 Wanted = Literal["plan", "alone", "any"]
@@ -94,5 +115,6 @@ def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, ever
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)
-    if agent.sub_agents == () and not everybody and strategy in CHOOSERS:
+    commanded = agent.route is not None and bool(agent.route.commands)
+    if agent.sub_agents == () and not everybody and strategy in CHOOSERS and not commanded:
         findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")

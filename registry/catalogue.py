@@ -51,6 +51,11 @@ def resolve_catalogue(
     return tuple(entry for entry in everybody if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
 
 
+def commanded_agents(agents: Mapping[str, AgentSpec], agent: AgentSpec) -> tuple[CatalogueEntry, ...]:
+    """Return the agents that the commands of a route may start, whoever its other messages may go to."""
+    return tuple(_entry(agents[name]) for name in agent.route.commanded) if agent.strategy == "route" else ()
+
+
 def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
     used = agent.overridden(overrides)
     return CatalogueEntry(

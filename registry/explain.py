@@ -88,8 +88,6 @@ def _not_one_of(value: object, path: TreePath) -> tuple[str, str]:
     allowed = _literals(path)
     if not isinstance(value, str):
         return f"one of {listed(allowed)} is expected, not {_kind(value)}", ""
-    if value == "function" and "loop" in allowed:
-        return "`function` is only for agents that are registered in code", f"allowed: {listed(allowed)}"
     if value == "chain" and "loop" in allowed:
         return "`chain` is not a strategy of an agent", "write the stages under `agent_chains`"
     near = None if isinstance(value, Expanded) else nearest(value, allowed)

@@ -24,6 +24,7 @@ from registry.document import Document, with_built_ins
 from registry.effective import effective_tree, hash_of, snapshot_text
 from registry.errors import ConfigError, Problem
 from registry.findings import Findings
+from registry.functions import check_functions
 from registry.input_schema import check_input_schemas
 from registry.limits import MAX_CONCURRENT_ROOTS
 from registry.locate import Located, locate
@@ -154,6 +155,7 @@ def _check(
     Rules(findings, whole, names).apply()
     check_callers(findings, document, names)
     check_components(findings, document, names)
+    check_functions(findings, document)
     contexts = {name: agent.context for name, agent in document.agents.items()}
     check_context_files(findings, document.context_files, contexts, folder)
     uses = {name: agent.workspaces for name, agent in document.agents.items()}

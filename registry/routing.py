@@ -4,10 +4,13 @@ Owns: the shape of an agent's `route` block and RouteSpec. Must not know: how a 
 Invariant: a spec is whole; the defaults here are the built-in ones.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pydantic import Field
 
+from registry.commands import CommandEntry, CommandSpec, command_spec
 from registry.entry import Count, Entry, Line
 from registry.names import Directories, built_in
 
@@ -26,6 +29,9 @@ class RouteEntry(Entry):
         default=None, description="the agent that answers messages that concern nobody; absent: the built-in one"
     )
     history: Count = Field(default=4, description="messages of the conversation that classifier and planner are shown")
+    commands: dict[str, CommandEntry] = Field(
+        default={}, description="what messages that begin with `/` do, without a classifier, by the name that follows it"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,12 @@ class RouteSpec:
     planner: str = COORDINATOR
     respondent: str = RESPONDENT
     history: int = 4
+    commands: Mapping[str, CommandSpec] = field(default_factory=dict)
+
+    @property
+    def commanded(self) -> tuple[str, ...]:
+        """Return the agents that commands name, each once."""
+        return tuple(dict.fromkeys(name for command in self.commands.values() for name in command.agents))
 
 
 def route_spec(entry: RouteEntry | None, names: Directories) -> RouteSpec:
@@ -46,4 +58,5 @@ def route_spec(entry: RouteEntry | None, names: Directories) -> RouteSpec:
         key: built_in(name, names.agents) if (own := getattr(written, key)) is None else names.agents.canonical(own)
         for key, name in ours.items()
     }
-    return RouteSpec(history=written.history, **chosen)
+    commands = {name: command_spec(name, each, names) for name, each in written.commands.items()}
+    return RouteSpec(history=written.history, commands=MappingProxyType(commands), **chosen)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from registry.agents import AgentSpec
-from registry.catalogue import CatalogueEntry, offered_agents, resolve_catalogue, sub_agent_registry
+from registry.catalogue import CatalogueEntry, commanded_agents, offered_agents, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place
 from registry.chat import ChatSpec
 from registry.context_files import ContextFiles
@@ -128,6 +128,10 @@ class Settings:
         """Return which agents this one may dispatch, at its place in a chain if it has one."""
         lists = () if place is None else (place.agent.sub_agents, place.stage.sub_agents, place.chain.sub_agents)
         return resolve_catalogue(self.agents, agent, *lists)
+
+    def commanded(self, agent: AgentSpec) -> tuple[CatalogueEntry, ...]:
+        """Return which agents its commands may start."""
+        return commanded_agents(self.agents, agent)
 
     def limits_for(self, agent: AgentSpec, place: Place | None = None, call: LimitOverrides | None = None) -> Limits:
         """Return the limits of an execution of the agent; only an agent of a stage has a place."""

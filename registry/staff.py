@@ -5,7 +5,7 @@ Owns: their instructions. Must not know: when they are called. Invariant: only t
 can dispatch the others, they work for a strategy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER
@@ -149,7 +149,7 @@ _OF_CHOOSERS: Mapping[str, Mapping[str, Any]] = {
     RESPONDENT: {"strategy": "synthesis", "custom_instructions": _RESPONDENT},
     COORDINATOR: {"strategy": "plan", "plan": {"compose": "auto", "on_step_failure": "continue"}},
 }
-"""Those of a configuration in which some agent plans or routes."""
+"""Those of a configuration in which some agent plans, or routes to agents."""
 
 _OF_ITERATIONS: Mapping[str, Mapping[str, Any]] = {
     TASK_PLANNER: {"custom_instructions": _TASK_PLANNER, "output_schema": _DECISION},
@@ -165,5 +165,13 @@ def staff_of(agents: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the built-in agents that a configuration with these agents has."""
     entries = [entry for entry in agents.values() if isinstance(entry, Mapping)]
     strategies = {str(entry.get(key)) for entry in entries for key in ("strategy", "iteration_strategy")}
-    chosen = {} if strategies.isdisjoint(CHOOSERS) else _OF_CHOOSERS
-    return {**ALWAYS, **chosen, **(_OF_ITERATIONS if "iterate" in strategies else {})}
+    return {**ALWAYS, **_of_choosers(entries), **(_OF_ITERATIONS if "iterate" in strategies else {})}
+
+
+def _of_choosers(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    keys = ("strategy", "iteration_strategy")
+    choosers = [entry for entry in entries if any(entry.get(key) in CHOOSERS for key in keys)]
+    if any(entry.get("sub_agents") not in ([], ()) for entry in choosers):
+        return _OF_CHOOSERS
+    # A route with commands alone chooses nobody and plans for nobody.
+    return {RESPONDENT: _OF_CHOOSERS[RESPONDENT]} if choosers else {}

@@ -10,9 +10,17 @@ from typing import Literal
 Strategy = Literal["loop", "synthesis", "plan", "route", "iterate", "function"]
 
 StrategyName = Literal[
-    "loop", "native-thinking", "langchain", "synthesis", "synthesis-native-thinking", "plan", "route", "iterate"
+    "loop",
+    "native-thinking",
+    "langchain",
+    "synthesis",
+    "synthesis-native-thinking",
+    "plan",
+    "route",
+    "iterate",
+    "function",
 ]
-"""What a file may say. `chain` belongs to chains and `function` to agents registered in code."""
+"""What a file may say. `chain` belongs to chains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,7 @@ _MEANINGS: dict[StrategyName, Behaviour] = {
     "plan": Behaviour("plan"),
     "route": Behaviour("route"),
     "iterate": Behaviour("iterate"),
+    "function": Behaviour("function"),
 }
 
 

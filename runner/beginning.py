@@ -21,6 +21,8 @@ from runner.cancellation import Cancellation
 from runner.execution import Execution
 from runner.family import ExecutionFamily
 from runner.files import files_for
+from runner.function_context import Context
+from runner.functions import Call
 from runner.own_tools import own_tools
 from runner.people import People
 from runner.permission import Asker, Permission
@@ -45,6 +47,8 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
 
     work = Work(
         place=execution.place,
+        path=execution.path,
+        depth=execution.depth,
         name=execution.name,
         subject=subject,
         task=request.task,
@@ -67,7 +71,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         draining=services.draining,
         toolbox=None,
         model=services.model_for(subject),
-        function=services.functions.get(subject.name),
+        function=None,
         spawn=family.spawn,
         admit=family.admit,
         release=family.release,
@@ -88,7 +92,24 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
         work.toolbox = build_toolbox(services, needs, family, own_tools(execution, work))
+    if agent is not None and agent.strategy == "function":
+        call = Call(request.task, request.input, partial(_context, execution, work))
+        work.function = partial(services.functions[agent.name], call)
     return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+
+
+def _context(execution: Execution, work: Work) -> Context:
+    """What the function of an execution may know of it."""
+    return Context(
+        execution_id=execution.id,
+        session_id=execution.origin.session,
+        depth=execution.depth,
+        path=execution.path,
+        deadline=datetime.now(UTC) + timedelta(seconds=execution.allowance.seconds_left),
+        user=execution.origin.user,
+        board=work.board(),
+        _tell=work.now,
+    )
 
 
 def _board(execution: Execution) -> Board:

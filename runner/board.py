@@ -14,10 +14,12 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from db.work_items import Author, ItemChange, NewItem, WorkItems
-from registry import NOT_STARTED, Settings
+from registry import NOT_STARTED, Complexity, Settings
 from runner.errors import Fenced, ItemRefused
+from runner.function_context import Context
 from runner.item_facts import ItemAdded, ItemChanged
 from runner.recorder import Recorder
+from runner.result import Outcome, Result, summarise
 from runner.transcript import clean
 
 Artifact = Mapping[str, Any]
@@ -31,7 +33,7 @@ class WorkItem:
     title: str
     status: str
     language: str | None = None
-    complexity: str | None = None
+    complexity: Complexity | None = None
     plan: str | None = None
     """Where its plan is, once it has one."""
     depends_on: tuple[int, ...] = ()
@@ -123,3 +125,26 @@ def _linked(stored: str, more: Sequence[Artifact]) -> str:
         if each not in links:
             links.append(dict(each))
     return to_json(links).decode()
+
+
+async def add_item(context: Context, task: str, title: str | None = None, language: str | None = None) -> Result:
+    """A function for an agent that numbers tasks: adds a work item, and returns its number as `task_number`.
+
+    Its title is the field `title`, else the whole task.
+    """
+    item = await context.board.add(title or task, language=language)
+    summary = summarise(f"Task {item.number} was added: {item.title}")
+    output = {
+        "status": str(Outcome.COMPLETED),
+        "summary": summary,
+        "artifacts": [],
+        "metadata": {
+            "session_id": context.session_id,
+            "agent_type": context.path[-1],
+            "delegation_depth": context.depth,
+            "delegation_path": list(context.path),
+        },
+        "errors": [],
+        "task_number": item.number,
+    }
+    return Result(Outcome.COMPLETED, summary, output)

@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from db.reads import Record
 from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings
+from runner.commands.errand import commissioned_again, is_errand
 from runner.errors import Refusal
 from runner.guard import entry_of
 from runner.personal import view_of
@@ -137,6 +138,8 @@ class Commissioner:
             return self.respondent()
         if role == PLAN:
             return self.plan(from_json(row["input"])["agents"])
+        if is_errand(row):
+            return commissioned_again(self.settings, row, name_of(row))
         if role == DIRECT:
             if seat != DIRECT:  # of somebody who may not work for the user: it never begins
                 raise Refusal("permission_denied", f"`{name_of(row)}` was not allowed", "start it anew")

@@ -31,6 +31,7 @@ from runner.board import configured_items
 from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
+from runner.commands.earlier import taken_up
 from runner.editions import Editions
 from runner.errors import Refusal
 from runner.execution import Execution
@@ -122,7 +123,8 @@ class Dispatcher:
                 return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
         if user is not None and order.chat:
             await self._refuse_if_busy(user)
-        root = Execution(self._habitat, self._request(order, user), None)
+        request = await taken_up(self._request(order, user), self.services)
+        root = Execution(self._habitat, request, None)
         if not await self._entered(root):
             return await self.start_once(order)  # somebody was quicker: with the same key, or with a message of this user
         self._run(root)
@@ -154,7 +156,7 @@ class Dispatcher:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, user)
-        _check_models(self.services, request.agent)
+        _check_models(self.services, request.agent, order.task)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace), user)
         return replace(request, limits=capped, key=order.key, origin=origin, chat=order.chat)
@@ -195,7 +197,7 @@ class Dispatcher:
         request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
-        _check_models(habitat.services, request.agent)
+        _check_models(habitat.services, request.agent, request.task)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(habitat, request, None)
         await self._entered(root)
@@ -315,10 +317,10 @@ class Dispatcher:
                 live.inbox.put(Item.of_row(delivery))
 
 
-def _check_models(services: Services, subject: AgentSpec | ChainSpec) -> None:
+def _check_models(services: Services, subject: AgentSpec | ChainSpec, task: str) -> None:
     """Refuse before anything is written when a model of the first agents cannot be asked."""
     services.model_for(subject)
-    for agent in first_agents(services.settings, subject):
+    for agent in first_agents(services.settings, subject, task):
         services.model_for(agent)
 
 

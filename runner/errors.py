@@ -4,6 +4,7 @@ RunnerError            anything below; has a `hint`
 ├── Refusal            a spawn the guard did not admit; typed, with what is allowed
 ├── FactRefused        a change of memory that cannot be: no such fact, or another one says the same
 ├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
+├── InvalidInput       a function was to be called with values it does not take
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
 ├── ValidationError    a standard return that is not one
 │   └── SessionMismatchError   the return of somebody else's session
@@ -13,7 +14,7 @@ RunnerError            anything below; has a `hint`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 RefusalKind = Literal[
@@ -36,6 +37,8 @@ RefusalKind = Literal[
     "no_assistant",
     "ended",
     "invalid_input",
+    "unknown_command",
+    "usage",
 ]
 
 UNSAFE: frozenset[RefusalKind] = frozenset(("delegation_cycle", "max_depth_exceeded"))
@@ -73,6 +76,13 @@ class ItemRefused(RunnerError):
     def __init__(self, kind: Literal["unknown_item", "no_title"], message: str, hint: str) -> None:
         super().__init__(message, hint)
         self.kind = kind
+
+
+class InvalidInput(RunnerError):
+    """Values that a function does not take. It was not called."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults), "give the fields that it takes, as `--input NAME=VALUE` or as a JSON object")
 
 
 class Interrupted(RunnerError):

@@ -163,7 +163,7 @@ class ExecutionFamily:
             agent=me.name,
             path=me.path,
             depth=me.depth,
-            catalogue=self.catalogue,
+            catalogue=[*self.catalogue, *self._commanded()],
             limits=me.limits,
             dispatches_left=me.allowance.dispatches_left,
             user=me.origin.user,
@@ -171,6 +171,10 @@ class ExecutionFamily:
             running=lambda: [child.id for child in me.alive.values() if not child.slot.queue_position],
             slots_full=me.slots.full,
         )
+
+    def _commanded(self) -> Sequence[CatalogueEntry]:
+        agent = self._self.request.agent
+        return self._self.services.settings.commanded(agent) if isinstance(agent, AgentSpec) else ()
 
     # -- look, wait, stop ----------------------------------------------------------------------------------------------
 

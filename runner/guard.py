@@ -14,6 +14,7 @@ from db.reads import Record
 from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
 from runner.budget import Shortage
+from runner.commands.errand import is_errand
 from runner.errors import Refusal
 from runner.roles import HANDLERS
 from runner.user import User
@@ -159,7 +160,7 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
             last = children[-1]["id"] if children else row["continues_execution_id"]
             hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
             raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
-    elif subject.strategy == "route" and (handler := _handler(row, children)) is not None:
+    elif subject.strategy == "route" and not _commanded(children) and (handler := _handler(row, children)) is not None:
         hint = f"continue whoever handled it, `{handler}`, or start it anew with what is to be done now"
         raise Refusal("ended", f"`{subject.name}` has passed on the message it was given", hint)
     elif subject.strategy in CALLERS and row["outcome"] == "completed":
@@ -168,6 +169,11 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
     elif text and subject.strategy == "function":
         hint = "start it anew, with all it should know as its task"
         raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)
+
+
+def _commanded(children: Sequence[Record]) -> bool:
+    """Whether they work for a command: of that, what remains can be done."""
+    return any(is_errand(each) for each in children)
 
 
 def _handler(row: Record, children: Sequence[Record]) -> str | None:

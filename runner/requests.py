@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from db.reads import Record
 from registry import CHOOSERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
+from runner.commands.call import call_in
 from runner.commissions import Commissioner, name_of
 from runner.components import PARTS, Components
 from runner.context import first_message
@@ -59,28 +60,35 @@ class Brief:
 
 
 def top_level(settings: Settings, name: str, task: str, data: Any, timeout: float | None = None) -> SpawnRequest:
-    """A top-level execution; raises UnknownName."""
+    """A top-level execution; raises UnknownName, and Refusal for a command that is written wrong."""
     subject = settings.agent_or_chain(name)
     call = LimitOverrides(timeout=timeout) if timeout is not None else None
     if isinstance(subject, ChainSpec):
         return SpawnRequest(subject, task, settings.limits_for_chain(subject, call), role="root", input=data)
     catalogue, prompt = settings.catalogue(subject), first_message(task, data)
+    command = call_in(subject, task)
     limits = settings.limits_for(subject, None, call)
+    if command is not None and call is None:
+        limits = replace(limits, timeout=command.seconds(limits.wrap_up_reserve))
     return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
 
 
-def first_agents(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[AgentSpec]:
-    """The agents that a chain, or whoever has a staff, needs whatever happens."""
-    if isinstance(subject, ChainSpec):
+def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str = "") -> Iterator[AgentSpec]:
+    """The agents that a chain, or whoever has a staff, needs for a task, whatever happens."""
+    command = call_in(subject, task)
+    if command is not None:
+        yield from map(settings.agent, command.command.agents)
+    elif isinstance(subject, ChainSpec):
         yield from (settings.agent(agent.name) for stage in subject.stages for agent in stage.agents)
     elif subject.strategy == "plan":
         yield settings.agent(subject.plan.planner)
         if subject.plan.compose not in ("concat", "never"):
             yield settings.agent(subject.plan.composer)
     elif subject.strategy == "route":
-        yield settings.agent(subject.route.classifier)
         yield settings.agent(subject.route.respondent)
-        yield from first_agents(settings, settings.agent(subject.route.planner))
+        if subject.sub_agents != ():
+            yield settings.agent(subject.route.classifier)
+            yield from first_agents(settings, settings.agent(subject.route.planner))
     elif subject.strategy == "iterate":
         yield from map(Components(settings, subject, (), "").who, PARTS)
 

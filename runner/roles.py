@@ -23,7 +23,7 @@ STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER, COMPLETER})
 """Those who work for a strategy, and with it for the user."""
 CONCLUDING = frozenset({COMPOSER, COMPLETER})
 """Those who answer from what others brought: they have the time that is kept back for a conclusion."""
-COMMISSIONED = frozenset({PLAN, STEP})
+COMMISSIONED = frozenset({PLAN, STEP, DIRECT})
 """Those whose input says what they were commissioned with, for the request to be made again from their rows."""
 STEADY = frozenset({PLANNER, CLASSIFIER})
 """Those who decide what is done: like requests should get like decisions."""

@@ -20,7 +20,7 @@ from runner.inbox import Item
 from runner.notebook import Notebook
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
-from runner.result import BUDGETS, Outcome, Problem
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial
 from runner.roles import CONCLUDING, STEP
 from runner.work import SpawnRequest, Work
 
@@ -96,6 +96,20 @@ class Seating:
                 child = await self._work.spawn(replace(request, held=False, status="skipped", reason=self.unpaid))
             self.taken[seat] = child.id
         return self.taken[seat]
+
+    async def result_in(self, seat: str) -> Result:
+        """What whoever has a seat returns, once they have ended. What was said to the execution they have heard."""
+        await self.repeat_what_was_said()
+        await self.until_ended([seat])
+        end = self.end_in(seat)
+        if end is None or end.result is None:
+            return partial("", self.unpaid or "nobody_answered")
+        status, answer = end.result.status, end.answer
+        if answer is None or status in ("cancelled", "blocked", "skipped"):
+            known = answer.errors if answer is not None else ()
+            problem = known[0] if known else Problem(status, f"{end.result.agent} ended {status}")
+            return failed(problem, answer.text if answer is not None and answer.output else "")
+        return replace(answer, metadata={key: value for key, value in answer.metadata.items() if key == "warnings"})
 
     async def deny(self, seat: str, request: SpawnRequest, refusal: Refusal) -> None:
         """Give a seat to somebody who may not work here: a row that says why."""

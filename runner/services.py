@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from db.database import Database
 from db.latch import Latch
@@ -12,6 +12,7 @@ from registry import CALLERS, AgentSpec, ChainSpec, ModelSpec, Settings
 from runner.approvals import Approvals
 from runner.bus import Bus
 from runner.draining import Draining
+from runner.functions import Called
 from runner.llm.protocol import Model
 from runner.recorder import Recorder
 from runner.tools.protocol import ToolExecutor
@@ -24,10 +25,6 @@ class ChoosesModels(Protocol):
     def choose(self, spec: ModelSpec) -> Model:
         """The model to ask; raises NoModel."""
         ...
-
-
-AgentFunction = Callable[[str, Any], Awaitable[Any]]
-"""An agent written in Python: task and input in, an answer (text, data or a Result) out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +43,8 @@ class Services:
     approvals: Approvals
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider: one executor for each execution."""
-    functions: Mapping[str, AgentFunction] = field(default_factory=dict)
-    """Agents of that program that are no models, by name."""
+    functions: Mapping[str, Called] = field(default_factory=dict)
+    """Agents that are no models, by name."""
     restored: Callable[[str], Services] | None = None
     """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
 

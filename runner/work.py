@@ -29,7 +29,6 @@ from runner.permission import Permission
 from runner.personal import Personal
 from runner.recorder import Recorder
 from runner.result import Result
-from runner.services import AgentFunction
 from runner.toolbox import Toolbox
 from runner.transcript import ToolCall, clean
 from runner.user import User
@@ -99,6 +98,10 @@ class Work:
     """One execution as its strategy sees it."""
 
     place: Place
+    path: tuple[str, ...]
+    """The agents from the top to itself."""
+    depth: int
+    """How many agents sent one another down to here."""
     name: str
     subject: AgentSpec | ChainSpec
     task: str
@@ -126,7 +129,8 @@ class Work:
     draining: Draining
     toolbox: Toolbox | None
     model: Model | None
-    function: AgentFunction | None
+    function: Callable[[], Awaitable[Any]] | None
+    """Calls the Python function that it is, if it is one."""
     spawn: Spawn
     admit: Callable[[str], CatalogueEntry]
     """The agent of a name, if this execution may start it now; raises Refusal."""

@@ -26,10 +26,11 @@ from runner.draining import Draining
 from runner.drift import DriftWatch
 from runner.error_facts import Failed
 from runner.execution import Execution
+from runner.functions import AgentFunction, Called, configured, registered
 from runner.llm.models import Models
 from runner.masking import Mask
 from runner.recorder import Recorder
-from runner.services import AgentFunction, ChoosesModels, Services
+from runner.services import ChoosesModels, Services
 from runner.throttle import Throttle
 from runner.tools.ears import Ears, UpstreamNotice
 from runner.tools.protocol import ToolExecutor
@@ -57,6 +58,7 @@ class Blueprint:
 @asynccontextmanager
 async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
     """A running service. Leaving it stops its executions, then its upstreams, then the database."""
+    functions = configured(blueprint.settings)
     bus = Bus()
     recorder = Recorder(bus)
     async with AsyncExitStack() as stack:
@@ -68,7 +70,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         await stack.enter_async_context(assembly.upstreams)
         background = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(background.cancel_scope.cancel, "the service stopped")
-        services = assembly.services()
+        services = assembly.services(functions)
         background.start_soon(assembly.prepare, name="prepare models")
         background.start_soon(assembly.upstreams.prepare, name="prepare upstreams")
         dispatcher = await stack.enter_async_context(open_dispatcher(services))
@@ -92,9 +94,9 @@ class _Assembly:
         self._throttle = Throttle(most) if most is not None else None
         self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
 
-    def services(self) -> Services:
-        """For today's configuration."""
-        return self._of(self._blueprint.settings, self.upstreams)
+    def services(self, functions: Mapping[str, Called]) -> Services:
+        """For today's configuration, and the functions it names."""
+        return self._of(self._blueprint.settings, self.upstreams, functions)
 
     async def prepare(self) -> None:
         """Get today's models ready; whoever waits for that does not wait in vain."""
@@ -111,12 +113,13 @@ class _Assembly:
 
     def _restored(self, snapshot: str) -> Services:
         blueprint, today = self._blueprint, self._blueprint.settings
-        registered = [today.agents[name] for name in blueprint.functions if name in today.agents]
-        settings = restore(snapshot, blueprint.environ, registered).denying(today)
+        of_program = [today.agents[name] for name in blueprint.functions if name in today.agents]
+        settings = restore(snapshot, blueprint.environ, of_program).denying(today)
         timeout, ears = _tool_timeout(settings), self._ears(settings)
-        return self._of(settings, self.upstreams.edition(settings.upstreams, default_timeout=timeout, ears=ears))
+        upstreams = self.upstreams.edition(settings.upstreams, default_timeout=timeout, ears=ears)
+        return self._of(settings, upstreams, configured(settings))
 
-    def _of(self, settings: Settings, upstreams: Upstreams) -> Services:
+    def _of(self, settings: Settings, upstreams: Upstreams, functions: Mapping[str, Called]) -> Services:
         blueprint, throttle = self._blueprint, self._throttle
         models = blueprint.models or self._models(settings)
         return Services(
@@ -130,7 +133,7 @@ class _Assembly:
             upstreams=upstreams,
             approvals=self._approvals,
             extra_tools=blueprint.extra_tools,
-            functions=blueprint.functions,
+            functions={**registered(blueprint.functions), **functions},
             restored=self._restored,
         )
 

@@ -1,11 +1,17 @@
-"""function: a Python callable instead of a model. The program that embeds Outrider registers it by the agent's name."""
+"""function: a Python callable instead of a model, named in the configuration or registered by an embedding program."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from typing import Any
 
-from registry import AgentSpec
-from runner.errors import first_cause
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from registry import AgentSpec, misfits
+from runner.errors import InvalidInput, first_cause
 from runner.notebook import Notebook
 from runner.past import Past
 from runner.result import Outcome, Problem, Result, completed, failed, summarise
@@ -47,20 +53,47 @@ class Function:
         return self._answer
 
     async def _called(self) -> Result:
+        name = self._work.name
         try:
-            return signalled(self._result(await self._function(self._work.task, self._work.input)))
-        except Exception as error:
-            log.warning("the function of `%s` failed", self._work.name, exc_info=True)
-            cause = first_cause(error)
-            message = f"the function of `{self._work.name}` raised {type(cause).__name__}"
+            return self._fitting(signalled(self._result(await self._function())))
+        except InvalidInput as error:
+            message = f"the function of `{name}` was not called: {error}"
+            return failed(Problem("invalid_input", message, recoverable=False, recommendation=error.hint))
+        except (Exception, SystemExit) as error:  # a function that leaves the program leaves only itself
+            log.warning("the function of `%s` failed", name, exc_info=True)
+            cause = first_cause(error) if isinstance(error, Exception) else error
+            message = f"the function of `{name}` raised {type(cause).__name__}"
             return failed(Problem("function_failed", f"{message}: {cause}" if str(cause) else message, severity="high"))
+
+    def _fitting(self, answer: Result) -> Result:
+        """The answer, unless it is whole and does not fit the schema that the agent promises."""
+        agent = self._work.subject
+        schema = agent.output_schema if isinstance(agent, AgentSpec) else None
+        if schema is None or answer.outcome is not Outcome.COMPLETED:
+            return answer
+        faults = "; ".join(misfits(answer.output, schema))
+        if not faults:
+            return answer
+        message = f"what the function of `{self._work.name}` returned does not fit its `output_schema`: {faults}"
+        return failed(Problem("validation", message, severity="high", recoverable=False), answer.text)
 
     def _result(self, returned: object) -> Result:
         if isinstance(returned, Result):
             return returned
-        value = clean_data(returned)  # a function may return anything, half a character of a file's name included
+        value = _data(returned)
         if isinstance(self._work.subject, AgentSpec) and self._work.subject.returns:
             return kept(value, self._work.session)
         if isinstance(value, str):
             return completed(value)
-        return Result(Outcome.COMPLETED, summarise(str(value)), value)
+        said = value.get("summary") if isinstance(value, Mapping) else "done" if value is None else None
+        return Result(Outcome.COMPLETED, summarise(said if isinstance(said, str) and said else str(value)), value)
+
+
+def _data(returned: object) -> Any:
+    """What a function returned, as JSON has it: models and dataclasses are objects."""
+    if isinstance(returned, BaseModel) or is_dataclass(returned):
+        try:
+            return to_jsonable_python(returned)
+        except PydanticSerializationError:
+            return clean_data(str(returned))
+    return clean_data(returned)  # a function may return anything, half a character of a file's name included

@@ -1,4 +1,5 @@
-"""route: one classifier call decides who handles a message: an agent directly, several by a plan, or nobody but words.
+"""route: a command goes by its table; of any other message one classifier call decides who handles it: an agent directly,
+several by a plan, or nobody but words.
 
 The route itself asks no model and calls no tool. Whether an agent may work for the user is the guard's question on every
 path; one that may not gets a row that says why. What was decided is in rows: after a crash no classifier is asked again.
@@ -10,6 +11,8 @@ from dataclasses import replace
 
 from registry import AgentSpec
 from runner import facts
+from runner.commands.call import call_in
+from runner.commands.course import Course
 from runner.commissions import Commissioner
 from runner.decision import Decision, read_decision
 from runner.errors import UNSAFE, Refusal
@@ -31,24 +34,40 @@ class Route:
         self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
         self._seating = Seating(work, lambda row: row["step_id"])
         self._answer: Result | None = None
+        self._course: Course | None = None
+        try:
+            call = call_in(work.subject, work.task)
+            self._course = Course(work, self._seating, call) if call is not None else None
+        except Refusal as refusal:  # whoever called it hears why; at the top nothing was begun for it
+            problem = Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint)
+            self._answer = failed(problem)
 
     @property
     def found(self) -> str:
         """What whoever handles the message has said."""
+        if self._course is not None:
+            return self._course.found
         texts = [self._seating.text_of(seat) for seat in (COMPOSER, PLAN, DIRECT, ANSWER)]
         return next((text for text in texts if text), "")
 
     def recall(self, past: Past) -> None:
         """Know again who was asked."""
-        self._seating.recall(past)
+        if self._course is not None:
+            self._course.recall(past)
+        else:
+            self._seating.recall(past)
 
     async def run(self) -> Result:
         """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
         if self._answer is None:
             await self._seating.heed_again()
-            self._answer = await self._handle(await self._decide())
+            self._answer = await (self._course.run() if self._course is not None else self._handled())
         await self._seating.read()
         return self._answer
+
+    async def _handled(self) -> Result:
+        """Without anybody to choose from there is nothing to decide."""
+        return await self._handle(await self._decide() if self._work.catalogue else Decision())
 
     async def _decide(self) -> Decision:
         work = self._work
@@ -121,14 +140,4 @@ class Route:
         if seat not in seating.taken and seating.why_stop is not None:
             return partial("", seating.why_stop)
         await seating.give(seat, request)
-        await seating.repeat_what_was_said()
-        await seating.until_ended([seat])
-        end = seating.end_in(seat)
-        if end is None or end.result is None:
-            return partial("", seating.unpaid or "nobody_answered")
-        status, answer = end.result.status, end.answer
-        if answer is None or status in ("cancelled", "blocked", "skipped"):
-            known = answer.errors if answer is not None else ()
-            problem = known[0] if known else Problem(status, f"{end.result.agent} ended {status}")
-            return failed(problem, answer.text if answer is not None and answer.output else "")
-        return replace(answer, metadata={key: value for key, value in answer.metadata.items() if key == "warnings"})
+        return await seating.result_in(seat)

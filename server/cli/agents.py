@@ -36,7 +36,8 @@ def _agent(settings: Settings, agent: AgentSpec) -> dict[str, Any]:
         "strategy": agent.strategy,
         "description": agent.description,
         "capabilities": list(agent.capabilities),
-        "model": agent.model,
+        "model": agent.model if agent.strategy != "function" else None,
+        "function": agent.function or None,
         "mcp_servers": list(agent.mcp_servers),
         "sub_agents": [entry.name for entry in settings.catalogue(agent)],
         "limits": {name: getattr(limits, name) for name in SHOWN_LIMITS},
@@ -66,7 +67,7 @@ def _agent_text(agent: dict[str, Any]) -> str:
     ]
     if agent["capabilities"]:
         lines.insert(0, f"can         {', '.join(agent['capabilities'])}")
-    return _block(agent, f"{agent['strategy']}, {agent['model']}", lines)
+    return _block(agent, f"{agent['strategy']}, {agent['function'] or agent['model']}", lines)
 
 
 def _chain_text(chain: dict[str, Any]) -> str:

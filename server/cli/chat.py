@@ -43,11 +43,10 @@ def chat(
 
     settings = chosen_settings(config)
     talk = Conversation(_speaker(settings, user), as_json=as_json)
-    preflight.check(settings, _assistant(settings), os.environ)
+    said = sys.stdin.read() if text == "-" else text
+    preflight.check(settings, _assistant(settings), os.environ, task=said or "")
     blueprint = Blueprint(settings, chosen_database(db))
-    if text is None:
-        return anyio.run(talk.line_by_line, blueprint)
-    return anyio.run(talk.say, blueprint, sys.stdin.read() if text == "-" else text)
+    return anyio.run(talk.line_by_line, blueprint) if said is None else anyio.run(talk.say, blueprint, said)
 
 
 def _assistant(settings: Settings) -> str:

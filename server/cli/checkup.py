@@ -90,12 +90,14 @@ def import_names() -> Finding:
 
 
 def configuration(path: Path) -> tuple[Finding, Settings | None]:
-    """Whether the configuration loads."""
+    """Whether the configuration loads, and the functions it names can be called."""
     from registry import ConfigError, load
+    from runner.functions import configured
     from server.cli.wording import count
 
     try:
         settings = load(path)
+        configured(settings)
     except ConfigError as error:
         return failed("configuration", error), None
     parts = [

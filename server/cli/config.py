@@ -59,6 +59,7 @@ def check(
     from dataclasses import asdict
 
     from registry import ConfigError, load
+    from runner.functions import configured
     from server.cli.exits import Exit
     from server.cli.messages import put, put_json
     from server.cli.wording import count
@@ -67,6 +68,7 @@ def check(
     try:
         settings = load(path)
         _check_rehearsals(settings)
+        configured(settings)
     except ConfigError as error:
         if not as_json:
             raise

@@ -102,6 +102,10 @@ def _listed(message: str, hint: str, code: int) -> Failure:
     return Failure(message, hint, code)
 
 
+_MISTAKES = ("unavailable", "invalid_input", "unknown_command", "usage")
+"""Refusals that no limit is behind."""
+
+
 def _code_of(error: BaseException) -> Exit | None:
     """The code of an error of ours; the imports wait, because most commands never fail."""
     from db.errors import StoreError, UnknownExecution
@@ -113,7 +117,7 @@ def _code_of(error: BaseException) -> Exit | None:
     from runner.errors import Refusal, RunnerError
 
     if isinstance(error, RunnerError):
-        by_a_limit = isinstance(error, Refusal) and error.kind not in ("unavailable", "invalid_input")
+        by_a_limit = isinstance(error, Refusal) and error.kind not in _MISTAKES
         return Exit.REFUSED if by_a_limit else Exit.USAGE
     from registry.errors import RegistryError, UnknownName
     from runner.llm.protocol import ModelError

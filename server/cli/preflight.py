@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
+from runner.commands.call import call_in
 from runner.llm.models import Models
 from runner.requests import first_agents
 from server.cli.exits import CommandError
 
 
-def check(settings: Settings, name: str, environ: Mapping[str, str], *, rehearse: bool = False) -> None:
-    """Refuse an unknown name, a model nobody can ask and a broken rehearsal; raises UnknownName, NoModel, ModelError."""
-    Models(settings.models, environ, rehearse=rehearse).check(_models(settings, name))
+def check(settings: Settings, name: str, environ: Mapping[str, str], *, task: str = "", rehearse: bool = False) -> None:
+    """Refuse an unknown name, a command that is written wrong, a model nobody can ask for the task and a broken rehearsal;
+    raises UnknownName, Refusal, NoModel, ModelError.
+    """
+    Models(settings.models, environ, rehearse=rehearse).check(_models(settings, name, task))
 
 
 def check_live(settings: Settings, name: str, environ: Mapping[str, str]) -> None:
@@ -26,13 +29,18 @@ def check_live(settings: Settings, name: str, environ: Mapping[str, str]) -> Non
             raise CommandError(message, f"set `{spec.api_key_env}`, or leave `--live` away for a rehearsed run")
 
 
-def _models(settings: Settings, name: str) -> list[ModelSpec]:
-    return list({spec.name: spec for spec in map(settings.model, _model_names(settings, name))}.values())
+def _models(settings: Settings, name: str, task: str = "") -> list[ModelSpec]:
+    return list({spec.name: spec for spec in map(settings.model, _model_names(settings, name, task))}.values())
 
 
-def _model_names(settings: Settings, name: str) -> Iterator[str]:
+def _model_names(settings: Settings, name: str, task: str) -> Iterator[str]:
     """The models of an agent or chain, of every agent that may be dispatched below it, and of those who work for them."""
-    waiting = list(_first(settings, settings.agent_or_chain(name)))
+    subject = settings.agent_or_chain(name)
+    command = call_in(subject, task)
+    if command is None:
+        waiting = list(_first(settings, subject))
+    else:
+        waiting = [(each, settings.catalogue(each)) for each in map(settings.agent, command.command.agents)]
     seen: set[tuple[str, str]] = set()
     while waiting:
         agent, catalogue = waiting.pop()
@@ -41,7 +49,7 @@ def _model_names(settings: Settings, name: str) -> Iterator[str]:
         seen.add((agent.name, agent.model))
         if agent.strategy in CALLERS:  # asks no model itself, but has others ask theirs
             waiting += [(each, settings.catalogue(each)) for each in first_agents(settings, agent)]
-        else:
+        elif agent.strategy != "function":
             yield agent.model
         for entry in catalogue:
             child = settings.agent(entry.name).overridden(entry.overrides)

@@ -38,7 +38,7 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
 
     settings = chosen_settings(config)
     order = order_of(Wish(name, task, alert, inputs or (), timeout, user), settings)
-    preflight.check(settings, order.name, os.environ)
+    preflight.check(settings, order.name, os.environ, task=order.task)
     launch = Launch(Blueprint(settings, chosen_database(db)), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
     return report.exit_of(ended)

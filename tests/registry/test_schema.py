@@ -27,7 +27,7 @@ def test_the_schema_accepts_what_loads(load_yaml: Load) -> None:
         "agents: {A: {max_iterations: '5'}}",
         "agents: {A: {description: null}}",
         "agents: {A: {sub_agents: [{nam: x}]}}",
-        "agents: {A: {strategy: function}}",
+        "agents: {A: {strategy: chain}}",
         "agent_chains: {c: {stages: []}}",
         "models: {m: {}}",
         "mcp_servers: {s: {command: npx}}",
