@@ -2,11 +2,11 @@
 
 from sqlmodel import SQLModel
 
-from db.error_records import NewError, record
 from db.approvals import request
 from db.clock import stamp
 from db.deletion import delete_tree
 from db.endings import CancelWish, cancel
+from db.error_records import NewError, record
 from db.ids import new_id
 from db.memory import Keeper, remember
 from db.people import NewUser, chat_messages, introduced
