@@ -112,7 +112,8 @@ class Closing:
         parent = execution.parent.place if execution.parent is not None else None
         answer = answer_of(execution.id, judged.status, result) if parent is None and execution.origin.user else None
         step = execution.request.step
-        totals = {**usage_of(execution), "step_id": step} if step is not None else usage_of(execution)
+        totals = usage_of(execution) | {"session_id": execution.origin.session}
+        totals |= {"step_id": step} if step is not None else {}
         fact = facts.Ended(ending, execution.name, elapsed_of(execution), parent, totals, answer)
         if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
