@@ -41,10 +41,6 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     services, request, subject = execution.services, execution.request, execution.request.agent
     agent = subject if isinstance(subject, AgentSpec) else None
 
-    async def server_instructions() -> Mapping[str, str]:
-        servers = agent.mcp_servers if agent is not None else ()
-        return await services.upstreams.instructions(servers, execution.id) if servers else {}
-
     work = Work(
         place=execution.place,
         path=execution.path,
@@ -81,7 +77,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         pass_on=family.pass_on,
         personal=partial(_personal, execution),
         files=partial(files_for, execution),
-        server_instructions=server_instructions,
+        server_instructions=partial(_server_instructions, execution),
         goes_on_elsewhere=execution.goes_on_elsewhere,
         permission=partial(_permission, execution),
         asked_before=partial(services.database.reads.tool_call, execution.id),
@@ -116,6 +112,12 @@ def _board(execution: Execution) -> Board:
     services = execution.services
     author = Author(execution.place, execution.attempt)
     return Board(services.settings.work_items.board, services.database.reads.work_items, services.recorder, author)
+
+
+async def _server_instructions(execution: Execution) -> Mapping[str, str]:
+    agent = execution.request.agent
+    servers = agent.mcp_servers if isinstance(agent, AgentSpec) else ()
+    return await execution.services.upstreams.instructions(servers, execution.id) if servers else {}
 
 
 async def _same_step(execution: Execution, agent: str, prompt: str, seconds: float) -> Record | None:
