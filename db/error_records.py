@@ -6,6 +6,7 @@ Invariant: the same error of the same agent is one record that counts; one that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
 from db.fix_status import FixStatus
-from db.ids import LAST, new_id
+from db.ids import LAST, PATTERN, new_id
 from db.tables import error_records
 from db.unit import Statement, Write
 
@@ -30,6 +31,8 @@ FIELDS = (
 
 SAME = 200
 """Characters of a message that two records of one agent would have in common."""
+_IDS = re.compile(rf"{PATTERN.pattern}|sess_\d+_[a-z0-9]{{6}}")
+"""What is another one each time, and makes no difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def record(new: NewError) -> Write:
     at = stamp()
     row = {
         "id": new_id(),
-        "fingerprint": f"{new.type}|{new.context.get('agent', '')}|{new.message[:SAME]}",
+        "fingerprint": f"{new.type}|{new.context.get('agent', '')}|{_IDS.sub('…', new.message)[:SAME]}",
         "execution_id": new.execution,
         "type": new.type,
         "severity": new.severity,

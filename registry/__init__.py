@@ -40,6 +40,7 @@ from registry.tools import ToolFilter
 from registry.upstreams import Effect, UpstreamSpec
 from registry.users import UserSpec
 from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
+from registry.workspaces import WorkspaceSpec
 
 __all__ = [
     "ARGUMENTS",
@@ -104,6 +105,7 @@ __all__ = [
     "When",
     "WorkItemSpec",
     "WorkItemsSpec",
+    "WorkspaceSpec",
     "chain_limits",
     "component_of",
     "cost_of",

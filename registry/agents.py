@@ -21,6 +21,8 @@ from registry.planning import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
 from registry.routing import RouteEntry, RouteSpec, route_spec
 from registry.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, behaviour
 from registry.tools import ToolFilter, ToolFilterEntry, tool_filter
+from registry.workspaces import Use as WorkspaceUse
+from registry.workspaces import WorkspaceSpec
 
 SCHEMAS = ("input_schema", "output_schema")
 """The settings that are JSON schemas: what stands in them is no setting."""
@@ -98,11 +100,14 @@ class AgentEntry(Entry):
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
+    input_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the input it takes")
+    workspaces: tuple[WorkspaceUse, ...] = Field(
+        default=(), description="folders whose files it has tools for: names from `workspaces`, or its own with a `path`"
+    )
     returns: Returns = Field(
         default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
     )
     function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
-    input_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the input it takes")
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -182,6 +187,7 @@ class AgentSpec:
     output_schema: Mapping[str, Any] | None = None
     require_tool_call: bool = False
     max_tokens: int | None = None
+    workspaces: tuple[WorkspaceSpec, ...] = ()
     returns: Returns = ""
     function: str = ""
     """`module:name`, of one that the configuration names."""

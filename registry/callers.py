@@ -25,7 +25,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 """The blocks of an agent, and the agents they name."""
 
 
-_TOOLS = ("mcp_servers", "utilities", "memory", "output_schema", "require_tool_call", "returns")
+_TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call", "returns")
 """What only who works alone can use."""
 
 
@@ -43,7 +43,7 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
 
 def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
     """Whether it has the name of a built-in agent, and one of the two has others work for it where the other does not."""
-    meant = next((each for each in ON_DEMAND if fold(each) == fold(name)), None)
+    meant = next((each for each in ON_DEMAND if fold(each) == fold(name) and not agent.description), None)
     strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
     taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
     if taken:

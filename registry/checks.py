@@ -5,7 +5,7 @@ Must not know: how orchestrators, stages and catalogues work (`registry.rules` d
 Invariant: each check looks only at parts that are sound, and reports everything it sees.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from registry.agents import ReferenceEntry, Use
@@ -13,14 +13,25 @@ from registry.chains import ChainEntry
 from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
-from registry.names import Directories, Directory, fold, listed, name_fault, server_name_fault, suggestion
+from registry.names import (
+    Directories,
+    Directory,
+    fold,
+    listed,
+    model_name_fault,
+    name_fault,
+    server_name_fault,
+    suggestion,
+)
 from registry.tools import ToolFilterEntry
+
+_FAULTS = {"mcp_servers": server_name_fault, "models": model_name_fault}
 
 
 def check_names(findings: Findings, tree_names: dict[str, list[str]], registered: Iterable[str]) -> None:
     """Check how things are called, and that no two names of one kind fold alike."""
     for section, names in tree_names.items():
-        fault_of = server_name_fault if section == "mcp_servers" else name_fault
+        fault_of = _FAULTS.get(section, name_fault)
         for name in names:
             fault = fault_of(name)
             if fault is not None:
@@ -42,10 +53,12 @@ def check_names(findings: Findings, tree_names: dict[str, list[str]], registered
 
 def check_models(findings: Findings, document: Document, names: Directories, folder: Path) -> None:
     """Check what models and the default refer to."""
-    default = document.defaults.model
-    if default is not None:
-        _known(findings, ("defaults", "model"), "model", default, names.models)
-    elif len(document.models) > 1 and findings.sound("defaults"):
+    written = findings.located.tree.get("models")
+    for path, default in ((("defaults", "model"), document.defaults.model), (("model",), document.model)):
+        if default is not None:
+            _known(findings, path, "model", default, names.models)
+    several = isinstance(written, Mapping) and len(written.keys() & document.models.keys()) > 1
+    if document.default_model is None and several and findings.sound("defaults") and findings.sound("model"):
         users = [name for name, agent in document.agents.items() if agent.model is None]
         message = f"there are several models, and none is the default for {listed(users)}"
         if users:
@@ -177,7 +190,7 @@ def _refuse_alike(findings: Findings, kind: str, paths: list[tuple[str, str]]) -
         other = first.setdefault(fold(path[1]), path)
         if other is not path:
             place = findings.located.position(other, key=True)
-            line = f" in line {place.line}" if place else ""
+            line = f" in {place.file + ', ' if place.file else ''}line {place.line}" if place else ""
             message = f"`{path[1]}` is the same name as `{other[1]}`{line}: names of {kind} differ in letters or digits"
             findings.add(path, message, "case, `-` and `_` make no difference; rename one", key=True)
 

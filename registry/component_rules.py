@@ -11,8 +11,12 @@ from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
 from registry.iterating import ComponentEntry
+from registry.limits import FLAT_LIMITS
 from registry.names import Directories, fold, suggestion
 from registry.output_schema import faults
+
+_SHARED = ("model", "limits", *FLAT_LIMITS)
+"""What a built-in component always has from the agent it works for."""
 
 _WORKERS = ("mcp_servers", "sub_agents", "utilities", "require_tool_call")
 """What a built-in worker has from the agent it works for."""
@@ -25,9 +29,11 @@ def check_components(findings: Findings, document: Document, names: Directories)
             continue
         if agent.iterate is not None and agent_behaviour(agent).strategy == "iterate":
             _check_agent(findings, ("agents", name), agent, Staff(findings, document, names), names)
-        if agent.model is not None and not findings.stored and fold(name) in map(fold, BUILT_IN):
-            message = "has no effect: a built-in component has the model of the agent it works for"
-            findings.add(("agents", name, "model"), message, "write it there: `iterate: {planner: {model: …}}`", key=True)
+        ours = fold(name) in map(fold, BUILT_IN) and not agent.description
+        for key in _SHARED if ours and not findings.stored else ():
+            if getattr(agent, key) is not None:
+                message = f"has no effect: a built-in component has the {key} of the agent it works for"
+                findings.add(("agents", name, key), message, "write it there", key=True)
 
 
 def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff, names: Directories) -> None:

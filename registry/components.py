@@ -12,6 +12,8 @@ from typing import Any, Literal
 from registry.agents import AgentSpec
 from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER, ComponentSpec
 from registry.limits import LimitOverrides
+from registry.names import STAND_IN
+from registry.workspaces import WorkspaceSpec
 
 BUILT_IN = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
@@ -25,13 +27,14 @@ Part = Literal["planner", "worker", "completer"]
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
     part: ComponentSpec = getattr(agent.iterate, role)
-    built_in = named.name in BUILT_IN
+    built_in = named.name.removeprefix(STAND_IN) in BUILT_IN and not named.description
     whole = agent.output_schema if role == "completer" else None
     component = replace(
         named,
         model=part.model or (agent.model if built_in else named.model),
         thinking=named.thinking or (built_in and agent.thinking),
         custom_instructions=named.custom_instructions if part.instructions is None else "",
+        workspaces=_both(named.workspaces, agent.workspaces),
         output_schema=_fits_both(part.output_schema or named.output_schema, whole),
         context=named.context.over(agent.context),
     )
@@ -47,6 +50,11 @@ def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
         utilities=agent.utilities,
         require_tool_call=agent.require_tool_call,
     )
+
+
+def _both(own: tuple[WorkspaceSpec, ...], shared: tuple[WorkspaceSpec, ...]) -> tuple[WorkspaceSpec, ...]:
+    known = {each.name for each in own}
+    return (*own, *(each for each in shared if each.name not in known))
 
 
 def _fits_both(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -5,23 +5,27 @@ Invariant: it is the one shape that validation, the JSON schema and the error te
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from registry.agents import AgentEntry
 from registry.chains import ChainEntry
 from registry.chat import ChatEntry
 from registry.context_files import ContextFilesEntry
+from registry.dialect import ForeignType
 from registry.entry import Entry, Line
+from registry.implied_models import implied_models
 from registry.limits import ServiceLimitOverrides
 from registry.models import BUILT_IN_MODEL, ModelEntry
-from registry.names import fold
+from registry.names import STAND_IN, fold
 from registry.serving import ServeEntry
 from registry.staff import staff_of
 from registry.upstreams import UpstreamEntry
 from registry.users import UserEntry
 from registry.work_items import WorkItemsEntry
+from registry.workspaces import WorkspaceEntry
 
 
 class DefaultsEntry(Entry):
@@ -31,32 +35,68 @@ class DefaultsEntry(Entry):
     limits: ServiceLimitOverrides = Field(default=ServiceLimitOverrides(), description="limits of agents that set none")
 
 
+class ForeignAgent(BaseModel):
+    """An agent in another dialect: `registry/dialect.py`."""
+
+    model_config = ConfigDict(extra="allow")
+    type: ForeignType = Field(description="says that its other keys are those of AIGNE's orchestrators")
+
+
+Agents = Annotated[
+    dict[str, AgentEntry],
+    BeforeValidator(lambda value: value, json_schema_input_type=dict[str, AgentEntry | ForeignAgent] | tuple[Line, ...]),
+]
+"""By the time a document is made, files have been read and dialects taken over."""
+
+
 class Document(Entry):
     """The whole file."""
 
+    model: Line | None = Field(default=None, description="same as `defaults.model`")
     defaults: DefaultsEntry = Field(default=DefaultsEntry(), description="what holds where an agent says nothing")
     models: dict[str, ModelEntry] = Field(default={}, description="the models agents may name")
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
-    agents: dict[str, AgentEntry] = Field(default={}, description="who does the work")
+    agents: Agents = Field(default={}, description="who does the work; or the files that have one each")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
     context_files: ContextFilesEntry = Field(
         default=ContextFilesEntry(), description="files agents are shown, by the level of their `context`"
     )
+    workspaces: dict[str, WorkspaceEntry] = Field(default={}, description="folders in which agents work on files")
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
     work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="what there is to do, by number")
 
+    @property
+    def default_model(self) -> str | None:
+        """Return the model of agents that name none, if the file says which."""
+        return self.defaults.model or self.model
 
-SECTIONS = tuple(Document.model_fields)
+    @model_validator(mode="after")
+    def _one_default(self) -> Self:
+        if self.model is not None and self.defaults.model not in (None, self.model):
+            raise PydanticCustomError(
+                "two_values",
+                "`model` and `defaults.model` are one setting, and have different values here",
+                {"at": "model", "hint": "remove one of the two"},
+            )
+        return self
+
+
+SECTIONS = tuple(key for key in Document.model_fields if key != "model")
 
 
 def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with what is built in laid under it: a user's agent replaces only the fields it gives."""
+    """Return the tree with what is built in laid under it: a user's agent replaces only the fields it gives.
+
+    One with a description of its own is no change of a built-in agent that has none, but another agent of that name.
+    """
     merged = dict(tree)
     if merged.get("models", {}) == {}:
         name, entry = BUILT_IN_MODEL
         merged["models"] = {name: entry}
+    if isinstance(merged["models"], Mapping):
+        merged["models"] = {**merged["models"], **implied_models(merged)}
     own = merged.get("agents", {})
     if not isinstance(own, Mapping):
         return merged
@@ -64,9 +104,15 @@ def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
     own_names = {fold(name): name for name in agents}
     for name, built_in in staff_of(agents).items():
         key = own_names.get(fold(name), name)
+        if _is_another(agents.get(key), built_in):
+            key = STAND_IN + name
         agents[key] = _under(built_in, agents.get(key, {}))
     merged["agents"] = agents
     return merged
+
+
+def _is_another(own: Any, built_in: Mapping[str, Any]) -> bool:
+    return isinstance(own, Mapping) and bool(own.get("description")) and "description" not in built_in
 
 
 def _under(built_in: Mapping[str, Any], own: Any) -> Any:

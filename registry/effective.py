@@ -16,6 +16,7 @@ from registry.chains import SynthesisEntry
 from registry.document import Document
 from registry.entry import Entry
 from registry.errors import TreePath
+from registry.implied_models import implied_model
 from registry.limits import FLAT_LIMITS, MAX_CONCURRENT_ROOTS, resolve_limits
 from registry.locate import Located
 from registry.masking import MASK, may_be_secret
@@ -23,6 +24,7 @@ from registry.reading import leaves, put
 from registry.sources import SourceEntry
 from registry.strategies import strategy_name
 from registry.variables import Expanded
+from registry.workspaces import WorkspaceUse
 
 _AGENT_SETTING_DEPTH = 3
 
@@ -38,11 +40,12 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
             "model": default_model,
             "limits": {**_decided(asdict(resolve_limits(limits))), **whole},
         },
-        "models": {name: _plain(entry) for name, entry in document.models.items()},
+        "models": {name: _plain(entry) for name, entry in document.models.items() if not _is_implied(name, located)},
         "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},
         "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
         "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
         **({"context_files": files} if (files := _plain(document.context_files)) else {}),
+        **({"workspaces": _plain(document.workspaces)} if document.workspaces else {}),
         "users": {name: _plain(entry) for name, entry in document.users.items()},
         **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),
@@ -96,7 +99,7 @@ def _agent(document: Document, entry: AgentEntry, default_model: str) -> dict[st
 def _plain(value: Any) -> Any:
     """Return an entry as it could be written, without what is empty by default."""
     if isinstance(value, Entry):
-        if isinstance(value, Use | SynthesisEntry) and value.model_fields_set == {"name"}:
+        if isinstance(value, Use | SynthesisEntry | WorkspaceUse) and value.model_fields_set == {"name"}:
             return value.name
         if isinstance(value, SourceEntry) and value.content is not None:
             return value.content
@@ -127,6 +130,8 @@ def _safe(path: TreePath, value: Any, tree: Any, located: Located) -> Any:
 
 def _candidates(path: TreePath) -> list[TreePath]:
     found = [path, (*path, "name"), (*path, "content")]
+    if path == ("defaults", "model"):
+        found.append(("model",))
     if path and path[-1] == "name":
         found.append(path[:-1])
     if len(path) >= _AGENT_SETTING_DEPTH and path[0] == "agents":
@@ -134,10 +139,16 @@ def _candidates(path: TreePath) -> list[TreePath]:
         if setting[0] == "limits":
             found += [("agents", name, *setting[1:]), ("defaults", *setting)]
         if setting == ("model",):
-            found.append(("defaults", "model"))
+            found += [("defaults", "model"), ("model",)]
         if setting == ("strategy",):
             found.append(("agents", name, "iteration_strategy"))
     return found
+
+
+def _is_implied(model: str, located: Located) -> bool:
+    """Say whether a model is defined by its name alone: so it is again when it is read again."""
+    written = located.tree.get("models")
+    return implied_model(model) is not None and not (isinstance(written, Mapping) and model in written)
 
 
 def _is_scalar(value: Any) -> bool:

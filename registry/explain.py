@@ -35,7 +35,7 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
 }
 
-_NAMED = ("ReferenceEntry", "StageAgentEntry", "SynthesisEntry")
+_NAMED = ("ReferenceEntry", "StageAgentEntry", "SynthesisEntry", "WorkspaceUse")
 """What may also be written as a bare name."""
 
 _TEXTS = ("SourceEntry", "TemplateEntry")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from registry.entry import Count, Entry, Line
-from registry.names import Directories
+from registry.names import Directories, built_in
 from registry.sources import TemplateEntry, TemplateSource
 from registry.templates import Template
 
@@ -106,11 +106,11 @@ def iterate_spec(entry: IterateEntry | None, names: Directories) -> IterateSpec:
     )
 
 
-def _component_spec(entry: ComponentEntry | None, built_in: str, names: Directories) -> ComponentSpec:
+def _component_spec(entry: ComponentEntry | None, ours: str, names: Directories) -> ComponentSpec:
     if entry is None:
-        return ComponentSpec(built_in)
+        return ComponentSpec(built_in(ours, names.agents))
     return ComponentSpec(
-        agent=built_in if entry.agent is None else names.agents.canonical(entry.agent),
+        agent=built_in(ours, names.agents) if entry.agent is None else names.agents.canonical(entry.agent),
         instructions=_template(entry.instructions),
         model=None if entry.model is None else names.models.canonical(entry.model),
         input_schema=entry.input_schema,

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from registry.agent_files import gather
 from registry.agents import AgentSpec, agent_spec, as_entry
 from registry.callers import check_callers
 from registry.chains import chain_spec
@@ -40,6 +41,7 @@ from registry.upstreams import upstream_spec
 from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
 from registry.work_items import check_work_items, work_items_spec
+from registry.workspaces import check_workspaces, workspace_specs
 
 CONFIG_VARIABLE = "OUTRIDER_CONFIG"
 _PACKAGE = Path(__file__).resolve().parent
@@ -93,7 +95,8 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
 
 def _read(file: Path) -> tuple[Located, list[Problem]]:
     try:
-        return locate(file.read_bytes(), file.name)
+        located, problems = locate(file.read_bytes(), file.name)
+        return located, [*problems, *gather(located, file.parent)]
     except OSError as error:
         hint = "give another with `--config` or `OUTRIDER_CONFIG`"
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
@@ -155,13 +158,19 @@ def _check(
     check_functions(findings, document)
     contexts = {name: agent.context for name, agent in document.agents.items()}
     check_context_files(findings, document.context_files, contexts, folder)
+    uses = {name: agent.workspaces for name, agent in document.agents.items()}
+    check_workspaces(findings, document.workspaces, uses, folder)
 
 
 def _build(document: Document, names: Directories, reading: _Reading) -> Settings:
     file, located = reading.file, reading.findings.located
     limits = document.defaults.limits
-    default = names.models.canonical(document.defaults.model or next(iter(document.models)))
+    default = names.models.canonical(document.default_model or next(iter(document.models)))
     agents = {name: agent_spec(name, entry, default, names) for name, entry in document.agents.items()}
+    for name, entry in document.agents.items():
+        if entry.workspaces:
+            specs = workspace_specs(entry.workspaces, document.workspaces, file.parent)
+            agents[name] = replace(agents[name], workspaces=specs)
     agents.update({agent.name: replace(agent, model=agent.model or default) for agent in reading.registered})
     models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}

@@ -5,7 +5,7 @@ Invariant: keys are texts and unique in their mapping; nothing but mappings, lis
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -21,10 +21,11 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a file; both count from 1."""
+    """A place in a file; both count from 1. The file is named where it is not the one that was read first."""
 
     line: int
     column: int
+    file: str = ""
 
 
 @dataclass(slots=True)
@@ -48,7 +49,33 @@ class Located:
         """Return a problem with the thing at the path, or with its key."""
         place = self.position(path, key=key)
         line, column = (place.line, place.column) if place else (0, 0)
-        return Problem(self.file, line, column, dotted(path), message, hint)
+        return Problem((place.file if place else "") or self.file, line, column, dotted(path), message, hint)
+
+    def move(self, old: TreePath, new: TreePath) -> None:
+        """Put what stands at a path to another one, with where it stands: into a mapping, or to the end of a list.
+
+        Where nothing stands, or something else is in the way, nothing happens. The element of a list stays there too.
+        """
+        above: Any = self.value(old[:-1])
+        if self.value(old) is None and not (isinstance(above, dict) and old[-1] in above):
+            return
+        outer: Any = self.value(new[:-2])
+        below = outer.setdefault(new[-2], {}) if isinstance(outer, dict) else None
+        if isinstance(below, list):
+            below.append(self.value(old))
+        elif isinstance(below, dict):
+            below[new[-1]] = above.pop(old[-1])
+        else:
+            return
+        for places in (self.keys, self.values):
+            for path in [each for each in places if each[: len(old)] == old]:
+                places[(*new, *path[len(old) :])] = places.pop(path)
+
+    def take(self, other: "Located", at: TreePath) -> None:
+        """Put another file's tree at a path, with where everything stands in that file."""
+        self.value(at[:-1])[at[-1]] = other.tree
+        for own, places in ((self.keys, other.keys), (self.values, other.values)):
+            own.update({(*at, *path): replace(place, file=other.file) for path, place in places.items()})
 
     def value(self, path: TreePath) -> Any:
         """Return what stands at the path, or None."""

@@ -16,6 +16,7 @@ MAX_NAME_LENGTH = 64
 """Tool names sent to a model carry the server's name and some clients stop at 64 characters."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]*")
 _SERVER_NAME = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
 
 
@@ -25,12 +26,19 @@ def fold(name: str) -> str:
 
 
 def name_fault(name: str) -> str | None:
-    """Say why `name` cannot name an agent, a chain, a model or a user, or return None when it can."""
+    """Say why `name` cannot name an agent, a chain or a user, or return None when it can."""
     if len(name) > MAX_NAME_LENGTH:
         return f"a name has at most {MAX_NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
         return "a name is letters, digits, `-` and `_`, and begins with a letter or digit"
     return None
+
+
+def model_name_fault(name: str) -> str | None:
+    """Say why `name` cannot name a model, or return None when it can."""
+    if _MODEL_NAME.fullmatch(name):
+        return None
+    return "a model's name is letters, digits and `-_./:@`, and begins with a letter or digit"
 
 
 def server_name_fault(name: str) -> str | None:
@@ -71,6 +79,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def _bare(name: str) -> str:
     """Return the name without separators, so that `log_analyzer` is near `LogAnalyzer`."""
     return fold(name).replace("_", "")
+
+
+STAND_IN = "BuiltIn"
+"""Before the name of a built-in agent, where an agent of the user's has that name."""
+
+
+def built_in(name: str, agents: "Directory") -> str:
+    """Return the name that a built-in agent has here."""
+    return agents.find(STAND_IN + name) or name
 
 
 class Directory:

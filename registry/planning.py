@@ -11,7 +11,7 @@ from pydantic import Field, Strict
 
 from registry.durations import Seconds, SecondsOrZero
 from registry.entry import Count, Entry, Line
-from registry.names import Directories
+from registry.names import Directories, built_in
 
 PLANNER, COMPOSER = "Planner", "Composer"
 """The built-in agents that make a plan, and an answer of what its steps brought."""
@@ -78,6 +78,12 @@ class PlanSpec:
 def plan_spec(entry: PlanEntry | None, names: Directories) -> PlanSpec:
     """Return the spec of a checked entry; no entry is one that leaves everything to us."""
     written = (entry or PlanEntry()).model_dump(exclude={"planner", "composer"})
-    planner = PLANNER if entry is None or entry.planner is None else names.agents.canonical(entry.planner)
-    composer = COMPOSER if entry is None or entry.composer is None else names.agents.canonical(entry.composer)
+    planner = (
+        built_in(PLANNER, names.agents) if entry is None or entry.planner is None else names.agents.canonical(entry.planner)
+    )
+    composer = (
+        built_in(COMPOSER, names.agents)
+        if entry is None or entry.composer is None
+        else names.agents.canonical(entry.composer)
+    )
     return PlanSpec(planner=planner, composer=composer, **written)

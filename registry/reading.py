@@ -31,6 +31,7 @@ _STAND_INS: dict[str | int, Any] = {
     "name": _STAND_IN,
     "agent": _STAND_IN,
     "model": _STAND_IN,
+    "path": _STAND_IN,
     "agents": [_STAND_IN],
     "stages": [{"name": _STAND_IN, "agents": [_STAND_IN]}],
     "token": "${STAND_IN}",

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from registry.commands import CommandEntry, CommandSpec, command_spec
 from registry.entry import Count, Entry, Line
-from registry.names import Directories
+from registry.names import Directories, built_in
 
 CLASSIFIER, RESPONDENT, COORDINATOR = "Classifier", "Respondent", "Coordinator"
 """The built-in agents that judge a message, answer it in words, and carry it out by a plan."""
@@ -53,7 +53,10 @@ class RouteSpec:
 def route_spec(entry: RouteEntry | None, names: Directories) -> RouteSpec:
     """Return the spec of a checked entry; no entry is one that leaves everything to us."""
     written = entry or RouteEntry()
-    named = {key: getattr(written, key) for key in ("classifier", "planner", "respondent")}
-    chosen = {key: names.agents.canonical(name) for key, name in named.items() if name is not None}
+    ours = {"classifier": CLASSIFIER, "planner": COORDINATOR, "respondent": RESPONDENT}
+    chosen = {
+        key: built_in(name, names.agents) if (own := getattr(written, key)) is None else names.agents.canonical(own)
+        for key, name in ours.items()
+    }
     commands = {name: command_spec(name, each, names) for name, each in written.commands.items()}
     return RouteSpec(history=written.history, commands=MappingProxyType(commands), **chosen)

@@ -176,7 +176,7 @@ class Settings:
     def defined_at(self, *path: str | int) -> str:
         """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""
         position = self.located.keys.get(path) or self.located.values.get(path)
-        return f"{self.source.name}:{position.line}" if position else ""
+        return f"{position.file or self.source.name}:{position.line}" if position else ""
 
     def _find(self, kind: str, sections: tuple[str, ...], name: str, known: Mapping[str, Spec]) -> Spec:
         found = Directory(known).find(name)

@@ -19,6 +19,7 @@ from db.status import ExecutionStatus
 from runner import facts
 from runner.advice import explained
 from runner.appearance import activity_of, elapsed_of, standing_of, usage_of
+from runner.artifacts import with_artifacts
 from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of
 from runner.error_facts import Failed
@@ -111,7 +112,8 @@ class Closing:
         parent = execution.parent.place if execution.parent is not None else None
         answer = answer_of(execution.id, judged.status, result) if parent is None and execution.origin.user else None
         step = execution.request.step
-        totals = {**usage_of(execution), "step_id": step} if step is not None else usage_of(execution)
+        totals = usage_of(execution) | {"session_id": execution.origin.session}
+        totals |= {"step_id": step} if step is not None else {}
         fact = facts.Ended(ending, execution.name, elapsed_of(execution), parent, totals, answer)
         if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
@@ -183,7 +185,9 @@ class Closing:
             metadata["warnings"] = warnings
         if execution.ended:
             metadata["dispatched"] = [_brief(child) for child in execution.ended.values()]
-        return explained(result.stamped(**metadata), execution.origin.session, execution.name)
+        written = execution.work.artifacts if execution.work is not None else ()
+        whole = with_artifacts(result.stamped(**metadata), written, results)
+        return explained(whole, execution.origin.session, execution.name)
 
 
 def _brief(child: Child) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from db.turns import MessageDraft
 from registry import AgentSpec
 from runner import facts
 from runner.acceptance import judge
+from runner.artifacts import written_before
 from runner.bill import bill_of
 from runner.calls import Calls
 from runner.compaction import Compaction, view_of
@@ -81,6 +82,7 @@ class Conversation:
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
+        self.work.artifacts = written_before(past)
         self._headroom.recall(recalled.counted, recalled.limit)
         self._calls.lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
         notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
@@ -117,6 +119,7 @@ class Conversation:
                 brief=work.brief,
                 personal=self._personal,
                 files=self._files,
+                workspaces=self._agent.workspaces if work.toolbox is not None else (),
                 server_instructions=self._instructions,
                 unavailable=unavailable,
                 session=work.session,

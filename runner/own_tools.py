@@ -8,6 +8,7 @@ from typing import Any
 
 from db.memory import Keeper
 from registry import AgentSpec
+from runner.artifacts import file_artifact
 from runner.execution import Execution
 from runner.memory import Memory
 from runner.rereading import SHOWN_STEPS, full_text
@@ -37,6 +38,8 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
         own += memory_tools(_memory(execution))
     if work.subject.utilities:
         own += _utilities(work.user)
+    if work.subject.workspaces:
+        own += _workspaces(execution, work)
     shown = work.role in SHOWN_STEPS or work.subject.context.level is not None
     if work.catalogue or work.subject.mcp_servers or shown:
         own.append(read_result_tool(partial(full_text, execution)))
@@ -48,6 +51,21 @@ def _memory(execution: Execution) -> Memory | None:
     if user is None:
         return None
     return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
+
+
+def _workspaces(execution: Execution, work: Work) -> list[OwnTool[Any]]:
+    from runner.tools.workspace import Desk, workspace_tools  # only on systems that have what it takes
+    from runner.workspace import Workspace
+
+    assert isinstance(work.subject, AgentSpec)
+    settings = execution.services.settings
+    workspaces = [Workspace(spec, [settings.source]) for spec in work.subject.workspaces]
+    wrote = partial(_note_file, work)
+    return workspace_tools(Desk(workspaces, wrote, execution.services.upstreams.mask))
+
+
+def _note_file(work: Work, path: str) -> None:
+    work.artifacts.append(file_artifact(path))
 
 
 def _utilities(user: User | None) -> list[OwnTool[Any]]:

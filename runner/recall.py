@@ -156,6 +156,6 @@ class _Reading:
 
 def _left_open(call: ToolCall, row: Record) -> ToolCall:
     """A call that had no result, and what is to become of it."""
-    begun = row["status"] == "started" and row["server"] != SERVER and not may_repeat(row["effect"])
+    begun = row["status"] == "started" and not may_repeat(row["effect"])
     held = "gate" if row["status"] == "waiting" else "repeat" if begun and row["effect"] == "ask" else ""
     return replace(call, row=row["id"], lost=begun and not held, held=held)

@@ -170,6 +170,8 @@ class Work:
     """What `finish` reported."""
     warnings: list[str] = field(default_factory=list)
     """What whoever reads the result should know about how it came about."""
+    artifacts: list[Mapping[str, Any]] = field(default_factory=list)
+    """The files it has written."""
 
     @property
     def locale(self) -> str:

@@ -47,7 +47,6 @@ class Answering:
             summarise(text),
             [each.shown() for each in brought] if bare else text,
             reason or next(filter(None, (*(each.type for each in errors), *map(_shortfall, brought))), None),
-            artifacts=[each for step in brought if step.standing.result for each in step.standing.result.artifacts],
             errors=errors,
             signals={} if bare else {"worded": True},
         )

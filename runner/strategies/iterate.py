@@ -88,10 +88,10 @@ class Iterate:
         """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
-        inputs = accepted_input(agent, self._work.input) or {}
-        inputs = inputs if isinstance(inputs, Mapping) else {}
+        inputs = accepted_input(agent, self._work.input)
         for part in self._spec.components:
-            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs) or inputs
+            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
+        inputs = inputs if isinstance(inputs, Mapping) else {}
         declared = frozenset((agent.input_schema or {}).get("properties", {}))
         known = {name: value for name, value in inputs.items() if name in declared}
         objective = objective_of(self._spec.objective, task, known)

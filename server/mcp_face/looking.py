@@ -78,7 +78,8 @@ def looking_tools(client: Client) -> list[OwnTool[Any]]:
             OwnTool(
                 QUERY,
                 "Ask the database in SQL, read-only. Main tables and views: executions, events, messages, model_calls, "
-                "tool_calls, execution_tree (sums of subtrees), agent_costs, critical_path, tool_errors.",
+                "tool_calls, execution_tree (sums of subtrees), agent_costs, critical_path, tool_errors, delegations, "
+                "errors.",
                 QueryArguments,
                 tools.query,
             )

@@ -15,6 +15,7 @@ from tests.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face
 from tests.support.gates import at_gate
 from tests.support.models import call, gate, say
+from tests.support.requirement import requirement
 from tests.support.shell import SCRIPT, make_shell
 
 
@@ -50,6 +51,17 @@ async def test_an_execution_its_tree_its_transcript_and_the_catalogue_are_resour
     assert [each["tool"] for each in transcript["tool_calls"]] == ["nothing"]
     assert [agent["name"] for agent in catalogue["agents"]] == ["Lead", "Left", "Right", "Synthesizer"]
     assert catalogue["chains"] == [{"name": "look", "description": "looks everywhere", "alert_types": ["Slow"]}]
+
+
+@requirement("S1-RM-2")
+async def test_the_registry_of_delegations_is_a_resource(tmp_path: Path) -> None:
+    scripts = {"Lead": [call("dispatch_agent", name="Left", task="look"), say("waiting"), say("done")], "Left": [say("l")]}
+    async with face(tmp_path, CONFIG, scripts) as opened, opened.client() as caller:
+        await caller.call("run_agent", name="Lead", task="look", wait_seconds=20)
+        told = await read(caller.client, "executions://registry")
+
+    assert (told["active_delegations"], told["total_tracked"]) == (0, 1)
+    assert told["delegations"][0]["delegation_path"] == ["Lead", "Left"]
 
 
 @ERAS

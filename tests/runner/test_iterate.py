@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from runner.dispatcher import Order
+from runner.errors import Refusal
 from tests.runner.iterated import config, done, events, finished, first, seats, task, tasks, undone
 from tests.support.models import Turn, call, crash, fail, gate, hang, say, shared
 from tests.support.requirement import requirement
@@ -233,6 +234,28 @@ defaults: {model: small}
         assert all(part in told for part in ("<objective>\nthe objective\n</objective>", "<execution_state>"))
         assert "<skills>" not in told  # its instructions show them
         assert "dispatch_agent" in {tool.name for tool in service.model.of("TaskWorker")[0].tools}
+
+
+@requirement("S3-CU-1", "S3-IN-1", "S3-OP-5", "S3-BP-8")
+async def test_each_component_sees_the_input_that_is_declared_for_it(tmp_path: Path) -> None:
+    own = "input_schema: {type: object, properties: {style: {type: string}}}"
+    objective = 'objective: "Research {{ topic }}, not {{ secret }}."'
+    iterate = f"{objective}, planner: {{{own}}}, worker: {{{own}}}, completer: {{{own}}}"
+    fields = "{topic: {type: string}, depth: {type: integer, default: 2}}"
+    agent = f"input_schema: {{type: object, properties: {fields}, required: [topic]}},"
+    scripts = {"TaskPlanner": shared(task("a"), finished()), "TaskWorker": [done("x")], "Completer": [say("ok")]}
+    async with bench(tmp_path, config(iterate, agent), scripts) as service:
+        with pytest.raises(Refusal, match="topic"):
+            await service.run("Reporter", "", input={"style": "plain"})
+        assert service.sql("select id from executions") == []
+        given = {"topic": "tides", "style": "plain", "secret": "xyzzy"}
+        await service.run("Reporter", "", input=given)
+        for name in ("TaskPlanner", "TaskWorker", "Completer"):
+            told = first(service.model.of(name)[0])
+            assert "Research tides, not ." in told
+            assert '"style": "plain"' in told
+            assert '"depth": 2' in told
+            assert "xyzzy" not in told
 
 
 @requirement("S3-OP-1")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from server.cli import main as entry
+from tests.support.requirement import requirement
 from tests.support.shell import Shell, held, make_shell
 
 
@@ -49,6 +50,21 @@ def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(ran: tup
         assert shown.startswith(f"── tool gate.wait (completed) {call['call_id']}\nasked by Waiter, execution ")
         assert "open �[31mnow" in shown
         assert shell.json("show", identifier)["result"] == "open \x1b[31mnow"
+
+
+@requirement("S1-RM-2")
+def test_ps_shows_what_agents_handed_to_each_other(ran: tuple[Shell, str]) -> None:
+    shell, identifier = ran
+
+    told = shell.json("ps", "--registry")
+    assert (told["active_delegations"], told["total_tracked"]) == (0, 1)
+    [waiter] = told["delegations"]
+    assert (waiter["subagent"], waiter["delegation_path"]) == ("Waiter", ["Lead", "Waiter"])
+    heading, line = shell.type("ps", "--registry").stdout.splitlines()
+    assert "sub-agent" in heading
+    assert "Lead → Waiter" in line
+    assert waiter["execution_id"].startswith(line.split()[1])
+    assert identifier not in line
 
 
 def test_show_gives_programs_the_rows_and_the_tree(ran: tuple[Shell, str]) -> None:

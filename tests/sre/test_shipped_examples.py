@@ -65,6 +65,8 @@ def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
         matching = tmp_path / pattern.replace("**", "deep").replace("*", "some")
         matching.parent.mkdir(parents=True, exist_ok=True)
         matching.touch()
+    for workspace in (yaml.safe_load(text).get("workspaces") or {}).values():
+        (tmp_path / workspace["path"]).mkdir(parents=True, exist_ok=True)
     built_in = {"OUTRIDER_PYTHON", "OUTRIDER_HOME", "OUTRIDER_CONFIG_DIR"}
 
     settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "http://given.test"))
