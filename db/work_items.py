@@ -137,7 +137,7 @@ _ADD = (
 def add(author: Author, item: NewItem, earlier: int) -> Write:
     """Add an item under the next number; touches nothing where its author has more than `earlier` of that title already."""
     parameters = {**columns_of(item), "nothing": "[]", "author": author.place.id, "at": stamp(), "earlier": earlier}
-    statement = Statement(_ADD, parameters, looks_around=True, then=author.tell("work_item.added"))
+    statement = Statement(_ADD, parameters, then=author.tell("work_item.added"))
     return Write([author.fence, statement])
 
 

@@ -204,6 +204,11 @@ class AgentSpec:
         return bool(self.description.strip())
 
     @property
+    def has_objective(self) -> bool:
+        """Say whether it knows what to do without being told."""
+        return self.strategy == "iterate" and self.iterate.objective is not None
+
+    @property
     def can_dispatch(self) -> bool:
         """Say whether it dispatches by its own definition, apart from what a chain grants it."""
         return self.has_everybody if self.sub_agents is None else bool(self.sub_agents)

@@ -51,7 +51,7 @@ def order_of(wish: Wish, settings: Settings) -> Order:
     agent = subject if isinstance(subject, AgentSpec) else None
     given = {key: meant(text, key, agent.input_schema if agent is not None else None) for key, text in pairs.items()}
     task = wish.task or (task_of(alert) if alert is not None else "")
-    if not task and not given:
+    if not task and not given and not (agent is not None and agent.has_objective):
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
     user = settings.user(wish.user).id if wish.user is not None else None
     data = {**(alert or {}), **given} or None

@@ -86,6 +86,8 @@ TITLES = {
     "HttpEntry": "`serve.http`",
     "TokenEntry": "`serve.http.tokens.NAME`",
     "OAuthEntry": "`serve.http.oauth`",
+    "TemplateEntry": "`template` in the long form",
+    "ForeignAgent": "`agents.NAME` as AIGNE writes it",
 }
 """Shapes of the schema by their headings; the `limits` of agents and chains are those of `defaults` but for one."""
 

@@ -36,7 +36,7 @@ def test_a_basic_orchestrator_has_its_objective_state_input_and_folder(tmp_path:
 
     objective = agent.iterate.objective
     assert objective is not None
-    assert (objective.name, objective.variables()) == ("agents/objective.md", {"message"})
+    assert (objective.name, objective.variables()) == ("agents/objective.md", frozenset({"message"}))
     assert (agent.iterate.max_iterations, agent.iterate.max_tokens, agent.iterate.keep_recent) == (20, 100_000, 20)
     assert list((agent.input_schema or {})["properties"]) == ["message"]
     [folder] = agent.workspaces

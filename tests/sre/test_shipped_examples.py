@@ -16,10 +16,11 @@ from runner.llm.rehearsal_script import load_rehearsal
 from server.sre.incident import ALERT
 from tests.sre.investigating import CHAIN, CONFIG
 from tests.support.requirement import requirement
-from tests.support.sources import relative, repository_files
+from tests.support.sources import ROOT, relative, repository_files
 
 _BLOCK = re.compile(r"^```ya?ml\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 _REHEARSAL = re.compile(r"rehearsal: ([\w.-]+)$", re.MULTILINE)
+_TEXT_FILE = re.compile(r"url: ([\w./-]+\.md)")
 _VARIABLE = re.compile(r"\$\{(\w+)")
 
 
@@ -57,21 +58,27 @@ def patterns_in(tree: object) -> list[str]:
 @pytest.mark.parametrize("place", configurations())
 def test_every_shipped_configuration_loads(place: str, tmp_path: Path) -> None:
     text = configurations()[place]
-    file = tmp_path / "config.yaml"
-    file.write_text(text, encoding="utf-8")
-    for rehearsal in _REHEARSAL.findall(text):
-        tmp_path.joinpath(rehearsal).touch()
-    for pattern in patterns_in(yaml.safe_load(text).get("context_files")):
-        matching = tmp_path / pattern.replace("**", "deep").replace("*", "some")
-        matching.parent.mkdir(parents=True, exist_ok=True)
-        matching.touch()
-    for workspace in (yaml.safe_load(text).get("workspaces") or {}).values():
-        (tmp_path / workspace["path"]).mkdir(parents=True, exist_ok=True)
     built_in = {"OUTRIDER_PYTHON", "OUTRIDER_HOME", "OUTRIDER_CONFIG_DIR"}
+    given = dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "http://given.test")
 
-    settings = load(file, dict.fromkeys(set(_VARIABLE.findall(text)) - built_in, "http://given.test"))
+    settings = load(ROOT / place if "#" not in place else laid_out(text, tmp_path), given)
 
     assert settings.agents
+
+
+def laid_out(text: str, folder: Path) -> Path:
+    """Write a block of a document, and the files it names beside it."""
+    file = folder / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    tree = yaml.safe_load(text)
+    patterns = [pattern.replace("**", "deep").replace("*", "some") for pattern in patterns_in(tree.get("context_files"))]
+    agents = tree["agents"] if isinstance(tree.get("agents"), list) else []
+    for name in (*_REHEARSAL.findall(text), *_TEXT_FILE.findall(text), *patterns, *agents):
+        folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+        folder.joinpath(name).touch()
+    for workspace in (tree.get("workspaces") or {}).values():
+        folder.joinpath(workspace["path"]).mkdir(parents=True, exist_ok=True)
+    return file
 
 
 @requirement("S2-VA-12")
