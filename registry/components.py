@@ -24,10 +24,15 @@ _WHOLE = ("timeout", "max_tokens", "max_cost_usd")
 Part = Literal["planner", "worker", "completer"]
 
 
+def is_built_in(named: AgentSpec) -> bool:
+    """Say whether one of the three is ours, and so what the agent makes of it."""
+    return named.name.removeprefix(STAND_IN) in BUILT_IN and not named.description
+
+
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
     part: ComponentSpec = getattr(agent.iterate, role)
-    built_in = named.name.removeprefix(STAND_IN) in BUILT_IN and not named.description
+    built_in = is_built_in(named)
     whole = agent.output_schema if role == "completer" else None
     component = replace(
         named,
@@ -46,7 +51,7 @@ def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     return replace(
         component,
         mcp_servers=agent.mcp_servers,
-        sub_agents=agent.sub_agents or (),
+        sub_agents=agent.sub_agents,
         utilities=agent.utilities,
         require_tool_call=agent.require_tool_call,
     )

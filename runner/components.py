@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of
+from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of, is_built_in
 from runner.errors import Refusal
 from runner.roles import COMPLETER, PLANNER, WORKER
 from runner.work import SpawnRequest
@@ -65,7 +65,8 @@ class Components:
         return worker, self._catalogue(worker)
 
     def _catalogue(self, worker: AgentSpec) -> Sequence[CatalogueEntry]:
-        return self.catalogue if worker.sub_agents == self.agent.sub_agents else self.settings.catalogue(worker)
+        """A worker of ours may dispatch whom the agent may, also where a chain says so; any other one has its own."""
+        return self.catalogue if is_built_in(worker) else self.settings.catalogue(worker)
 
     def _request(self, part: Part, seat: str) -> SpawnRequest:
         agent = self.who(part)

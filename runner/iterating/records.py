@@ -99,9 +99,16 @@ def compressed(records: Sequence[TaskRecord], spec: IterateSpec, ceiling: int) -
 
 
 def _readable(record: TaskRecord, ceiling: int) -> TaskRecord:
-    """A record that a model can read: one that alone is longer than all may be is cut, with a mark."""
-    if record.size <= ceiling or record.result is None:
+    """A record that a model can read: one that alone is longer than all may be is cut, with marks."""
+    if record.size <= ceiling:
         return record
+    error = record.error if record.error is None else _cut(record.error, ceiling // 4, None)
+    if record.result is None:
+        return replace(record, error=error)
     text = record.result if isinstance(record.result, str) else to_json(record.result).decode()
-    kept = fitting(text, ceiling * BYTES_PER_TOKEN)
-    return replace(record, result=kept + cut_mark(len(kept), len(text), record.seat))
+    return replace(record, result=_cut(text, ceiling * 3 // 4, record.seat), error=error)
+
+
+def _cut(text: str, tokens: int, source: str | None) -> str:
+    kept = fitting(text, tokens * BYTES_PER_TOKEN)
+    return kept if len(kept) == len(text) else kept + cut_mark(len(kept), len(text), source)

@@ -13,8 +13,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from registry import ComponentSpec, Template, to_yaml
+from runner.excerpt import cut_mark, fitting
 from runner.inert import inert
 from runner.iterating.records import TaskRecord
+from runner.transcript import clean
 
 LIMIT_REACHED = "the limit of {count} iterations was reached before the planner said it was finished"
 STOPPED = "it was stopped before the planner said it was finished: {reason}"
@@ -31,6 +33,8 @@ class Undertaking:
     """All of the input."""
     declared: frozenset[str] = frozenset()
     """The fields of it that everybody may see."""
+    background: str = ""
+    """What whoever sent it tells beside the task, such as what was done before; blocks, made inert there."""
 
 
 def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]) -> str:
@@ -39,6 +43,13 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
         return task
     shown = template.render({**inputs, "task": task}, inert)
     return shown if not task.strip() or "task" in template.variables() else f"{shown.rstrip()}\n\n{inert(task)}"
+
+
+def background_of(prompt: str, task: str, most: int) -> str:
+    """What a first message says beside the task, as much of it as fits into so many bytes."""
+    said = "" if prompt == clean(task) else prompt.removeprefix(inert(task)).strip()
+    kept = fitting(said, most)
+    return kept if len(kept) == len(said) else kept + cut_mark(len(kept), len(said), None)
 
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
@@ -53,6 +64,7 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
     left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
     blocks = [
         ("objective", inert(about.objective), {"objective"}),
+        ("background", about.background, set()),
         ("input", inert(to_json(left, indent=2).decode()) if left else "", set()),
         ("skills", _yaml(parts.get("skills")), {"skills"}),
         ("task", inert(parts.get("task") or ""), {"task"}),
