@@ -63,14 +63,14 @@ agent_chains:
     scripts: dict[str, Script] = {
         "Look": [say("a red lamp")],
         "TaskPlanner": lambda request: finished() if "status: completed" in first(request) else task("say what it means"),
-        "TaskWorker": [dispatch("Help", "what is red?"), done("danger")],
+        "TaskWorker": [dispatch("Help", "what is red?"), say("I wait"), done("danger")],
         "Help": [say("red is danger")],
         "Completer": lambda request: say("danger" if "a red lamp" in first(request) else "?"),
     }
     async with bench(tmp_path, chain, scripts) as service:
         end = await service.run("both", "is it safe?", input={"place": "the mill"})
         assert end.result is not None
-        assert (end.status, end.result.text) == ("completed", "danger")
+        assert (end.status, end.result.outcome, end.result.text) == ("completed", "completed", "danger")
         for agent in ("TaskPlanner", "TaskWorker"):
             told = first(service.model.of(agent)[0])
             assert '<stage name="one">\na red lamp\n</stage>' in told
@@ -138,12 +138,14 @@ async def test_a_worker_named_as_an_orchestrator_has_its_own_agents(tmp_path: Pa
     more = "  Boss: {type: orchestrator}\n  Hand: {description: does it}\n"
     scripts: dict[str, Script] = {
         "TaskPlanner": lambda request: finished() if "status: completed" in first(request) else task("do it"),
-        "Boss": [dispatch("Hand", "do it"), say("done")],
+        "Boss": [dispatch("Hand", "do it"), say("I wait"), say("done")],
         "Hand": [say("did it")],
         "Completer": [say("all of it")],
     }
     async with bench(tmp_path, config("worker: Boss", more=more), scripts) as service:
-        await service.run("Reporter", "have it done")
+        end = await service.run("Reporter", "have it done")
+        assert end.result is not None
+        assert (end.result.outcome, end.result.text) == ("completed", "all of it")
         assert "name: Hand" in first(service.model.of("TaskPlanner")[0])
         assert "Reporter/Boss/Hand" in paths(service)
 
