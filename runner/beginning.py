@@ -40,7 +40,6 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     family = ExecutionFamily(execution, cancellation)
     services, request, subject = execution.services, execution.request, execution.request.agent
     agent = subject if isinstance(subject, AgentSpec) else None
-
     work = Work(
         place=execution.place,
         path=execution.path,

@@ -33,7 +33,7 @@ async def grow(store: Store) -> Place:
         await store.apply(reply(1, model_call(place), said, [tool], []))
         await store.apply(request(question(tool), 1, []))
         await store.apply(settle(outcome(tool), []))
-        await store.apply(record(NewError(place.id, "failed", "high", f"{place.id} failed", {"agent": "Agent"})))
+        await store.apply(record(NewError(place.id, "failed", "high", "it failed", {"agent": place.id})))
     person = NewUser("alex", "Alex", "UTC", "en", "[]", "[]", "[]")
     spoken = {"id": new_id(), "user_id": "alex", "role": "user", "content": "look", "token_count": 1}
     row = {**spoken, "created_at": stamp(), "execution_id": root.id}
