@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from db.reads import Record
 from db.status import ExecutionStatus
-from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of, is_built_in
+from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of, is_component
 from runner.errors import Refusal
 from runner.roles import COMPLETER, PLANNER, WORKER
 from runner.work import SpawnRequest
@@ -66,7 +66,7 @@ class Components:
 
     def _catalogue(self, worker: AgentSpec) -> Sequence[CatalogueEntry]:
         """A worker of ours may dispatch whom the agent may, also where a chain says so; any other one has its own."""
-        return self.catalogue if is_built_in(worker) else self.settings.catalogue(worker)
+        return self.catalogue if is_component(worker.name, worker.description) else self.settings.catalogue(worker)
 
     def _request(self, part: Part, seat: str) -> SpawnRequest:
         agent = self.who(part)

@@ -18,6 +18,7 @@ from registry import AgentSpec, Part
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import PARTS, Components
+from runner.context import first_message
 from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.iterating.answer import answered
@@ -109,9 +110,9 @@ class Iterate:
         return Undertaking(objective, given, inputs, declared, self._background())
 
     def _background(self) -> str:
-        """What whoever sent it says beside its task. At the top that is its input, of which each sees what is declared."""
+        """What whoever sent it says beside its task and its input: of that each sees what is declared, and no more."""
         work = self._work
-        if work.role == ROOT:
+        if work.role == ROOT or work.prompt == first_message(work.task, work.input):
             return ""
         window = min(self._window(part) for part in PARTS)
         return background_of(work.prompt, work.task, window // (2 * SHARE) * BYTES_PER_TOKEN)
