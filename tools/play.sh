@@ -1,6 +1,6 @@
 #!/bin/sh
-# Play the conversations of the examples, message by message, as their users would type them: offline, rehearsed whatever keys
-# there are, and each time from the beginning. What they leave behind is in .demo.
+# Play the examples, message by message, as their users would type them: offline, rehearsed whatever keys there are, and each
+# time from the beginning. What they leave behind is in .demo.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,6 +16,9 @@ for example in assistant coordinator; do
       chat --user "${said%%: *}" "${said#*: }" </dev/null
   done <"examples/$example/conversation.txt"
 done
+
+printf '\nHow are the lighthouses?\n'
+.venv/bin/outrider --config examples/nested/config.yaml --db .demo/nested.db run Desk 'How are the lighthouses?' </dev/null
 
 printf '\nwhat to type next\n'
 printf '  outrider sql "select agent, role, status, step_id, task from executions order by created_at" --db .demo/assistant.db\n'
