@@ -1,5 +1,5 @@
-"""The reporter: an iteration that documents a project, one that researches a topic, and the smallest there is, on real files;
-only the models' words are rehearsed, and they follow what the files say.
+"""The reporter: iterations that document a project, research a topic and take a first look, on real files. Only what models
+say is rehearsed, and it follows what the files say.
 """
 
 import ast
@@ -26,7 +26,7 @@ PAGES = ["docs/index.md", "docs/reference.md", "docs/setup.md", "docs/usage.md"]
 OTHER = {
     "README.md": "# Kite\n\nKite flies in any wind.\n\n## Install\n\nRead `docs/start.md`.\n\n## Examples\n\n    kite up\n",
     "docs/start.md": "# Begin here\n\nTie the line to a tree.\n",
-    "kite.py": '"""The kite itself."""\n\n\ndef rise(wind: float) -> float:\n    """Say how high it is."""\n    return wind\n',
+    "kite.py": '"""The kite itself."""\n\n\ndef rise(wind: float) -> float:\n    """Say how high it is."""\n    ...\n',
 }
 
 
