@@ -16,7 +16,7 @@ from registry import misfits
 from runner.handle import Child
 from tests.examples.playing import Said, play
 from tests.support.requirement import requirement
-from tests.support.service import Bench, settings_of
+from tests.support.service import Bench
 from tests.support.shell import Shell
 from tests.support.sources import ROOT, repository_files
 
@@ -249,12 +249,3 @@ def test_the_guide_contrasts_a_good_objective_with_a_poor_one() -> None:
     assert re.search(r"`[a-z]+/[a-z]+`", good), "a good objective says where"
     assert len(re.split(r"[,.;] | and ", good)) > len(re.split(r"[,.;] | and ", poor)), "and what is to come of it"
     assert "specific" in section
-
-
-def test_the_page_of_the_reporter_shows_an_agent_that_loads(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "howto" / "reporter.md").read_text(encoding="utf-8")
-    shown = page.partition("```yaml\n")[2].partition("```")[0]
-
-    agent = settings_of(tmp_path, shown).agent("researcher")
-
-    assert (agent.iterate.max_iterations, agent.mcp_servers) == (30, ("web",))
