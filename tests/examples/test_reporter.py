@@ -14,7 +14,7 @@ import yaml
 
 from registry import misfits
 from runner.handle import Child
-from tests.examples.playing import Said, play
+from tests.examples.playing import Said, play, settings_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench
 from tests.support.shell import Shell
@@ -70,6 +70,8 @@ def files(ended: Child) -> list[str]:
 @requirement("S3-EX-1", "S3-CF-2", "S3-CF-3", "S3-BP-1", "S3-BP-6")
 async def test_the_documenter_writes_what_the_files_of_the_project_say(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in EXAMPLE.rglob("*") if path.is_file()}
+    places = settings_of("reporter", tmp_path).agent("documenter").workspaces
+    assert {place.name: place.read_only for place in places} == {"source": True, "docs": False}
     async with reporting(tmp_path) as service:
         ended = await service.run("documenter", "", input={"audience": "cooks"})
 
