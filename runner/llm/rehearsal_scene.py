@@ -96,6 +96,7 @@ class Scene:
             "task": next((message.text for message in self._messages if message.role == "user"), ""),
             "input": request.input,
             "agent": request.agent,
+            "caller": request.caller,
             "execution_id": request.execution_id,
             "results": self.results,
             "result": self._result,

@@ -29,9 +29,9 @@ def conversation(example: str) -> list[tuple[str, str]]:
     return [(user, text) for user, _, text in (line.partition(": ") for line in lines)]
 
 
-def settings_of(example: str, home: Path) -> Settings:
+def settings_of(example: str, home: Path, **variables: str) -> Settings:
     """The configuration of an example, without a key, on a desk that begins now."""
-    return load(ROOT / "examples" / example / "config.yaml", {"DESK_HOME": str(home)})
+    return load(ROOT / "examples" / example / "config.yaml", {"DESK_HOME": str(home), **variables})
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class Said:
 
 
 @asynccontextmanager
-async def play(example: str, folder: Path) -> AsyncIterator[Play]:
-    """A service on an example, with a database and a desk of its own."""
-    blueprint = Blueprint(settings_of(example, folder / "desk"), folder / "outrider.db", environ={})
+async def play(example: str, folder: Path, **variables: str) -> AsyncIterator[Play]:
+    """A service on an example, with a database and a desk of its own, and what its variables name."""
+    blueprint = Blueprint(settings_of(example, folder / "desk", **variables), folder / "outrider.db", environ={})
     async with open_service(blueprint) as dispatcher:
         yield Play(Bench(dispatcher, ScriptedModel({}), blueprint.database))
