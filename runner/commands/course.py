@@ -6,8 +6,9 @@ where it was, and what the same command did before counts, as far as the table s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -20,6 +21,7 @@ from runner.commands.call import Call
 from runner.commands.errand import RULE, Errand, commissioned, is_errand, is_whole, number_of
 from runner.commands.judgement import complexity_of, language_of
 from runner.commands.listing import listing
+from runner.commands.plan_file import plan_text
 from runner.commands.report import Phase, Report, not_begun, told, united
 from runner.commands.table import Question, rule_for
 from runner.commissions import name_of
@@ -103,9 +105,10 @@ class Course:
         """The text of an item's plan; nothing where it has none that can be read."""
         if item is None or item.plan is None:
             return ""
-        read: Callable[[str], str] = self._work.settings.context_files.folder.read
+        assert isinstance(self._work.subject, AgentSpec)
+        read = partial(plan_text, self._work.settings, self._work.subject, item.plan)
         try:
-            return await anyio.to_thread.run_sync(read, item.plan, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
         except Unreadable as fault:
             self._work.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, is not shown: {fault}")
             return ""

@@ -164,8 +164,15 @@ async def test_what_is_no_command_is_answered_in_words_where_nobody_else_is_name
 
 @requirement("S1-ST13-3")
 async def test_a_finished_command_updates_its_work_item_and_says_so(tmp_path: Path) -> None:
-    scripts = {"lean-research-agent": [found("reports/195.md")], "planner": [found("plans/195.md")]}
-    async with bench(tmp_path, crew(tmp_path), scripts) as service:
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "195.md").write_text("three steps", encoding="utf-8")
+    config = crew(tmp_path).replace("  planner: {}", "  planner: {workspaces: [{name: docs, path: drafts}]}")
+    scripts = {
+        "lean-research-agent": [found("reports/195.md")],
+        "planner": [found("docs/195.md")],
+        "lean-implementation-agent": [say("proved")],
+    }
+    async with bench(tmp_path, config, scripts) as service:
         ended = await service.run("orchestrator", "/research 195")
         assert ended.result is not None
         assert ended.result.text == (
@@ -175,7 +182,9 @@ async def test_a_finished_command_updates_its_work_item_and_says_so(tmp_path: Pa
         assert item(service, 195)["status"] == "researched"
         assert from_json(item(service, 195)["artifacts"]) == [{"type": "research", "path": "reports/195.md"}]
         await service.run("orchestrator", "/plan 195")
-        assert (item(service, 195)["status"], item(service, 195)["plan"]) == ("planned", "plans/195.md")
+        assert (item(service, 195)["status"], item(service, 195)["plan"]) == ("planned", "docs/195.md")
+        await service.run("orchestrator", "/implement 195")
+        assert "three steps" in service.model.requests[-1].messages[0].text
 
 
 @requirement("S1-T9")
