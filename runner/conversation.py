@@ -181,6 +181,7 @@ class Conversation:
             tools=tools,
             withheld=self._tools,
             input=work.input,
+            session=work.session,
             waits=bool(work.catalogue),
             steady=work.role in STEADY,
             max_tokens=self._agent.max_tokens,

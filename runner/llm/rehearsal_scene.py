@@ -97,6 +97,7 @@ class Scene:
             "input": request.input,
             "agent": request.agent,
             "execution_id": request.execution_id,
+            "session": request.session,
             "results": self.results,
             "result": self._result,
             "all_results": self._all_results,

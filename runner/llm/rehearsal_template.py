@@ -157,4 +157,6 @@ def _attempt(where: str, action: Callable[[], Made]) -> Made:
         raise ModelError("rehearsal", f"{where}: {error or type(error).__name__}", _HINT) from error
 
 
-_HINT = "a template may use task, input, agent, results, result(), all_results(), deliveries, pending, message, tools"
+_HINT = (
+    "a template may use task, input, agent, session, results, result(), all_results(), deliveries, pending, message, tools"
+)
