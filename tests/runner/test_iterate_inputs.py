@@ -68,3 +68,16 @@ def test_texts_are_those_of_the_time_it_was_loaded(tmp_path: Path) -> None:
         assert objective.render({}, str) == "${HOME} part"
     assert again.hash == settings.hash
     assert load(file, {}).hash != settings.hash
+
+
+async def test_a_template_that_makes_too_much_of_its_input_fails_its_execution(tmp_path: Path) -> None:
+    bomb = "{% for a in list %}{% for b in list %}{% for c in list %}{{ a }}{% endfor %}{% endfor %}{% endfor %}"
+    schema = "{properties: {list: {type: array}}}"
+    config = f"agents: {{A: {{strategy: iterate, input_schema: {schema}, iterate: {{objective: '{bomb}'}}}}}}"
+    async with bench(tmp_path, config, {}) as service:
+        end = await service.run("A", "", input={"list": list(range(200))})
+
+        assert end.result is not None
+        [error] = end.result.errors
+        assert (end.status, error.type) == ("failed", "invalid_input")
+        assert "the template makes too much of its values (line 1)" in error.message
