@@ -5,18 +5,23 @@ The files are real, and what is written is read again; only the models' words ar
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
+import yaml
 from pydantic_core import from_json
 
+from registry import load
+from runner.commands.table import Question, rule_for
 from runner.llm.protocol import Request
-from tests.examples.casting import cast, returns
+from tests.examples.casting import Understudy, cast, crew, returns
 from tests.examples.playing import Said, conversation, play
 from tests.support.models import Turn, call, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench
+from tests.support.shell import Shell
 from tests.support.sources import ROOT
 
 CREW = ROOT / "examples" / "crew"
@@ -38,8 +43,8 @@ def item(service: Bench, number: int) -> dict[str, Any]:
 @requirement("S1-T1", "S1-T2", "S1-ST4-5", "S1-ST4-6", "S1-ST13-1", "S1-ST13-2", "S1-ST13-3", "S1-DG-2")
 async def test_the_crew_carries_out_its_commands_as_documented(tmp_path: Path) -> None:
     before = sorted(path for path in CREW.rglob("*") if "work" not in path.relative_to(CREW).parts)
-    async with play("crew", tmp_path) as crew:
-        said = [await crew.say(user, text) for user, text in conversation("crew")]
+    async with play("crew", tmp_path) as players:
+        said = [await players.say(user, text) for user, text in conversation("crew")]
 
     board, task, research, plan, batch, revise, implement, lean, errors, board_after = said
     assert board.worked() == board_after.worked() == []
@@ -173,7 +178,11 @@ async def test_language_plan_and_complexity_decide_who_works_and_what_they_read(
         ("/review", "reviewer", None, {STANDARD}),
         ("/errors", "error-diagnostics-agent", None, {STANDARD}),
     ]
-    everybody = {"*": returns, "BuiltInPlanner": lambda _: say('{"steps": []}'), "Composer": lambda _: say("done")}
+    everybody: dict[str, Understudy] = {
+        "*": returns,
+        "BuiltInPlanner": lambda _: say('{"steps": []}'),
+        "Composer": lambda _: say("done"),
+    }
     async with cast(tmp_path, everybody) as (service, models):
         for line, agent, mode, shown in table:
             models.requests.clear()
@@ -277,6 +286,66 @@ async def test_a_return_without_its_fields_fails_the_command_and_is_shown(tmp_pa
     assert len(models.requests) == 2  # it was asked once more
     assert (error["type"], error["severity"]) == ("validation_failed", "high")
     assert from_json(error["context"])["original"] == '{"status": "completed"}'
+
+
+LEAN_SERVER = """#!{python}
+import sys
+sys.path.insert(0, {root!r})
+from examples.desk.serving import READS, Desk
+lean = Desk("lean", "Asks Lean.")
+
+@lean.tool(READS)
+def lean_diagnostic_messages(file_path: str) -> dict[str, object]:
+    \"\"\"What Lean says of a file.\"\"\"
+    return {{"messages": ["declaration uses `sorry`"], "file": file_path}}
+
+lean.serve()
+"""
+
+
+async def test_with_the_server_of_lean_a_proof_is_looked_at(tmp_path: Path) -> None:
+    server = tmp_path / "lean-lsp-mcp"
+    server.write_text(LEAN_SERVER.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
+    server.chmod(0o755)
+    async with cast(tmp_path, {}, {"${LEAN_LSP:-lean-lsp-mcp}": str(server)}) as (service, _):
+        ended = await service.run("orchestrator", "/implement 192")
+        assert item(service, 192)["status"] == "completed"
+
+    assert ended.result is not None
+    assert "Lean has looked at `Modal/Basic.lean`" in ended.result.summary
+    assert "declaration uses `sorry`" in ended.result.summary
+    assert "- Implementation: changes/Modal/Basic.lean" in ended.result.text
+
+
+def test_a_command_that_fails_is_answered_in_a_shell_and_the_error_is_listed_once(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, {"CREW_HOME": str(tmp_path / "work"), "LEAN_LSP": "no-such-lean-lsp"})
+
+    told = shell.type("--config", str(CREW / "config.yaml"), "chat", "--user", "sam", "/research 106")
+    listed = shell.type("errors")
+    registry = shell.type("ps", "--registry")
+
+    assert told.returncode == 1
+    assert "Error: no file of `project` mentions `legacy_index` (FILE_NOT_FOUND)" in told.stdout
+    assert listed.stdout.count("legacy_index") == 1
+    assert "orchestrator → research → researcher" in registry.stdout
+
+
+async def test_a_specialist_is_added_as_its_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "crew.md").read_text(encoding="utf-8")
+    added = yaml.safe_load(page.rpartition("```yaml")[2].partition("```")[0])["agents"]
+    file = crew(tmp_path).source
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    rules = added.pop("orchestrator")["route"]["commands"]["research"]["agents"]
+    written["agents"]["orchestrator"]["route"]["commands"]["research"]["agents"] = rules
+    written["agents"] |= added
+    file.write_text(yaml.safe_dump(written), encoding="utf-8")
+
+    research = load(file, {}).agent("orchestrator").route.commands["research"]
+
+    found = [
+        research.rules[rule_for(research, Question(each, False, "simple")) or 0] for each in ("lean", "python", "markdown")
+    ]
+    assert [rule.phases[0].agent for rule in found] == ["lean-research-agent", "python-research-agent", "researcher"]
 
 
 @requirement("S1-T1", "S1-T10")

@@ -55,7 +55,9 @@ def test_a_built_in_agent_carries_out_no_command(load_yaml: Load, problems_of: P
     planning = config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}")
     [problem] = problems_of(planning)
     assert problem.message == "`planner` is the built-in agent `Planner` here, which has work of its own"
-    assert load_yaml(planning.replace("planner: {}", "planner: {description: plans}")).agent("planner").output_schema is None
+    assert (
+        load_yaml(planning.replace("planner: {}", "planner: {description: plans}")).agent("planner").output_schema is None
+    )
 
 
 def test_the_example_of_the_page_about_commands_loads(load_yaml: Load) -> None:
