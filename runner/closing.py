@@ -169,8 +169,12 @@ class Closing:
     def _passed_on(self, result: Result) -> bool:
         """Whether it failed with what somebody below had failed with, who has reported it."""
         failed = [child for child in self._of.ended.values() if child.status in ("failed", "timed_out")]
-        known = {(error.type, error.message) for child in failed if child.result for error in child.result.errors}
-        return bool(result.errors) and (result.errors[0].type, result.errors[0].message) in known
+        known = [error for child in failed if child.result for error in child.result.errors]
+        first = result.errors[0] if result.errors else None
+        return first is not None and any(
+            each.type == first.type and first.message.endswith(each.message)
+            for each in known  # a plan names its step first
+        )
 
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
         execution, kind, message = self._of, judged.error_type or "", judged.error or ""

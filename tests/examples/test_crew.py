@@ -120,6 +120,8 @@ def check_the_phases_of_the_newest_plan_are_carried_out(implement: Said, folder:
     assert implement.answer.endswith("Task 191 marked [COMPLETED] and linked to 3 artifacts.")
     assert item(implement.service, 191)["plan"] == "specs/191_delegation/plans/implementation-002.md"
     assert "Rehearsed change: Phase 1: Bound every wait" in written(folder, "changes/docs/delegation.md")
+    readme = written(folder, "changes/README.md").splitlines()
+    assert [line.partition(" change: ")[2][:7] for line in readme if "Rehearsed" in line] == ["Phase 3", "Phase 4"]
 
 
 def check_a_failure_says_what_to_do(lean: Said) -> None:
