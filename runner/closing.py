@@ -168,13 +168,12 @@ class Closing:
 
     def _passed_on(self, result: Result) -> bool:
         """Whether it failed with what somebody below had failed with, who has reported it."""
-        failed = [child for child in self._of.ended.values() if child.status in ("failed", "timed_out")]
-        known = [error for child in failed if child.result for error in child.result.errors]
-        first = result.errors[0] if result.errors else None
-        return first is not None and any(
-            each.type == first.type and first.message.endswith(each.message)
-            for each in known  # a plan names its step first
-        )
+        execution, first = self._of, result.errors[0] if result.errors else None
+        if first is None or (first.context.get("subagent") == execution.name and "step" not in first.context):
+            return False
+        failed = [child.result for child in execution.ended.values() if child.status in ("failed", "timed_out")]
+        known = [error for below in failed if below is not None for error in below.errors]
+        return any(each.type == first.type and first.message.endswith(each.message) for each in known)
 
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
         execution, kind, message = self._of, judged.error_type or "", judged.error or ""

@@ -145,7 +145,7 @@ class ExecutionFamily:
         return admit(self._caller(), name, self._self.services.settings.agents)
 
     def _request(self, order: DispatchOrder) -> SpawnRequest:
-        request = dispatched(self._self.services.settings, self.admit(order.name), order.task)
+        request = dispatched(self._self.services.settings, self.admit(order.name), order.task, order.input)
         limits = request.limits
         if order.budget_usd is not None:
             budget = self._self.allowance.budget

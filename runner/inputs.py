@@ -5,6 +5,7 @@ Owns: the refusal. Must not know: where the input came from. Invariant: pure; wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from registry import AgentSpec, filled_in, misfits
@@ -18,12 +19,16 @@ def accepted_input(agent: AgentSpec, data: Any) -> Any:
         return data
     given = filled_in({} if data is None else data, schema)
     if found := misfits(given, schema):
-        raise Refusal("invalid_input", f"the input is not what `{agent.name}` takes: {'; '.join(found)}", _taken(agent))
+        raise Refusal(
+            "invalid_input",
+            f"the input is not what `{agent.name}` takes: {'; '.join(found)}",
+            f"it takes {taken_by(schema)}",
+        )
     return given or data
 
 
-def _taken(agent: AgentSpec) -> str:
-    schema = agent.input_schema or {}
+def taken_by(schema: Mapping[str, Any]) -> str:
+    """What a schema asks for, in words."""
     needed = schema.get("required", ())
     names = [f"`{name}`{' (required)' if name in needed else ''}" for name in schema.get("properties", {})]
-    return f"it takes {', '.join(names)}" if names else "it takes an object with named values"
+    return ", ".join(names) or "an object with named values"

@@ -52,12 +52,11 @@ def test_what_cannot_work_is_refused_where_it_stands(problems_of: Problems, comm
 
 def test_a_built_in_agent_carries_out_no_command(load_yaml: Load, problems_of: Problems) -> None:
     assert load_yaml(config("go: {agents: [planner]}")).agent("planner").output_schema is None
-    planning = config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}")
-    [problem] = problems_of(planning)
+    [problem] = problems_of(config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}"))
     assert problem.message == "`planner` is the built-in agent `Planner` here, which has work of its own"
-    assert (
-        load_yaml(planning.replace("planner: {}", "planner: {description: plans}")).agent("planner").output_schema is None
-    )
+    described = config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}")
+    settings = load_yaml(described.replace("planner: {}", "planner: {description: plans what people do}"))
+    assert settings.agent("planner").output_schema is None
 
 
 def test_the_example_of_the_page_about_commands_loads(load_yaml: Load) -> None:
