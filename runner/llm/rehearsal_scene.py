@@ -98,6 +98,7 @@ class Scene:
             "agent": request.agent,
             "caller": request.caller,
             "execution_id": request.execution_id,
+            "session": request.session,
             "results": self.results,
             "result": self._result,
             "all_results": self._all_results,

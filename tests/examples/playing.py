@@ -30,8 +30,9 @@ def conversation(example: str) -> list[tuple[str, str]]:
 
 
 def settings_of(example: str, home: Path, **variables: str) -> Settings:
-    """The configuration of an example, without a key, on a desk that begins now."""
-    return load(ROOT / "examples" / example / "config.yaml", {"DESK_HOME": str(home), **variables})
+    """The configuration of an example, without a key, on a desk that begins now, or with files of its own."""
+    environ = {"DESK_HOME": str(home), "CREW_HOME": str(home), "LEAN_LSP": "no-such-lean-lsp", **variables}
+    return load(ROOT / "examples" / example / "config.yaml", environ)
 
 
 @dataclass(frozen=True)

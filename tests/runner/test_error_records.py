@@ -11,7 +11,7 @@ from runner.answer import processed
 from runner.result import Result
 from server.cli.errors import FIXES
 from tests.db.store import open_store
-from tests.support.models import crash, fail, say
+from tests.support.models import crash, fail, hang, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement
 from tests.support.service import bench
@@ -126,3 +126,24 @@ async def test_an_agent_whose_server_is_down_goes_on_and_the_error_is_kept(tmp_p
     assert [record["type"] for record in records] == ["tool_unavailable"]
     assert json.loads(records[0]["context"])["code"] == "TOOL_UNAVAILABLE"
     assert "`lean`" in records[0]["message"]
+
+
+async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Log: {function: "runner.error_log:open_errors"}
+      Crasher: {}
+      Slow: {timeout: 100ms}
+    """
+    scripts = {"Crasher": [crash(RuntimeError("down"))], "Slow": [hang(), hang()]}
+    async with bench(tmp_path, config, scripts) as service:
+        nothing = await service.run("Log")
+        for agent in ("Crasher", "Slow"):
+            await service.run(agent)
+        every = await service.run("Log")
+        late = await service.run("Log", input={"type": "timeout"})
+
+    told = [each.result.output for each in (nothing, every, late) if each.result is not None]
+    assert [each["summary"] for each in told] == ["0 open errors", "2 open errors", "1 open error"]
+    assert [each["type"] for each in told[1]["errors"]] == ["timeout", "internal"]  # the newest first
+    assert told[2]["errors"][0]["context"]["agent"] == "Slow"
