@@ -37,8 +37,9 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
     """What is to be reached: as configured, and what whoever asked says of it. The task itself where nothing is."""
     if template is None:
         return task
-    shown = template.render({**inputs, "task": task}, inert)
-    return shown if not task.strip() or "task" in template.variables() else f"{shown.rstrip()}\n\n{inert(task)}"
+    shown = template.render({"task": task, **inputs}, inert)
+    told = "task" in template.variables() and "task" not in inputs
+    return shown if told or not task.strip() else f"{shown.rstrip()}\n\n{inert(task)}"
 
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:

@@ -14,12 +14,12 @@ from itertools import count
 from typing import Any
 
 from db.ids import made_at
-from registry import AgentSpec
+from registry import AgentSpec, TooMuch
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import Components
 from runner.errors import Refusal
-from runner.inputs import accepted_input
+from runner.inputs import accepted_by_part, accepted_input, besides
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
@@ -73,8 +73,8 @@ class Iterate:
     async def _reach(self) -> Result:
         try:
             about = self._undertaking()
-        except Refusal as refusal:
-            return failed(Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint))
+        except (Refusal, TooMuch) as fault:
+            return failed(Problem("invalid_input", str(fault), recoverable=False, recommendation=fault.hint))
         await self._seating.heed_again()
         try:
             problem = await self._pursue(about)
@@ -83,15 +83,18 @@ class Iterate:
             if refusal.kind == "stopping":
                 raise
             return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
+        except TooMuch as fault:
+            return failed(Problem("invalid_input", str(fault), recoverable=False, recommendation=fault.hint), self.found)
 
     def _undertaking(self) -> Undertaking:
         """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
-        inputs = accepted_input(agent, self._work.input)
+        given = accepted_input(agent, self._work.input, task)
+        inputs: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+        task = task if self._spec.objective is None else besides(task, inputs)
         for part in self._spec.components:
-            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
-        inputs = inputs if isinstance(inputs, Mapping) else {}
+            inputs = accepted_by_part(agent, part.input_schema, inputs)
         declared = frozenset((agent.input_schema or {}).get("properties", {}))
         known = {name: value for name, value in inputs.items() if name in declared}
         objective = objective_of(self._spec.objective, task, known)
@@ -187,6 +190,9 @@ class Iterate:
                     work.dismiss(child, Dismissal("blocked", problem))
                     return
                 seating.unpaid = why = refusal.context["reason"]
+            except TooMuch as fault:
+                work.dismiss(child, Dismissal("blocked", Problem("invalid_input", str(fault), recommendation=fault.hint)))
+                return
         work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
 
     # -- answer --------------------------------------------------------------------------------------------------------
@@ -196,10 +202,11 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        if problem is not None:
-            records.append(TaskRecord("Reach the objective", FAILED, error=problem.message))
+        state = self._state("completer")
+        if problem is not None:  # beside what is kept of the tasks, never instead of it
+            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        prompt = message_of(self._spec.completer, about, {"executionState": self._state("completer", records)})
+        prompt = message_of(self._spec.completer, about, {"executionState": state})
         await seating.give(COMPLETER, self._components.completer(prompt))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
@@ -220,9 +227,9 @@ class Iterate:
             records.append(record)
         return records
 
-    def _state(self, part: Any, records: list[TaskRecord] | None = None) -> dict[str, Any]:
+    def _state(self, part: Any) -> dict[str, Any]:
         """The execution state as one of the three is shown it."""
-        known = self._records() if records is None else records
+        known = self._records()
         window = self._work.settings.model_of(self._components.who(part)).context_window
         shown = compressed(known, self._spec, window // SHARE)
         if len(shown) < len(known):

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from registry import load, restore
-from tests.runner.iterated import done, finished, first, task
-from tests.support.models import say, shared
+from tests.runner.iterated import config, done, finished, first, task
+from tests.support.face import face
+from tests.support.models import call, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import bench
+
+TOPIC = "input_schema: {properties: {topic: {type: string}, depth: {type: integer, default: 2}}, required: [topic]},"
+
+
+def scripts() -> dict[str, Any]:
+    """Every iteration has one task."""
+    return {
+        "TaskPlanner": lambda request: task("one") if "tasks: []" in first(request) else finished(),
+        "TaskWorker": [done("1")],
+        "Completer": [say("all")],
+    }
+
 
 CONFIG = """
 agents:
@@ -48,6 +65,77 @@ async def test_only_declared_input_is_shown_and_no_output_is_a_template(tmp_path
         assert "look up {{ topic }}" in first(worker)
         assert "result: it says {{ topic }} and {% include 'depth.md' %}" in first(planners[1])
         assert not any("BURIED" in first(request) for request in service.model.requests)
+
+
+@requirement("S3-CU-1", "S3-OP-3")
+async def test_a_component_may_declare_what_it_is_given_and_need_not_know_the_rest(tmp_path: Path) -> None:
+    declared = "{objective: {type: string}, skills: {type: array}, executionState: {type: object}, topic: {type: string}}"
+    needed = "required: [objective, executionState, topic], additionalProperties: false"
+    schema = f"{{type: object, properties: {declared}, {needed}}}"
+    text = config(
+        f"objective: 'Find {{{{ topic }}}}', planner: {{instructions: 'Plan {{{{ objective }}}}', input_schema: {schema}}}",
+        "input_schema: {properties: {topic: {type: string}, depth: {type: integer}}},",
+    )
+    async with bench(tmp_path, text, scripts()) as service:
+        end = await service.run("Reporter", "", input={"topic": "disks", "depth": 3})
+        assert end.status == "completed"
+        assert first(service.model.of("TaskPlanner")[0]).startswith("Plan Find disks")
+
+        lacking = await service.run("Reporter", "", input={"depth": 3})
+        assert lacking.error is not None
+        assert "'topic' is a required property" in lacking.error
+
+
+@requirement("S3-IN-1")
+async def test_a_declared_field_is_shown_whatever_it_is_called(tmp_path: Path) -> None:
+    text = config("objective: 'Do {{ task }}.'", "input_schema: {properties: {task: {type: string}}},")
+    async with bench(tmp_path, text, scripts()) as service:
+        await service.run("Reporter", "", input={"task": "the work"})
+        await service.run("Reporter", "Be brief.", input={"task": "the work"})
+        await service.run("Reporter", "other work")
+        told = [first(request) for request in service.model.of("TaskPlanner") if "tasks: []" in first(request)]
+
+    assert "<objective>\nDo the work.\n</objective>" in told[0]
+    assert "<objective>\nDo the work.\n\nBe brief.\n</objective>" in told[1]
+    assert "<objective>\nDo other work.\n</objective>" in told[2]
+
+
+@requirement("S3-OP-5")
+async def test_whoever_can_only_say_a_task_gives_input_as_an_object(tmp_path: Path) -> None:
+    text = config("objective: 'Find {{ topic }}, {{ depth }} deep.'", TOPIC, "  Lead: {sub_agents: [Reporter]}\n")
+    dispatches = [call("dispatch_agent", name="Reporter", task=each) for each in ("disks", '{"topic": "disks"}')]
+    lead = [*dispatches, say("I wait"), say("done")]
+    async with face(tmp_path, text, {**scripts(), "Lead": lead}) as opened, opened.client() as client:
+        refused = await client.refused("dispatch_agent", name="Reporter", task="disks")
+        assert (refused["type"], "'topic' is a required property" in refused["message"]) == ("invalid_input", True)
+        assert refused["hint"] == "it takes `topic` (required), `depth`; a task that is a JSON object of them will do"
+        started = await client.call("dispatch_agent", name="Reporter", task='```json\n{"topic": "disks"}\n```')
+        ended = await client.call("get_result", execution_id=started["execution_id"], wait_seconds=10)
+        assert ended["status"] == "completed"
+
+        await opened.bench.run("Lead", "find out about disks")
+        results = [block for message in opened.model.of("Lead")[1].messages for block in message.content]
+        assert any("a JSON object of them will do" in str(block) for block in results)
+        objectives = {first(request).split("\n")[1] for request in opened.model.of("TaskPlanner")}
+        assert objectives == {"Find disks, 2 deep."}
+        assert opened.bench.statuses()["Reporter"] == ["completed", "completed"]
+
+
+@requirement("S3-TP-1")
+@pytest.mark.parametrize("place", ["objective", "planner", "worker", "completer"])
+async def test_a_template_that_makes_too_much_of_its_input_says_so(tmp_path: Path, place: str) -> None:
+    loops = "{% for a in list %}{% for b in list %}{% for c in list %}x{% endfor %}{% endfor %}{% endfor %}"
+    part = f"objective: '{loops}'" if place == "objective" else f"objective: x, {place}: {{instructions: '{loops}'}}"
+    async with bench(tmp_path, config(part, "input_schema: {properties: {list: {type: array}}},"), scripts()) as service:
+        await service.run("Reporter", "", input={"list": [0] * 70})
+        failed = "TaskWorker" if place == "worker" else "Reporter"  # of a worker it is recorded, as everything that fails
+        [row] = service.sql("select status, result from executions where agent = ?", failed)
+        [problem] = json.loads(row["result"])["errors"]
+        assert (row["status"], problem["type"]) == ("blocked" if place == "worker" else "failed", "invalid_input")
+        assert problem["message"] == "the template makes too much of its values (line 1)"
+        assert problem["recommendation"] == "it may have 4,000,000 characters; nest fewer loops"
+        if place == "worker":
+            assert "message: the template makes too much" in first(service.model.of("Completer")[0])
 
 
 @requirement("S3-CF-2")
