@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from pydantic_core import to_json
@@ -16,12 +17,21 @@ from sqlalchemy import Executable, bindparam, case, column, func, select, table,
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
-from db.fix_status import FixStatus
 from db.ids import LAST, PATTERN, new_id
 from db.tables import error_records
 from db.unit import Statement, Write
 
 Row = Mapping[str, Any]
+
+
+class FixStatus(StrEnum):
+    """What is done about an error."""
+
+    NOT_ADDRESSED = "not_addressed"
+    PLANNED = "planned"
+    IN_PROGRESS = "in_progress"
+    FIXED = "fixed"
+
 
 FIELDS = (
     *("id", "timestamp", "type", "severity", "context", "message", "stack_trace", "fix_status", "fix_plan_ref"),

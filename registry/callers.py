@@ -58,7 +58,8 @@ def _check_command_agents(findings: Findings, name: str, route: RouteEntry, docu
         each: {"strategy": agent_behaviour(entry).strategy, "sub_agents": entry.sub_agents}
         for each, entry in document.agents.items()
     }
-    built_in = {fold(each): each for each in staff_of(entries) if each in ON_DEMAND}
+    own = {fold(each) for each, entry in document.agents.items() if entry.description}
+    built_in = {fold(each): each for each in staff_of(entries) if each in ON_DEMAND and fold(each) not in own}
     for command, entry in route.commands.items():
         path = ("agents", name, "route", "commands", command, "agents")
         for index, rule in enumerate(entry.agents):

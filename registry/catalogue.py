@@ -6,6 +6,7 @@ Invariant: entries are immutable and in a fixed order: as listed, else as in the
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.staff import SYNTHESIZER
@@ -22,6 +23,8 @@ class CatalogueEntry:
     overrides: AgentOverrides = AgentOverrides()
     requires: Requires = Requires()  # noqa: RUF009 - frozen
     capabilities: tuple[str, ...] = ()
+    input_schema: Mapping[str, Any] | None = None
+    """What it takes by name, besides its task."""
 
 
 def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
@@ -65,4 +68,5 @@ def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> Ca
         overrides=overrides,
         requires=agent.requires,
         capabilities=agent.capabilities,
+        input_schema=agent.input_schema,
     )

@@ -6,7 +6,7 @@ effect is a problem, never ignored.
 
 from registry.agents import AgentEntry, agent_behaviour
 from registry.callers import Staff
-from registry.components import BUILT_IN
+from registry.components import BUILT_IN, is_component
 from registry.document import Document
 from registry.errors import TreePath
 from registry.findings import Findings
@@ -29,8 +29,7 @@ def check_components(findings: Findings, document: Document, names: Directories)
             continue
         if agent.iterate is not None and agent_behaviour(agent).strategy == "iterate":
             _check_agent(findings, ("agents", name), agent, Staff(findings, document, names), names)
-        ours = fold(name) in map(fold, BUILT_IN) and not agent.description
-        for key in _SHARED if ours and not findings.stored else ():
+        for key in _SHARED if is_component(name, agent.description) else ():
             if getattr(agent, key) is not None:
                 message = f"has no effect: a built-in component has the {key} of the agent it works for"
                 findings.add(("agents", name, key), message, "write it there", key=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from registry.agents import AgentSpec
 from registry.iterating import COMPLETER, TASK_PLANNER, TASK_WORKER, ComponentSpec
 from registry.limits import LimitOverrides
-from registry.names import STAND_IN
+from registry.names import STAND_IN, fold
 from registry.workspaces import WorkspaceSpec
 
 BUILT_IN = (TASK_PLANNER, TASK_WORKER, COMPLETER)
@@ -21,13 +21,18 @@ _WHOLE = ("timeout", "max_tokens", "max_cost_usd")
 """Limits that hold for all of an agent's work together, and so for none of its parts."""
 
 
+def is_component(name: str, description: str) -> bool:
+    """Say whether an agent of that name is a built-in component, and not one of the user's."""
+    return fold(name.removeprefix(STAND_IN)) in map(fold, BUILT_IN) and not description
+
+
 Part = Literal["planner", "worker", "completer"]
 
 
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
     part: ComponentSpec = getattr(agent.iterate, role)
-    built_in = named.name.removeprefix(STAND_IN) in BUILT_IN and not named.description
+    built_in = is_component(named.name, named.description)
     whole = agent.output_schema if role == "completer" else None
     component = replace(
         named,

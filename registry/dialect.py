@@ -43,8 +43,11 @@ def take_over(located: Located, at: TreePath, servers: Directory) -> list[Proble
     inner: list[TreePath] = [(), ("state_management",), *((part,) for part in _PARTS)]
     problems = [problem for path in inner for problem in _respell(located, (*at, *path))]
     entry = located.value(at)
-    del entry["type"]
-    entry.setdefault("strategy", "iterate")
+    if "strategy" in entry:
+        del entry["type"]
+    else:
+        located.move((*at, "type"), (*at, "strategy"))
+        entry["strategy"] = "iterate"
     for part in _PARTS:
         component = entry.get(part)
         if isinstance(component, dict) and component.get("type") == "ai":

@@ -13,6 +13,7 @@ from typing import Any
 
 from registry.agents import AgentEntry, Use, agent_behaviour, own_limits
 from registry.chains import SynthesisEntry
+from registry.components import is_component
 from registry.document import Document
 from registry.entry import Entry
 from registry.errors import TreePath
@@ -42,7 +43,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         },
         "models": {name: _plain(entry) for name, entry in document.models.items() if not _is_implied(name, located)},
         "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},
-        "agents": {name: _agent(document, entry, default_model) for name, entry in document.agents.items()},
+        "agents": {name: _agent(document, name, default_model) for name in document.agents},
         "agent_chains": {name: _plain(entry) for name, entry in document.agent_chains.items()},
         **({"context_files": files} if (files := _plain(document.context_files)) else {}),
         **({"workspaces": _plain(document.workspaces)} if document.workspaces else {}),
@@ -89,13 +90,16 @@ def _canonical(content: Mapping[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, sort_keys=False, separators=(",", ":"))
 
 
-def _agent(document: Document, entry: AgentEntry, default_model: str) -> dict[str, Any]:
+def _agent(document: Document, name: str, default_model: str) -> dict[str, Any]:
+    entry = document.agents[name]
     plain: dict[str, Any] = _plain(entry)
     for key in (*FLAT_LIMITS, "iteration_strategy"):
         plain.pop(key, None)
     plain["model"] = entry.model or default_model
     plain["strategy"] = strategy_name(agent_behaviour(entry))
     plain["limits"] = _decided(asdict(resolve_limits(document.defaults.limits, own_limits(entry))))
+    if is_component(name, entry.description):  # which has these from the agent it works for
+        del plain["model"], plain["limits"]
     # The order of the fields, so that the text does not depend on which of them were written.
     return {key: plain[key] for key in AgentEntry.model_fields if key in plain}
 

@@ -1,8 +1,9 @@
 """Acceptance: what an agent's definition demands of its answer, and what is said when an answer does not meet it.
 
-Owns the demands: that it has called a tool, that the answer fits a schema or is a standard return. Pure: what was said
-before is in the transcript, so the same is decided after a crash. Invariant: what is accepted as completed meets every
-demand. Each is pointed out once, then it has failed; work that says it is not whole is kept as it is, with a warning.
+Owns the demands: that it has called a tool, that the answer fits a schema or is a standard return. Pure, but for a look at
+the artifacts of such a return: what was said before is in the transcript, so the same is decided after a crash.
+Invariant: what is accepted as completed meets every demand. Each is pointed out once, then it has failed; work that says it
+is not whole is kept as it is, with a warning.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from registry import AgentSpec, misfits
 from runner.errors import ValidationError
 from runner.fenced import json_of
 from runner.result import Outcome, Problem, Result, failed, summarise
-from runner.returns import invalid_return, read_return
+from runner.returns import folders_of, invalid_return, read_return
 from runner.signals import signalled
 from runner.tools.finish import NAME as FINISH
 from runner.transcript import CORRECTION, REMINDER, Transcript
@@ -54,7 +55,7 @@ def judge(
     """The result that an answer comes to, or what is to be said to the model; nothing once it is time to wrap up."""
     if answer.outcome in (Outcome.FAILED, Outcome.BLOCKED):
         return signalled(answer)
-    answer, misshapen = _standard(answer, session) if agent.returns else _fitted(agent, answer)
+    answer, misshapen = _standard(agent, answer, session) if agent.returns else _fitted(agent, answer)
     objections = [*_idle(agent, transcript), *misshapen]
     if objections and answer.outcome is Outcome.COMPLETED:
         first = objections[0]
@@ -75,11 +76,11 @@ def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
         yield Objection(REMINDER, _REMIND, Problem("no_tool_call", message, severity="high", recommendation=advice))
 
 
-def _standard(answer: Result, session: str) -> tuple[Result, Sequence[Objection]]:
+def _standard(agent: AgentSpec, answer: Result, session: str) -> tuple[Result, Sequence[Objection]]:
     """The result that a standard return stands for, or what keeps it from being one."""
     try:
         value = json_of(answer.output) if isinstance(answer.output, str) else answer.output
-        read = read_return(value, session)
+        read = read_return(value, session, folders_of(agent))
     except (ValueError, ValidationError) as error:
         problem = invalid_return(error, answer.output)
         return answer, (Objection(CORRECTION, _RETURN_AGAIN.format(fault=error), problem),)

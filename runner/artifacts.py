@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from runner.past import Past
-from runner.result import Outcome, Result
+from runner.result import Result
 from runner.tools.own import SERVER
 
 Artifact = Mapping[str, Any]
@@ -38,14 +38,14 @@ def written_before(past: Past) -> list[Artifact]:
 
 
 def with_artifacts(result: Result, written: Sequence[Artifact], below: Iterable[Result]) -> Result:
-    """The result with everything that was made. Whoever ran out of time and has files to show did not fail altogether."""
+    """The result with everything that was made; whoever ran out of time with no words to show says so."""
     made: dict[object, Artifact] = {}
     for artifact in (*result.artifacts, *written, *(each for answer in below for each in answer.artifacts)):
         made.setdefault(artifact.get("path") or repr(artifact), artifact)
     if len(made) == len(result.artifacts):
         return result
     whole = replace(result, artifacts=tuple(made.values()))
-    if result.outcome is not Outcome.FAILED or result.reason != "timeout":
+    if result.reason != "timeout" or result.output is not None:
         return whole
     files = "a file" if len(made) == 1 else f"{len(made)} files"
-    return replace(whole, outcome=Outcome.PARTIAL, summary=f"its time ran out; {files} had been written by then")
+    return replace(whole, summary=f"its time ran out; {files} had been written by then")

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 
 from registry import AgentSpec, CatalogueEntry, WorkspaceSpec
 from runner.inert import beside, inert, label
+from runner.inputs import taken_by
 from runner.personal import Personal
 from runner.roles import SENT, STAFF
 
@@ -147,7 +148,8 @@ def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:
 
 def _purpose(entry: CatalogueEntry) -> str:
     abilities = f"\nCapabilities: {', '.join(entry.capabilities)}" if entry.capabilities else ""
-    return inert(entry.description + abilities).strip()
+    taken = f"\nInput: {taken_by(entry.input_schema)}" if entry.input_schema is not None else ""
+    return inert(entry.description + abilities + taken).strip()
 
 
 def _form(schema: Mapping[str, Any] | None) -> str:

@@ -150,7 +150,7 @@ class Dispatcher:
         """What the order's agent is given, as it will be stored; one that nobody knows is refused later."""
         data = clean_data(order.input)
         subject = self.services.settings.find(order.name)
-        return accepted_input(subject, data, order.task) if isinstance(subject, AgentSpec) else data
+        return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
 
     def _request(self, order: Order, user: User | None) -> SpawnRequest:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)

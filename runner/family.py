@@ -25,7 +25,6 @@ from runner.execution import Execution
 from runner.guard import Caller, admit, not_too_deep, permit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
-from runner.inputs import accepted_input
 from runner.keys import earlier
 from runner.requests import dispatched
 from runner.result import Problem, Result
@@ -146,9 +145,7 @@ class ExecutionFamily:
         return admit(self._caller(), name, self._self.services.settings.agents)
 
     def _request(self, order: DispatchOrder) -> SpawnRequest:
-        request = dispatched(self._self.services.settings, self.admit(order.name), order.task)
-        if isinstance(request.agent, AgentSpec) and request.agent.strategy == "iterate":
-            accepted_input(request.agent, None, order.task)  # told now, it can be said better
+        request = dispatched(self._self.services.settings, self.admit(order.name), order.task, order.input)
         limits = request.limits
         if order.budget_usd is not None:
             budget = self._self.allowance.budget

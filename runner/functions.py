@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from registry import ConfigError, Problem, Settings
+from runner.fenced import FENCE, json_of
 from runner.function_context import Context
-from runner.inputs import fields_of
 from runner.parameters import Parameters, Unfit
 from runner.threads import in_thread
 
@@ -89,8 +89,14 @@ class _Function:
 
 
 def _fields(call: Call) -> Mapping[str, Any]:
-    """The fields of the input, over those of a task that is an object."""
-    layers = (each for each in (fields_of(call.task), call.input) if isinstance(each, Mapping))
+    """The fields of the input, over those of a task that is an object: whoever dispatches an agent can say no other."""
+    said: Any = None
+    if call.task.lstrip().startswith(("{", FENCE)):
+        try:
+            said = json_of(call.task)
+        except ValueError:
+            said = None  # it only looks like one
+    layers = (each for each in (said, call.input) if isinstance(each, Mapping))
     return {str(name): value for layer in layers for name, value in layer.items()}
 
 

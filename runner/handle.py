@@ -58,6 +58,8 @@ class DispatchOrder:
     timeout: float | None = None
     budget_usd: float | None = None
     """What it and everything below it may cost; its callers' budgets bind it anyway."""
+    input: Mapping[str, Any] | None = None
+    """What the agent takes by name."""
     key: str | None = None
     """The same key again means the same child."""
 

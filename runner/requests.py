@@ -20,6 +20,7 @@ from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of, permit
+from runner.inputs import accepted_input
 from runner.origin import Origin
 from runner.user import User
 from runner.work import SpawnRequest
@@ -93,10 +94,12 @@ def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str =
         yield from map(Components(settings, subject, (), "").who, PARTS)
 
 
-def dispatched(settings: Settings, entry: CatalogueEntry, task: str) -> SpawnRequest:
-    """An agent that another one sends."""
+def dispatched(settings: Settings, entry: CatalogueEntry, task: str, data: Any = None) -> SpawnRequest:
+    """An agent that another one sends, with input if it takes any; raises Refusal where that does not fit."""
     agent = settings.agent(entry.name).overridden(entry.overrides)
-    return SpawnRequest(agent, task, settings.limits_for(agent), catalogue=settings.catalogue(agent))
+    given = accepted_input(agent, data)
+    made = SpawnRequest(agent, task, settings.limits_for(agent), catalogue=settings.catalogue(agent))
+    return made if given is None else replace(made, input=given, prompt=first_message(task, given))
 
 
 def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
@@ -161,7 +164,8 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CHOOSERS:
         return Commissioner(settings, above.agent, above.catalogue, above.task, above.history).again(row)
     if not isinstance(above.agent, ChainSpec):
-        return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task)
+        given = from_json(row["input"]) if row["input"] else None
+        return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task, given)
     brief = Brief(above.task, above.input)
     for stage in above.agent.stages:
         if stage.name == row["stage"]:

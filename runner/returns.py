@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from registry import AgentSpec
 from runner.errors import SessionMismatchError, ValidationError
 from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result, failed
 
@@ -52,10 +53,15 @@ def invalid_return(error: Exception, original: Any) -> Problem:
     return Problem("validation_failed", message, None, "high", recoverable=False, recommendation=advice, context=context)
 
 
-def kept(value: Any, session: str) -> Result:
+def folders_of(agent: AgentSpec) -> Folders | None:
+    """Where an agent's artifacts lie, if it has workspaces to put them in."""
+    return {each.name: each.path for each in agent.workspaces} or None
+
+
+def kept(value: Any, session: str, folders: Folders | None) -> Result:
     """The result of what a program returned for a standard return, or that it is none."""
     try:
-        return read_return(value, session)
+        return read_return(value, session, folders)
     except ValidationError as error:
         return failed(invalid_return(error, value))
 

@@ -6,8 +6,9 @@ where it was, and what the same command did before counts, as far as the table s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -20,6 +21,7 @@ from runner.commands.call import Call
 from runner.commands.errand import RULE, Errand, commissioned, is_errand, is_whole, number_of
 from runner.commands.judgement import complexity_of, language_of
 from runner.commands.listing import listing
+from runner.commands.plan_file import plan_text
 from runner.commands.report import Phase, Report, not_begun, told, united
 from runner.commands.table import Question, rule_for
 from runner.commissions import name_of
@@ -44,6 +46,8 @@ class Course:
         """What was judged of an item, as the input of whoever began to work on it says."""
         self._before: dict[str, Record] = {}
         """Who had a seat when the same command was called before, and was not finished."""
+        self._refusals: list[tuple[str, Refusal]] = []
+        """Who could not be sent, and why."""
 
     def recall(self, past: Past) -> None:
         """Know again who works, what was judged, and how far the command had come before."""
@@ -68,7 +72,9 @@ class Course:
         if self._call.command.answer is not None:
             return listing(self._call, self._call.command.answer, await self._board.all())
         reports = [await self._report(number) for number in self._call.numbers or (None,)]
-        return told(self._call, reports)
+        result = told(self._call, reports)
+        await self._record(result)
+        return result
 
     async def _report(self, number: int | None) -> Report:
         why = self._seating.why_stop
@@ -103,9 +109,10 @@ class Course:
         """The text of an item's plan; nothing where it has none that can be read."""
         if item is None or item.plan is None:
             return ""
-        read: Callable[[str], str] = self._work.settings.context_files.folder.read
+        assert isinstance(self._work.subject, AgentSpec)
+        read = partial(plan_text, self._work.settings, self._work.subject, item.plan)
         try:
-            return await anyio.to_thread.run_sync(read, item.plan, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
         except Unreadable as fault:
             self._work.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, is not shown: {fault}")
             return ""
@@ -121,7 +128,7 @@ class Course:
             try:
                 result = await self._end_of(errand, number, phases, row)
             except Refusal as refusal:
-                await self._record(spec.agent, refusal)
+                self._refusals.append((spec.agent, refusal))
                 result = _refused(refusal)
             phases.append(Phase(spec.agent, result, spec.critical))
             if not phases[-1].holds:
@@ -193,10 +200,12 @@ class Course:
         linked = [f"linked to {count} artifact{'s' if count > 1 else ''}"] if count else []
         return (f"Task {item.number} {' and '.join([*marked, *linked])}.",)
 
-    async def _record(self, agent: str, refusal: Refusal) -> None:
-        work = self._work
-        fact = Refused(work.place, work.name, agent, refusal.kind, str(refusal), refusal.context)
-        await work.recorder.record(fact)
+    async def _record(self, result: Result) -> None:
+        """Write down who could not be sent; the first of them is told by the end, where that is a failure."""
+        work, failed_by_it = self._work, result.outcome is Outcome.FAILED
+        for agent, refusal in self._refusals[failed_by_it:]:
+            fact = Refused(work.place, work.name, agent, refusal.kind, str(refusal), refusal.context)
+            await work.recorder.record(fact)
 
 
 def no_item(number: int) -> Refusal:

@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from registry import ComponentSpec, Template, to_yaml
+from registry import ComponentSpec, Template, TooMuch, to_yaml
+from runner.errors import Refusal
 from runner.inert import inert
 from runner.iterating.records import TaskRecord
 
@@ -37,7 +38,7 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
     """What is to be reached: as configured, and what whoever asked says of it. The task itself where nothing is."""
     if template is None:
         return task
-    shown = template.render({"task": task, **inputs}, inert)
+    shown = _rendered(template, {"task": task, **inputs})
     told = "task" in template.variables() and "task" not in inputs
     return shown if told or not task.strip() else f"{shown.rstrip()}\n\n{inert(task)}"
 
@@ -50,7 +51,7 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
     if "executionState" in values:
         values["execution_state"] = values["executionState"]
     used = part.instructions.variables() if part.instructions is not None else frozenset()
-    said = [part.instructions.render(values, inert)] if part.instructions is not None else []
+    said = [_rendered(part.instructions, values)] if part.instructions is not None else []
     left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
     blocks = [
         ("objective", inert(about.objective), {"objective"}),
@@ -70,6 +71,13 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
 def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:
     """The execution state."""
     return {"tasks": [record.shown() for record in records]}
+
+
+def _rendered(template: Template, values: Mapping[str, Any]) -> str:
+    try:
+        return template.render(values, inert)
+    except TooMuch as error:
+        raise Refusal("invalid_input", str(error), error.hint) from error
 
 
 def _yaml(value: Any) -> str:

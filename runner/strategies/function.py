@@ -15,7 +15,7 @@ from runner.errors import InvalidInput, first_cause
 from runner.notebook import Notebook
 from runner.past import Past
 from runner.result import Outcome, Problem, Result, completed, failed, summarise
-from runner.returns import kept
+from runner.returns import folders_of, kept
 from runner.signals import signalled
 from runner.transcript import clean_data
 from runner.work import Work
@@ -81,8 +81,9 @@ class Function:
         if isinstance(returned, Result):
             return returned
         value = _data(returned)
-        if isinstance(self._work.subject, AgentSpec) and self._work.subject.returns:
-            return kept(value, self._work.session)
+        agent = self._work.subject
+        if isinstance(agent, AgentSpec) and agent.returns:
+            return kept(value, self._work.session, folders_of(agent))
         if isinstance(value, str):
             return completed(value)
         said = value.get("summary") if isinstance(value, Mapping) else "done" if value is None else None

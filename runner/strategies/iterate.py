@@ -14,12 +14,12 @@ from itertools import count
 from typing import Any
 
 from db.ids import made_at
-from registry import AgentSpec, TooMuch
+from registry import AgentSpec
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import Components
 from runner.errors import Refusal
-from runner.inputs import accepted_by_part, accepted_input, besides
+from runner.inputs import accepted_by_part, accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
@@ -73,8 +73,8 @@ class Iterate:
     async def _reach(self) -> Result:
         try:
             about = self._undertaking()
-        except (Refusal, TooMuch) as fault:
-            return failed(Problem("invalid_input", str(fault), recoverable=False, recommendation=fault.hint))
+        except Refusal as refusal:
+            return failed(Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint))
         await self._seating.heed_again()
         try:
             problem = await self._pursue(about)
@@ -82,17 +82,15 @@ class Iterate:
         except Refusal as refusal:
             if refusal.kind == "stopping":
                 raise
-            return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
-        except TooMuch as fault:
-            return failed(Problem("invalid_input", str(fault), recoverable=False, recommendation=fault.hint), self.found)
+            problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
+            return failed(replace(problem, recommendation=refusal.hint), self.found)
 
     def _undertaking(self) -> Undertaking:
         """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
-        given = accepted_input(agent, self._work.input, task)
+        given = accepted_input(agent, self._work.input)
         inputs: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-        task = task if self._spec.objective is None else besides(task, inputs)
         for part in self._spec.components:
             inputs = accepted_by_part(agent, part.input_schema, inputs)
         declared = frozenset((agent.input_schema or {}).get("properties", {}))
@@ -187,12 +185,9 @@ class Iterate:
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-                    work.dismiss(child, Dismissal("blocked", problem))
+                    work.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
-            except TooMuch as fault:
-                work.dismiss(child, Dismissal("blocked", Problem("invalid_input", str(fault), recommendation=fault.hint)))
-                return
         work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
 
     # -- answer --------------------------------------------------------------------------------------------------------

@@ -69,6 +69,14 @@ class DispatchArguments(Arguments):
         return value
 
 
+class DispatchWithInput(DispatchArguments):
+    """The same, where some agent takes more than a task."""
+
+    input: dict[str, Any] | None = Field(
+        default=None, description="What the agent takes by name, besides its task; the list of agents says which do."
+    )
+
+
 class GetResultArguments(Arguments):
     """Which execution, and how long to wait for it."""
 
@@ -110,7 +118,7 @@ def dispatch_tools(family: Family, note: str = WILL_COME) -> list[OwnTool[Any]]:
         OwnTool(
             DISPATCH,
             "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
-            DispatchArguments,
+            DispatchWithInput if takes_input(family.catalogue) else DispatchArguments,
             tools.dispatch,
             effect="idempotent",  # committed with its result, under the id of its call: no second child can come of it
         ),
@@ -140,6 +148,11 @@ def dispatch_tools(family: Family, note: str = WILL_COME) -> list[OwnTool[Any]]:
             tools.list_agents,
         ),
     ]
+
+
+def takes_input(catalogue: Sequence[CatalogueEntry]) -> bool:
+    """Whether some agent takes more than a task."""
+    return any(entry.input_schema is not None for entry in catalogue)
 
 
 def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
@@ -230,6 +243,7 @@ def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
             "description": each.description,
             "servers": list(each.mcp_servers),
             **({"capabilities": list(each.capabilities)} if each.capabilities else {}),
+            **({"input_schema": each.input_schema} if each.input_schema is not None else {}),
         }
         for each in catalogue
     ]
@@ -250,7 +264,8 @@ class DispatchTools:
     async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
         task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
         limits = arguments.timeout_seconds, arguments.budget_usd
-        order = DispatchOrder(call, arguments.name, task, *limits, key=arguments.idempotency_key)
+        given = arguments.input if isinstance(arguments, DispatchWithInput) else None
+        order = DispatchOrder(call, arguments.name, task, *limits, given, arguments.idempotency_key)
         try:
             child, again = await self._family.dispatch(order)
         except Refusal as refusal:

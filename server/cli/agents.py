@@ -38,6 +38,9 @@ def _agent(settings: Settings, agent: AgentSpec) -> dict[str, Any]:
         "capabilities": list(agent.capabilities),
         "model": agent.model if agent.strategy != "function" else None,
         "function": agent.function or None,
+        "input": list((agent.input_schema or {}).get("properties", {})),
+        "commands": [command.usage for command in agent.route.commands.values()],
+        "workspaces": [workspace.name for workspace in agent.workspaces],
         "mcp_servers": list(agent.mcp_servers),
         "sub_agents": [entry.name for entry in settings.catalogue(agent)],
         "limits": {name: getattr(limits, name) for name in SHOWN_LIMITS},
@@ -65,8 +68,8 @@ def _agent_text(agent: dict[str, Any]) -> str:
         f"dispatches  {', '.join(agent['sub_agents']) or 'nobody'}",
         f"limits      {_limits(agent['limits'])}",
     ]
-    if agent["capabilities"]:
-        lines.insert(0, f"can         {', '.join(agent['capabilities'])}")
+    more = (("can", "capabilities"), ("takes", "input"), ("commands", "commands"), ("files", "workspaces"))
+    lines = [*(f"{name:<12}{', '.join(agent[key])}" for name, key in more if agent[key]), *lines]
     return _block(agent, f"{agent['strategy']}, {agent['function'] or agent['model']}", lines)
 
 

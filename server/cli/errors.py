@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from db.fix_status import FixStatus
 from server.cli.exits import CommandError, Exit
 from server.cli.options import DatabaseOption, JsonOption, chosen_database
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from db.reads import Reads
 
 COLUMNS = ("id", "severity", "type", "agent", "times", "last seen", "fix", "message")
+FIXES = ("not_addressed", "planned", "in_progress", "fixed")
+"""As `db.error_records.FixStatus` has them: a command line that is only parsed loads no database."""
 _LIST = "`outrider errors` lists them"
 
 
@@ -26,7 +27,7 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
     ] = "",
     kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only errors of this type.")] = None,
     only_open: Annotated[bool, typer.Option("--open", help="Without those that are fixed.")] = False,
-    fix: Annotated[FixStatus | None, typer.Option("--fix", help="Say how far somebody is with it.")] = None,
+    fix: Annotated[str | None, typer.Option("--fix", metavar="STATUS", help=f"How far it is: {', '.join(FIXES)}.")] = None,
     plan: Annotated[str | None, typer.Option("--plan", metavar="REF", help="With --fix: the plan to fix it.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="REF", help="With --fix: the task to fix it.")] = None,
     as_json: JsonOption = False,
@@ -37,6 +38,8 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
 
     if fix is None and (plan or task):
         raise CommandError("`--plan` and `--task` say how an error is fixed", "add `--fix planned`, or how far it is")
+    if fix is not None and fix not in FIXES:
+        raise CommandError(f"`{fix}` does not say how far an error is", f"say one of {', '.join(FIXES)}")
     if not identifier and fix is not None:
         raise CommandError("which error is meant?", f"{_LIST}, with their ids")
     if identifier and (kind or only_open):
@@ -77,15 +80,16 @@ async def _show(database: Path, identifier: str, as_json: bool) -> None:
     put_json(_object(row)) if as_json else put(_text(row))
 
 
-async def _fix(database: Path, identifier: str, said: tuple[FixStatus, str | None, str | None], as_json: bool) -> None:
-    from db.error_records import Fix
+async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
+    from db.error_records import Fix, FixStatus
     from runner.error_facts import Addressed
     from server.cli.messages import put, put_json
     from server.cli.store import writing
 
+    status, plan, task = said
     async with writing(database) as (opened, recorder):
         row = await _meant(opened.reads, identifier)
-        await recorder.record(Addressed(Fix(row["id"], *said)), patient=False)
+        await recorder.record(Addressed(Fix(row["id"], FixStatus(status), plan, task)), patient=False)
         row = await _meant(opened.reads, row["id"])
     put_json(_object(row)) if as_json else put(_text(row))
 

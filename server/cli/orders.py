@@ -55,8 +55,7 @@ def order_of(wish: Wish, settings: Settings) -> Order:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
     user = settings.user(wish.user).id if wish.user is not None else None
     data = {**(alert or {}), **given} or None
-    accepted = data if agent is None else accepted_input(agent, data, task)
-    return Order(name, task, accepted, _timeout(wish.timeout), user=user)
+    return Order(name, task, data if agent is None else accepted_input(agent, data), _timeout(wish.timeout), user=user)
 
 
 def read_alert(source: str) -> Mapping[str, Any]:

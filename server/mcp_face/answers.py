@@ -21,6 +21,7 @@ class Agent(BaseModel):
     description: str
     servers: list[str]
     capabilities: list[str] = []
+    input_schema: dict[str, Any] | None = Field(default=None, description="What it takes by name, besides its task.")
 
 
 class Brief(BaseModel):

@@ -80,7 +80,7 @@ class Client:
     async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
         """Start an agent as a top-level execution; raises Refusal."""
         entry = entry_of(self.catalogue, order.name, self.dispatcher.services.settings.agents)
-        wish = Order(entry.name, order.task, timeout=order.timeout, budget_usd=order.budget_usd, key=order.key)
+        wish = Order(entry.name, order.task, order.input, order.timeout, order.budget_usd, order.key)
         return await self.start(wish)
 
     async def start(self, order: Order) -> tuple[Child, bool]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from runner.inputs import taken_by
 from server.shapes import shape
 
 Answer = Mapping[str, Any]
@@ -35,7 +36,9 @@ def agents(answer: Answer) -> str:
 
 
 def _abilities(agent: Answer) -> str:
-    return f" (capabilities: {', '.join(agent['capabilities'])})" if agent.get("capabilities") else ""
+    abilities = f" (capabilities: {', '.join(agent['capabilities'])})" if agent.get("capabilities") else ""
+    taken = agent.get("input_schema")
+    return f"{abilities} (input: {taken_by(taken)})" if taken is not None else abilities
 
 
 def dispatched(answer: Answer) -> str:

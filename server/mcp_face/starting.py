@@ -21,9 +21,11 @@ from runner.tools.dispatch import (
     LONGEST_WAIT,
     DispatchArguments,
     DispatchTools,
+    DispatchWithInput,
     GetResultArguments,
     dispatch_answer,
     missing,
+    takes_input,
 )
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
@@ -42,6 +44,10 @@ class RunAgentArguments(DispatchArguments):
         le=LONGEST_WAIT,
         description="How long to wait for its end: 0 to 50, default 25. When that runs out it goes on in the background.",
     )
+
+
+class RunAgentWithInput(RunAgentArguments, DispatchWithInput):
+    """The same, where some agent takes more than a task."""
 
 
 class RunChainArguments(Arguments):
@@ -84,7 +90,7 @@ def starting_tools(client: Client) -> list[OwnTool[Any]]:
             RUN_AGENT,
             "Dispatch one agent and wait for it, up to 50 seconds. For quick work; for more than one agent, or work that "
             "takes minutes, use dispatch_agent and wait_for.",
-            RunAgentArguments,
+            RunAgentWithInput if takes_input(client.catalogue) else RunAgentArguments,
             tools.run_agent,
             effect="at_most_once",
         ),

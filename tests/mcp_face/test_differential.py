@@ -28,8 +28,8 @@ SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
 Step = tuple[str, Mapping[str, Any]]
 """A method and its parameters; `#1` stands for the first execution there was."""
 
-EACH_ITS_OWN = {"resultType", "ttlMs", "cacheScope", "_meta", "jsonrpc", "id"}
-"""What one era says and the other does not, and what counts requests."""
+EACH_ITS_OWN = {"resultType", "ttlMs", "cacheScope", "_meta", "jsonrpc", "id", "session_id"}
+"""What one era says and the other does not, what counts requests, and where they came from."""
 CLOCKS = re.compile(r".*_seconds|.*_at|.*At")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|\d+(?:\.\d+)? s\b")
 IDENTIFIER = re.compile(PATTERN.pattern.strip("^$"))

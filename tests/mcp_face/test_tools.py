@@ -67,6 +67,23 @@ async def test_every_tool_says_what_it_takes_what_it_gives_and_what_it_does(tmp_
     assert [name for name, hint in hints.items() if hint is not None and hint.destructive_hint] == ["cancel_agent"]
 
 
+@ERAS
+async def test_an_agent_that_takes_input_is_given_it_by_name(tmp_path: Path, era: str) -> None:
+    schema = "{type: object, required: [topic], properties: {topic: {type: string}}}"
+    config = f"agents: {{Writer: {{description: writes, input_schema: {schema}}}}}"
+    async with face(tmp_path, config, {"Writer": [say("about tides")]}) as opened, opened.client(era) as caller:
+        tools = {tool.name: tool for tool in (await caller.client.list_tools()).tools}
+        assert all("input" in tools[name].input_schema["properties"] for name in ("dispatch_agent", "run_agent"))
+        listed = await caller.call("list_agents")
+        assert listed["agents"][0]["input_schema"]["required"] == ["topic"]
+        refused = await caller.client.call_tool("run_agent", {"name": "Writer", "task": "write"})
+        assert refused.is_error
+        assert "it takes `topic` (required)" in text_of(refused)
+        told = await caller.call("run_agent", name="Writer", task="write", input={"topic": "tides"})
+        assert told["result"]["output"] == "about tides"
+        assert '"topic": "tides"' in opened.model.requests[0].messages[0].text
+
+
 @requirement("S2-MC-2", "S2-MC-3", "S2-TL-7")
 @ERAS
 async def test_a_dispatch_answers_with_an_id_and_its_result_is_asked_for(tmp_path: Path, era: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from registry import load, restore
 from tests.registry.conftest import Load, Problems
 from tests.support.requirement import requirement
+from tests.support.sources import ROOT
 
 
 def config(commands: str, sub_agents: str = "[]") -> str:
@@ -53,6 +54,15 @@ def test_a_built_in_agent_carries_out_no_command(load_yaml: Load, problems_of: P
     assert load_yaml(config("go: {agents: [planner]}")).agent("planner").output_schema is None
     [problem] = problems_of(config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}"))
     assert problem.message == "`planner` is the built-in agent `Planner` here, which has work of its own"
+    described = config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}")
+    settings = load_yaml(described.replace("planner: {}", "planner: {description: plans what people do}"))
+    assert settings.agent("planner").output_schema is None
+
+
+def test_the_example_of_the_page_about_commands_loads(load_yaml: Load) -> None:
+    page = (ROOT / "docs" / "howto" / "commands.md").read_text(encoding="utf-8")
+    settings = load_yaml(page.partition("```yaml\n")[2].partition("```")[0])
+    assert list(settings.agent("orchestrator").route.commands) == ["task", "research", "implement", "todo"]
 
 
 @requirement("S1-ST1-2")

@@ -1,5 +1,6 @@
 """Agents that iterate: what a file may say about them, and who works for them."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,3 +122,15 @@ def test_a_restored_configuration_has_the_same_components(tmp_path: Path) -> Non
     was, now = component(before, "worker"), component(after, "worker")
     assert replace(now, limits=was.limits) == was
     assert after.limits_for(now) == before.limits_for(was)
+
+
+def test_what_a_configuration_comes_to_can_be_loaded_again(tmp_path: Path, load_yaml: Load) -> None:
+    import yaml
+
+    from registry import load
+
+    shown = json.loads(load_yaml(AGENTS.format(entry="limits: {tool_timeout: 5s}")).snapshot)["config"]
+    file = tmp_path / "again.yaml"
+    file.write_text(yaml.safe_dump(shown), encoding="utf-8")
+    again = load(file, {})
+    assert again.limits_for(component(again, "worker")).tool_timeout == 5

@@ -138,4 +138,6 @@ def test_an_orchestrator_may_stand_in_the_configuration_or_be_the_whole_of_it(tm
 
     assert first.iterate == second.iterate
     assert [each.path for each in first.workspaces] == [tmp_path / "src", tmp_path / "docs"]
-    assert load(alone, {}).defined_at("agents", "writer", "iterate", "state", "max_iterations") == "writer.yaml:10"
+    where = load(alone, {}).defined_at
+    assert where("agents", "writer", "iterate", "state", "max_iterations") == "writer.yaml:10"
+    assert where("agents", "writer", "strategy") == "writer.yaml:1"

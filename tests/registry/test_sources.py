@@ -37,6 +37,8 @@ def test_three_ways_to_give_a_text_give_the_same(tmp_path: Path) -> None:
         ({"url": "a.md", "content": "b"}, "either `url` or `content` is expected"),
         ({"url": "gone.md"}, "`gone.md` cannot be used: there is no such file"),
         ({"url": "../a.md"}, "leads out of the folder"),
+        ({"url": "C:/a.md"}, "leads out of the folder"),
+        ({"url": "https://example.test/a.md"}, "leads out of the folder"),
         ({"url": "data.bin"}, "`data.bin` cannot be used: it is no text in UTF-8"),
     ],
 )

@@ -153,7 +153,7 @@ def test_every_value_that_is_put_out_is_quoted_once_and_the_text_around_it_is_no
     "text",
     [
         "{% for a in x %}{% for b in x %}{% for c in x %}{% endfor %}{% endfor %}{% endfor %}",
-        "{% for a in x %}{% for b in x %}{{ big }}{% endfor %}{% endfor %}",
+        "{% for a in x %}{{ big }}{% endfor %}",
         "{% for a in x %}{% for b in x %}{% if big | yaml == a %}{% endif %}{% endfor %}{% endfor %}",
         "{% for a in x %}{% for b in x %}{% include 'n1' %}{% endfor %}{% endfor %}",
     ],

@@ -11,6 +11,7 @@ from pydantic_core import from_json
 
 from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.llm.protocol import Request
 from tests.runner.commanded import crew, given, item, workers
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement
@@ -164,8 +165,15 @@ async def test_what_is_no_command_is_answered_in_words_where_nobody_else_is_name
 
 @requirement("S1-ST13-3")
 async def test_a_finished_command_updates_its_work_item_and_says_so(tmp_path: Path) -> None:
-    scripts = {"lean-research-agent": [found("reports/195.md")], "planner": [found("plans/195.md")]}
-    async with bench(tmp_path, crew(tmp_path), scripts) as service:
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "195.md").write_text("three steps", encoding="utf-8")
+    config = crew(tmp_path).replace("  planner: {}", "  planner: {workspaces: [{name: docs, path: drafts}]}")
+    scripts = {
+        "lean-research-agent": [found("reports/195.md")],
+        "planner": [found("docs/195.md")],
+        "lean-implementation-agent": [say("proved")],
+    }
+    async with bench(tmp_path, config, scripts) as service:
         ended = await service.run("orchestrator", "/research 195")
         assert ended.result is not None
         assert ended.result.text == (
@@ -175,7 +183,9 @@ async def test_a_finished_command_updates_its_work_item_and_says_so(tmp_path: Pa
         assert item(service, 195)["status"] == "researched"
         assert from_json(item(service, 195)["artifacts"]) == [{"type": "research", "path": "reports/195.md"}]
         await service.run("orchestrator", "/plan 195")
-        assert (item(service, 195)["status"], item(service, 195)["plan"]) == ("planned", "plans/195.md")
+        assert (item(service, 195)["status"], item(service, 195)["plan"]) == ("planned", "docs/195.md")
+        await service.run("orchestrator", "/implement 195")
+        assert "three steps" in service.model.requests[-1].messages[0].text
 
 
 @requirement("S1-T9")
@@ -324,3 +334,31 @@ async def test_an_agent_its_user_may_not_use_blocks_the_command(tmp_path: Path) 
         assert (ended.status, ended.result.outcome) == ("completed", "blocked")
         assert "needs the capability `search`" in ended.result.text
         assert len(service.sql("select id from executions")) == 1
+
+
+async def test_somebody_who_cannot_be_sent_is_one_error_however_the_command_ends(tmp_path: Path) -> None:
+    config = """
+work_items: {items: {1: {title: a}, 2: {title: b}}}
+agents:
+  Lead: {sub_agents: [Front]}
+  Front:
+    description: carries out commands
+    strategy: route
+    sub_agents: []
+    route:
+      commands:
+        ask: {arguments: [{name: number, kind: items}], agents: [Lead]}
+        try: {agents: [{agents: [Helper, {agent: Lead, critical: false}]}]}
+  Helper: {}
+"""
+
+    def given_commands(request: Request) -> Turn:
+        sent = sum(message.role == "assistant" for message in request.messages)
+        lines = ["/ask 1", "/ask 1-2", "/try"]
+        return call("dispatch_agent", name="Front", task=lines[sent]) if sent < len(lines) else say("done")
+
+    scripts = {"Lead": given_commands, "Helper": lambda _: say("helped")}
+    async with bench(tmp_path, config, scripts) as service:
+        await service.run("Lead", "try all")
+        rows = service.sql("select type, recurrence_count from error_records order by first_seen")
+        assert [(row["type"], row["recurrence_count"]) for row in rows] == [("delegation_cycle", 4)]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from db import error_records
-from db.error_records import FIELDS, Fix, NewError
-from db.fix_status import FixStatus
+from db.error_records import FIELDS, Fix, FixStatus, NewError
 from runner.answer import processed
 from runner.result import Result
+from server.cli.errors import FIXES
 from tests.db.store import open_store
 from tests.support.models import crash, fail, say
 from tests.support.reading import dispatch
@@ -43,6 +43,10 @@ async def test_an_error_is_kept_with_all_its_fields_and_counted_when_it_comes_ag
         newest, older = await reads.listed()
         assert json.loads(newest["related_errors"]) == [older["id"]]  # both arose in one tree
         assert [row["id"] for row in await reads.listed("failed")] == [newest["id"]]
+
+
+def test_the_command_line_knows_how_far_an_error_can_be() -> None:
+    assert tuple(FixStatus) == FIXES
 
 
 async def test_an_error_that_was_fixed_and_comes_again_is_open_again(tmp_path: Path) -> None:

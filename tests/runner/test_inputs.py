@@ -9,9 +9,11 @@ from pydantic_core import from_json
 from registry import meant
 from runner.dispatcher import Order
 from runner.errors import Refusal
+from server.cli.exits import CommandError
+from server.cli.orders import Wish, order_of
 from tests.support.models import say
 from tests.support.requirement import requirement
-from tests.support.service import bench
+from tests.support.service import bench, settings_of
 
 CONFIG = """
 models: {m: {model: unpriced}}
@@ -64,7 +66,7 @@ async def test_input_that_does_not_fit_is_refused_before_anything_is_written(
 
         assert (caught.value.kind, service.sql("select id from executions")) == ("invalid_input", [])
         assert str(caught.value) == f"the input is not what `Analyst` takes: {message}"
-        assert caught.value.hint.startswith("it takes `target` (required), `depth`, `includeTests`, `options`, `style`")
+        assert caught.value.hint == "it takes `target` (required), `depth`, `includeTests`, `options`, `style`"
 
 
 async def test_the_same_key_means_the_same_input_with_or_without_its_defaults(tmp_path: Path) -> None:
@@ -99,3 +101,12 @@ def test_a_word_on_the_command_line_is_of_the_type_that_is_wanted(word: str, sch
     whole = {"$defs": {"list": {"type": "array"}}, "properties": {"it": schema}}
 
     assert meant(word, "it", whole) == value
+
+
+def test_an_agent_with_an_objective_of_its_own_needs_no_task(tmp_path: Path) -> None:
+    config = "agents: {Knows: {strategy: iterate, iterate: {objective: Do it}}, Asks: {strategy: iterate}}"
+    settings = settings_of(tmp_path, config)
+
+    assert order_of(Wish("Knows"), settings).task == ""
+    with pytest.raises(CommandError, match="no task for `Asks`"):
+        order_of(Wish("Asks"), settings)

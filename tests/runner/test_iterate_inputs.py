@@ -10,12 +10,9 @@ import pytest
 
 from registry import load, restore
 from tests.runner.iterated import config, done, finished, first, task
-from tests.support.face import face
-from tests.support.models import call, say, shared
+from tests.support.models import say, shared
 from tests.support.requirement import requirement
 from tests.support.service import bench
-
-TOPIC = "input_schema: {properties: {topic: {type: string}, depth: {type: integer, default: 2}}, required: [topic]},"
 
 
 def scripts() -> dict[str, Any]:
@@ -98,27 +95,6 @@ async def test_a_declared_field_is_shown_whatever_it_is_called(tmp_path: Path) -
     assert "<objective>\nDo the work.\n</objective>" in told[0]
     assert "<objective>\nDo the work.\n\nBe brief.\n</objective>" in told[1]
     assert "<objective>\nDo other work.\n</objective>" in told[2]
-
-
-@requirement("S3-OP-5")
-async def test_whoever_can_only_say_a_task_gives_input_as_an_object(tmp_path: Path) -> None:
-    text = config("objective: 'Find {{ topic }}, {{ depth }} deep.'", TOPIC, "  Lead: {sub_agents: [Reporter]}\n")
-    dispatches = [call("dispatch_agent", name="Reporter", task=each) for each in ("disks", '{"topic": "disks"}')]
-    lead = [*dispatches, say("I wait"), say("done")]
-    async with face(tmp_path, text, {**scripts(), "Lead": lead}) as opened, opened.client() as client:
-        refused = await client.refused("dispatch_agent", name="Reporter", task="disks")
-        assert (refused["type"], "'topic' is a required property" in refused["message"]) == ("invalid_input", True)
-        assert refused["hint"] == "it takes `topic` (required), `depth`; a task that is a JSON object of them will do"
-        started = await client.call("dispatch_agent", name="Reporter", task='```json\n{"topic": "disks"}\n```')
-        ended = await client.call("get_result", execution_id=started["execution_id"], wait_seconds=10)
-        assert ended["status"] == "completed"
-
-        await opened.bench.run("Lead", "find out about disks")
-        results = [block for message in opened.model.of("Lead")[1].messages for block in message.content]
-        assert any("a JSON object of them will do" in str(block) for block in results)
-        objectives = {first(request).split("\n")[1] for request in opened.model.of("TaskPlanner")}
-        assert objectives == {"Find disks, 2 deep."}
-        assert opened.bench.statuses()["Reporter"] == ["completed", "completed"]
 
 
 @requirement("S3-TP-1")

@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from runner.dispatcher import Order
-from runner.llm.protocol import Usage
+from runner.llm.protocol import Request, Usage
 from tests.runner.planned import plan, step
 from tests.runner.routed import coordinator, decide
 from tests.runner.spenders import MODELS
 from tests.support.gated import DELETE, asked, deleting
 from tests.support.gated import decide as answer
 from tests.support.local_tools import LocalTools
-from tests.support.models import Script, call, fail, gate, hang, say, shared
+from tests.support.models import Script, Turn, call, fail, gate, hang, say, shared
 from tests.support.reading import dispatch, shown
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
@@ -106,9 +106,16 @@ async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works
         third = await service.dispatcher.start(Order("Coord", "list", user="eve"))
         with anyio.fail_after(10):
             await service.model.started("database")
-    async with bench(tmp_path, coordinator(), {"database": [say("one task so far")]}) as service:
+    told = anyio.Event()
+
+    def last_words(request: Request) -> Turn:
+        return say("one task so far") if "conclusion" in shown(request) else gate(told, call("nothing"))
+
+    async with bench(tmp_path, coordinator(), {"database": last_words}) as service:
         await service.dispatcher.ask_to_wrap_up(third.id)
         await service.dispatcher.adopt()
+        await service.until(lambda: len(service.sql("select id from deliveries where kind = 'wrap_up'")) == 6)
+        told.set()
         ended = await service.ended(third.id)
         assert ended.result is not None
         assert (ended.result.outcome, ended.result.text) == ("partial", "one task so far")

@@ -73,6 +73,27 @@ async def test_a_model_is_asked_once_more_for_a_return_that_is_right(tmp_path: P
     assert json.loads(records[0]["context"])["validation_error"] == error.context["validation_error"]
 
 
+@requirement("S1-RF-5")
+async def test_artifacts_of_an_agent_with_workspaces_have_to_be_there(tmp_path: Path) -> None:
+    config = """
+    workspaces: {docs: {path: docs}}
+    agents: {Writer: {description: writes, returns: standard, workspaces: [docs]}}
+    """
+
+    def names(path: str) -> Any:
+        artifacts = [{"type": "research", "path": path}]
+        return lambda request: say(json.dumps(returned(session_in(request), artifacts=artifacts)))
+
+    write = call("write_file", workspace="docs", path="report.md", content="found")
+    async with bench(tmp_path, config, {"Writer": [write, names("docs/other.md"), names("docs/report.md")]}) as service:
+        ended = await service.run("Writer")
+        again = service.model.of("Writer")[-1].messages[-1]
+
+    assert "Artifact not found: docs/other.md" in again.text
+    assert ended.result is not None
+    assert ended.result.artifacts == ({"type": "research", "path": "docs/report.md"},)
+
+
 @requirement("S1-T5", "S1-ST10-6", "S1-RF-6")
 async def test_a_function_that_returns_something_else_has_failed_with_what_it_returned(tmp_path: Path) -> None:
     async def number(task: str, session: Any) -> Any:

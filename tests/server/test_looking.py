@@ -185,3 +185,20 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
 
     assert entry.main(["--version"]) == 0
     assert capsys.readouterr().out == f"outrider {version('outrider')}\n"
+
+
+def test_agents_tells_what_each_takes_which_commands_it_has_and_where_its_files_are(shell: Shell) -> None:
+    shell.folder.joinpath("more.yaml").write_text(
+        """
+models: {m: {model: claude-sonnet-5}}
+agents:
+  Clerk: {description: keeps notes, workspaces: [{name: notes, path: .}]}
+  Front: {strategy: route, sub_agents: [Clerk], route: {commands: {note: {arguments: [{name: text}], agents: [Clerk]}}}}
+  Writer: {strategy: iterate, input_schema: {type: object, properties: {topic: {type: string}}}}
+""",
+        encoding="utf-8",
+    )
+    text = shell.type("agents", "--config", str(shell.folder / "more.yaml")).stdout
+    assert "    files       notes\n" in text
+    assert "    commands    /note TEXT\n" in text
+    assert "    takes       topic\n" in text

@@ -53,6 +53,21 @@ def test_input_that_an_agent_does_not_take_and_words_of_the_type_it_wants(shell:
     assert shell.rows("select input from executions") == [{"input": '{"version":"1","deep":false}'}]
 
 
+@requirement("S1-ST1-1", "S1-ST1-3")
+def test_a_command_that_is_written_wrong(shell: Shell) -> None:
+    route = "  Desk: {strategy: route, sub_agents: [], route: {commands: {todo: {answer: nothing to do}}}}\n"
+    config = CONFIG.replace("agents:\n", f"agents:\n{route}")
+    shell.folder.joinpath("config.yaml").write_text(config, encoding="utf-8")
+
+    refused = shell.type("run", "Desk", "/tdo")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "error: there is no command `/tdo`\n\nhint: did you mean `/todo`? commands: `/todo`\n"
+    assert untouched(shell)
+
+    done = shell.type("run", "Desk", "/todo")
+    assert (done.returncode, done.stdout) == (0, "nothing to do\n")
+
+
 def line_of(agent: str) -> int:
     """Where an agent stands in the configuration."""
     return next(n for n, line in enumerate(CONFIG.splitlines(), start=1) if line.startswith(f"  {agent}:"))
