@@ -76,7 +76,7 @@ def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[Pro
 
 
 def _describe(located: Located, at: TreePath) -> None:
-    """Describe an agent by its objective where it does not do so itself, as it need not there: nobody else could send it."""
+    """Describe an agent by its objective where it does not do so itself, as it need not there: nobody could send it."""
     entry, objective = located.value(at), (*at, "iterate", "objective")
     place = located.position(objective)
     if "description" not in entry and place is not None:

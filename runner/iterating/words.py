@@ -45,11 +45,8 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
     """The first message of a component. `parts` are its own: `skills`, `task`, `executionState`, as far as it has them."""
-    own = frozenset((part.input_schema or {}).get("properties", {}))
-    inputs = {name: value for name, value in about.inputs.items() if name in about.declared | own}
-    values = {**inputs, "objective": about.objective, **parts}
-    if "executionState" in values:
-        values["execution_state"] = values["executionState"]
+    own, inputs = _declared(part), _inputs(part, about)
+    values = {**parameters_of(part, about, parts), "execution_state": parts.get("executionState")}
     used = part.instructions.variables() if part.instructions is not None else frozenset()
     said = [_rendered(part.instructions, values)] if part.instructions is not None else []
     left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
@@ -66,6 +63,19 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
             *(f"<{name}>\n{text.strip()}\n</{name}>" for name, text, names in blocks if text and used.isdisjoint(names)),
         ]
     )
+
+
+def parameters_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a component is told, by name: the input it may see, the objective and its own parts."""
+    return {**_inputs(part, about), "objective": about.objective, **parts}
+
+
+def _declared(part: ComponentSpec) -> frozenset[str]:
+    return frozenset((part.input_schema or {}).get("properties", {}))
+
+
+def _inputs(part: ComponentSpec, about: Undertaking) -> dict[str, Any]:
+    return {name: value for name, value in about.inputs.items() if name in about.declared | _declared(part)}
 
 
 def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from runner.inputs import accepted_by_part, accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
-from runner.iterating.words import LIMIT_REACHED, STOPPED, Undertaking, message_of, objective_of, state_of
+from runner.iterating.words import LIMIT_REACHED, STOPPED, Undertaking, message_of, objective_of, parameters_of, state_of
 from runner.past import Past
 from runner.result import Problem, Result, failed
 from runner.roles import COMPLETER, PLANNER
@@ -127,7 +127,8 @@ class Iterate:
         if asked:
             work.now(f"deciding what is next (turn {turn})")
             parts = {"skills": await self._worker_skills(), "executionState": self._state(PLANNER)}
-            await seating.give(seat, self._components.planner(seat, message_of(self._spec.planner, about, parts)))
+            told = (self._spec.planner, about, parts)
+            await seating.give(seat, self._components.planner(seat, message_of(*told), parameters_of(*told)))
             await seating.repeat_what_was_said()
         await seating.until_ended([seat])
         end = seating.end_in(seat)
@@ -201,8 +202,8 @@ class Iterate:
         if problem is not None:  # beside what is kept of the tasks, never instead of it
             state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        prompt = message_of(self._spec.completer, about, {"executionState": state})
-        await seating.give(COMPLETER, self._components.completer(prompt))
+        told = (self._spec.completer, about, {"executionState": state})
+        await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
