@@ -42,8 +42,9 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
     """What is to be reached: as configured, and what whoever asked says of it. The task itself where nothing is."""
     if template is None:
         return task
-    shown = _rendered(template, {**inputs, "task": task})
-    return shown if not task.strip() or "task" in template.variables() else f"{shown.rstrip()}\n\n{inert(task)}"
+    shown = _rendered(template, {"task": task, **inputs})
+    told = "task" in template.variables() and "task" not in inputs
+    return shown if told or not task.strip() else f"{shown.rstrip()}\n\n{inert(task)}"
 
 
 def background_of(prompt: str, task: str, most: int) -> str:
@@ -55,11 +56,8 @@ def background_of(prompt: str, task: str, most: int) -> str:
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
     """The first message of a component. `parts` are its own: `skills`, `task`, `executionState`, as far as it has them."""
-    own = frozenset((part.input_schema or {}).get("properties", {}))
-    inputs = {name: value for name, value in about.inputs.items() if name in about.declared | own}
-    values = {**inputs, "objective": about.objective, **parts}
-    if "executionState" in values:
-        values["execution_state"] = values["executionState"]
+    own, inputs = _declared(part), _inputs(part, about)
+    values = {**parameters_of(part, about, parts), "execution_state": parts.get("executionState")}
     used = part.instructions.variables() if part.instructions is not None else frozenset()
     said = [_rendered(part.instructions, values)] if part.instructions is not None else []
     left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
@@ -77,6 +75,19 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
             *(f"<{name}>\n{text.strip()}\n</{name}>" for name, text, names in blocks if text and used.isdisjoint(names)),
         ]
     )
+
+
+def parameters_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a component is told, by name: the input it may see, the objective and its own parts."""
+    return {**_inputs(part, about), "objective": about.objective, **parts}
+
+
+def _declared(part: ComponentSpec) -> frozenset[str]:
+    return frozenset((part.input_schema or {}).get("properties", {}))
+
+
+def _inputs(part: ComponentSpec, about: Undertaking) -> dict[str, Any]:
+    return {name: value for name, value in about.inputs.items() if name in about.declared | _declared(part)}
 
 
 def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:

@@ -168,6 +168,6 @@ def _attempt(where: str, action: Callable[[], Made]) -> Made:
 
 
 _HINT = (
-    "a template may use task, input, agent, caller, session, results, result(), all_results(), deliveries, pending, message, "
-    "tools"
+    "a template may use task, input, agent, caller, session, results, result(), all_results(), deliveries, pending, "
+    "message, tools"
 )

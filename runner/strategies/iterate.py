@@ -20,11 +20,20 @@ from runner.cause import Dismissal
 from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
-from runner.inputs import accepted_input
+from runner.inputs import accepted_by_part, accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
-from runner.iterating.words import LIMIT_REACHED, STOPPED, Undertaking, background_of, message_of, objective_of, state_of
+from runner.iterating.words import (
+    LIMIT_REACHED,
+    STOPPED,
+    Undertaking,
+    background_of,
+    message_of,
+    objective_of,
+    parameters_of,
+    state_of,
+)
 from runner.past import Past
 from runner.result import Problem, Result, failed
 from runner.roles import COMPLETER, PLANNER, ROOT, STEP
@@ -90,16 +99,18 @@ class Iterate:
         except Refusal as refusal:
             if refusal.kind == "stopping":
                 raise
-            return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
+            problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
+            return failed(replace(problem, recommendation=refusal.hint), self.found)
 
     def _undertaking(self) -> Undertaking:
         """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
-        inputs = accepted_input(agent, self._work.input if self._work.role != STEP else None)  # a step has none of its own
+        own = self._work.input if self._work.role != STEP else None  # a step has none of its own
+        taken = accepted_input(agent, own)
+        inputs: Mapping[str, Any] = taken if isinstance(taken, Mapping) else {}
         for part in self._spec.components:
-            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
-        inputs = inputs if isinstance(inputs, Mapping) else {}
+            inputs = accepted_by_part(agent, part.input_schema, inputs)
         declared = frozenset((agent.input_schema or {}).get("properties", {}))
         known = {name: value for name, value in inputs.items() if name in declared}
         objective = objective_of(self._spec.objective, task, known)
@@ -143,7 +154,8 @@ class Iterate:
         if asked:
             work.now(f"deciding what is next (turn {turn})")
             parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
-            await seating.give(seat, self._components.planner(seat, message_of(self._spec.planner, about, parts)))
+            told = (self._spec.planner, about, parts)
+            await seating.give(seat, self._components.planner(seat, message_of(*told), parameters_of(*told)))
             await seating.repeat_what_was_said()
         await seating.until_ended([seat])
         decision = self._decision_in(seat)
@@ -206,7 +218,7 @@ class Iterate:
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-                    work.dismiss(child, Dismissal("blocked", problem))
+                    work.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
         work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
@@ -218,11 +230,12 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        if problem is not None:
-            records.append(TaskRecord("Reach the objective", FAILED, error=problem.message))
+        state = self._state("completer")
+        if problem is not None:  # beside what is kept of the tasks, never instead of it
+            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        prompt = message_of(self._spec.completer, about, {"executionState": self._state("completer", records)})
-        await seating.give(COMPLETER, self._components.completer(prompt))
+        told = (self._spec.completer, about, {"executionState": state})
+        await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
@@ -242,9 +255,9 @@ class Iterate:
             records.append(record)
         return records
 
-    def _state(self, part: Part, records: list[TaskRecord] | None = None) -> dict[str, Any]:
+    def _state(self, part: Part) -> dict[str, Any]:
         """The execution state as one of the three is shown it."""
-        known = self._records() if records is None else records
+        known = self._records()
         shown = compressed(known, self._spec, self._window(part) // SHARE)
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}

@@ -71,6 +71,19 @@ async def test_at_the_limit_the_completer_is_told_and_the_result_is_partial(tmp_
         assert service.dispatcher.services.settings.agent("Reporter").iterate.max_iterations == 3
 
 
+@requirement("S3-IT-2", "S3-IT-3", "S3-SC-2")
+async def test_at_the_limit_the_completer_still_has_the_tasks_that_are_kept(tmp_path: Path) -> None:
+    scripts = {
+        "TaskPlanner": lambda request: task("more"),
+        "TaskWorker": shared(done("silver"), done("gold")),
+        "Completer": [say("so far")],
+    }
+    async with bench(tmp_path, config("state: {max_iterations: 2, keep_recent: 1}"), scripts) as service:
+        await service.run("Reporter", "reach it")
+        told = first(service.model.of("Completer")[0])
+        assert ("silver" in told, "gold" in told, "the limit of 2 iterations was reached" in told) == (False, True, True)
+
+
 @requirement("S3-WO-1", "S3-WO-2", "S3-EH-1", "S3-BP-6")
 async def test_a_failed_task_is_recorded_and_the_planner_goes_on(tmp_path: Path) -> None:
     scripts = {
