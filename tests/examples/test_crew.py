@@ -217,8 +217,8 @@ async def test_an_agent_that_is_at_work_above_is_not_sent_for_again(tmp_path: Pa
     async with cast(tmp_path, understudies, sub_agents) as (service, _):
         await service.run("orchestrator", "/plan 105")
         agents = [row["agent"] for row in service.sql("select agent from executions order by id")]
-        [error] = service.sql("select type, severity, context from errors")
 
+    [error] = service.sql("select type, severity, context from errors")
     assert agents == ["orchestrator", "planner", "researcher"]  # and no second planner
     assert (error["type"], error["severity"]) == ("delegation_cycle", "high")
     context = from_json(error["context"])
@@ -240,7 +240,6 @@ async def test_a_plan_whose_time_runs_out_is_partial_and_goes_on_with_its_next_p
         models.requests.clear()
         done = await service.run("orchestrator", "/implement 191")
         phases = service.sql("select step_id, status from executions where role = 'step' order by id")
-        [error] = service.sql("select type, severity from errors")
 
     assert late.result is not None
     assert done.result is not None
@@ -257,6 +256,7 @@ async def test_a_plan_whose_time_runs_out_is_partial_and_goes_on_with_its_next_p
         "To resume: run /implement 191\n\n"
         "Task 191 linked to 1 artifact."
     )
+    [error] = service.sql("select type, severity from errors")
     assert (error["type"], error["severity"]) == ("timeout", "medium")
     assert done.result.text.endswith("Task 191 marked [COMPLETED] and linked to 3 artifacts.")
     assert not [each for each in models.requests if each.messages[0].text.startswith("Phase 1")]
@@ -274,7 +274,6 @@ async def test_a_return_without_its_fields_fails_the_command_and_is_shown(tmp_pa
     malformed = {"lean-research-agent": lambda _: say('{"status": "completed"}')}
     async with cast(tmp_path, malformed) as (service, models):
         ended = await service.run("orchestrator", "/research 195")
-        [error] = service.sql("select type, severity, context from errors")
         assert item(service, 195)["status"] == "not_started"
 
     assert ended.result is not None
@@ -286,6 +285,7 @@ async def test_a_return_without_its_fields_fails_the_command_and_is_shown(tmp_pa
         "Recommendation: fix the sub-agent"
     )
     assert len(models.requests) == 2  # it was asked once more
+    [error] = service.sql("select type, severity, context from errors")
     assert (error["type"], error["severity"]) == ("validation_failed", "high")
     assert from_json(error["context"])["original"] == '{"status": "completed"}'
 

@@ -147,3 +147,17 @@ async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path)
     assert [each["summary"] for each in told] == ["0 open errors", "2 open errors", "1 open error"]
     assert [each["type"] for each in told[1]["errors"]] == ["timeout", "internal"]  # the newest first
     assert told[2]["errors"][0]["context"]["agent"] == "Slow"
+
+
+async def test_whoever_runs_out_of_time_with_somebody_below_is_an_error_of_its_own(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Lead: {sub_agents: [Left], timeout: 600ms}
+      Left: {description: looks, timeout: 200ms}
+    """
+    scripts = {"Lead": [dispatch("Left"), say("waiting"), hang(), hang()], "Left": [hang(), hang()]}
+    async with bench(tmp_path, config, scripts) as service:
+        await service.run("Lead")
+
+    kept = service.sql("select type, json_extract(context, '$.agent') as agent from errors order by first_seen")
+    assert [tuple(each.values()) for each in kept] == [("timeout", "Left"), ("timeout", "Lead")]
