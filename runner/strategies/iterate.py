@@ -20,6 +20,7 @@ from runner.cause import Dismissal
 from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
+from runner.guard import not_in_path
 from runner.inputs import accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
@@ -93,9 +94,12 @@ class Iterate:
             return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
 
     def _undertaking(self) -> Undertaking:
-        """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
+        """What all of it is about; raises Refusal where nobody can be asked, or is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
+        if self._work.limits.cycle_check:
+            for each in PARTS:
+                not_in_path(self._work.path, self._components.who(each).name)
         inputs = accepted_input(agent, self._work.input if self._work.role != STEP else None)  # a step has none of its own
         for part in self._spec.components:
             inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
