@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from db.status import ExecutionStatus
 from registry import IterateSpec
 from runner.excerpt import cut_mark, fitting
 from runner.fenced import json_of
@@ -21,6 +22,7 @@ from runner.tariff import BYTES_PER_TOKEN, tokens_of
 from runner.window import Window, windowed
 
 PENDING, COMPLETED, FAILED = "pending", "completed", "failed"
+CANCELLED = ExecutionStatus.CANCELLED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def concluded(record: TaskRecord, end: Item) -> TaskRecord:
     if answer is None:
         return replace(record, status=FAILED, error=f"it ended {status}")
     said = _said(answer)
-    result, why = said.get("result", _plain(answer, said)), _fault(answer, said)
+    result = said.get("result", _plain(answer, said))
+    why = f"it was {CANCELLED}" if status == CANCELLED else _fault(answer, said)
     if status != "completed" or answer.outcome is not Outcome.COMPLETED or why is not None:
         return replace(record, status=FAILED, result=result, error=why or f"it ended {answer.outcome.value}")
     return replace(record, status=COMPLETED, result=result)

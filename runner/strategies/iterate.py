@@ -14,12 +14,13 @@ from itertools import count
 from typing import Any
 
 from db.ids import made_at
-from registry import AgentSpec, Part
+from registry import AgentSpec, Part, is_component
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
+from runner.guard import not_in_path
 from runner.inputs import accepted_by_part, accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
@@ -103,9 +104,10 @@ class Iterate:
             return failed(replace(problem, recommendation=refusal.hint), self.found)
 
     def _undertaking(self) -> Undertaking:
-        """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
+        """What all of it is about; raises Refusal where nobody can be asked, or is not given what it needs."""
         agent, task = self._work.subject, self._work.task
         assert isinstance(agent, AgentSpec)
+        self._refuse_cycles()
         own = self._work.input if self._work.role != STEP else None  # a step has none of its own
         taken = accepted_input(agent, own)
         inputs: Mapping[str, Any] = taken if isinstance(taken, Mapping) else {}
@@ -119,6 +121,12 @@ class Iterate:
         shown = self._spec.objective.variables() if self._spec.objective is not None else frozenset()
         given = {key: known[key] for key in known if key not in shown}
         return Undertaking(objective, given, inputs, declared, self._background())
+
+    def _refuse_cycles(self) -> None:
+        """An agent that is named as a component must not be at work above; built-in ones are, wherever iterations nest."""
+        for each in map(self._components.who, PARTS) if self._work.limits.cycle_check else ():
+            if not is_component(each.name, each.description):
+                not_in_path(self._work.path, each.name)
 
     def _background(self) -> str:
         """What whoever sent it says beside its task and its input: of that each sees what is declared, and no more."""

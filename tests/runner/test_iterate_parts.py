@@ -114,6 +114,14 @@ def test_a_record_longer_than_a_model_can_read_is_cut_with_a_mark() -> None:
     assert "read_result(execution_id='task.1', offset=" in shown.result
 
 
+def test_so_is_one_whose_error_is_longer_than_a_model_can_read() -> None:
+    record = TaskRecord("a", "failed", "half of it", error="x" * 10_000)
+    (shown,) = compressed([record], IterateSpec(), ceiling=1000)
+    assert (shown.result, shown.size < 1000) == ("half of it", True)
+    assert shown.error is not None
+    assert shown.error.endswith("of 10000 characters]")
+
+
 @requirement("S3-ES-1")
 def test_the_state_is_the_tasks_in_order() -> None:
     assert [task["task"] for task in state_of(sized(1, 2, 3))["tasks"]] == ["task 1", "task 2", "task 3"]
