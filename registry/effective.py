@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Entry):
         if isinstance(value, Use | SynthesisEntry | WorkspaceUse) and value.model_fields_set == {"name"}:
             return value.name
-        if isinstance(value, SourceEntry) and value.content is not None:
+        if isinstance(value, SourceEntry) and value.model_fields_set == {"content"}:
             return value.content
         shape = type(value).model_fields
         pairs = {key: (getattr(value, key), field.default) for key, field in shape.items()}

@@ -287,6 +287,24 @@ async def test_no_agent_rewrites_the_configuration_that_binds_it(tmp_path: Path)
     assert (tmp_path / "config.yaml").read_text() == config
 
 
+async def test_neither_a_write_protected_file_nor_the_memory_is_overrun(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("mine")
+    (tmp_path / "mine.md").chmod(0o444)
+    (tmp_path / "long.md").write_text("a" * 1_900_000)
+    async with bench(tmp_path, "agents: {Intruder: {workspaces: [{name: files, path: .}]}}\n", {}) as service:
+        turns = [
+            call("write_file", workspace="files", path="mine.md", content="yours"),
+            call("edit_file", workspace="files", path="mine.md", old_text="mine", new_text="yours"),
+            call(
+                "edit_file", workspace="files", path="long.md", old_text="a", new_text="b" * 1_900_000, all=True
+            ),  # 3.6 TB
+        ]
+        rows = await outcomes(service, turns)
+        assert [row["error_type"] for row in rows] == ["forbidden", "forbidden", "too_large"]
+    assert (tmp_path / "mine.md").read_text() == "mine"
+    assert (tmp_path / "long.md").stat().st_size == 1_900_000
+
+
 async def test_no_agent_rewrites_its_own_file_its_texts_or_the_rows_about_it(tmp_path: Path) -> None:
     texts = {
         "agents/Intruder.yaml": "workspaces: [{name: files, path: ..}]\n",

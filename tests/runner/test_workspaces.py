@@ -239,28 +239,6 @@ async def test_a_text_is_replaced_where_it_is_once_or_everywhere_if_that_is_want
         assert [each.name for each in file.parent.iterdir()] == ["a.md"]
 
 
-async def test_a_file_that_is_write_protected_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    file = tmp_path / "docs" / "a.md"
-    file.write_text("mine", encoding="utf-8")
-    file.chmod(0o444)
-    async with bench(tmp_path, CONFIG, {}) as service:
-        request = await shown(service, "Writer", write("a.md"), edit("a.md", "mine", "yours"))
-        assert refusals(request) == ["error: the file is write-protected\nhint: write to another file"] * 2
-    assert file.read_text(encoding="utf-8") == "mine"
-
-
-async def test_an_edit_that_would_fill_the_memory_is_refused_before_it_does(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "a.md").write_text("a" * 1_900_000, encoding="utf-8")
-    async with bench(tmp_path, CONFIG, {}) as service:
-        huge = edit("a.md", "a", "b" * 1_900_000, all=True)  # 3.6 TB
-        assert refusals(await shown(service, "Writer", huge)) == [
-            "error: a file has at most 2,000,000 bytes\nhint: write several files"
-        ]
-    assert (tmp_path / "docs" / "a.md").stat().st_size == 1_900_000
-
-
 async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     words = [f"word{number:02}" for number in range(30)]
