@@ -62,6 +62,10 @@ class Components:
         """The agent that is one of the three."""
         return component_of(part, self.settings.agent(getattr(self.agent.iterate, part).agent), self.agent)
 
+    def window(self, part: Part) -> int:
+        """Tokens that the model of one of the three can read."""
+        return self.settings.model_of(self.who(part)).context_window
+
     def skills(self) -> tuple[AgentSpec, Sequence[CatalogueEntry]]:
         """The worker, and the agents it may dispatch."""
         worker = self.who("worker")

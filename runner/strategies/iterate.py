@@ -14,36 +14,30 @@ from itertools import count
 from typing import Any
 
 from db.ids import made_at
-from registry import AgentSpec, Part, is_component
+from registry import AgentSpec, Part
 from runner import facts
 from runner.cause import Dismissal
-from runner.components import PARTS, Components
-from runner.context import first_message
+from runner.components import Components
 from runner.errors import Refusal
-from runner.guard import not_in_path
-from runner.inputs import accepted_by_part, accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
+from runner.iterating.undertaking import Undertaking, undertaking_of
 from runner.iterating.words import (
     LIMIT_REACHED,
     STOPPED,
-    Undertaking,
-    background_of,
     message_of,
-    objective_of,
     parameters_of,
     state_of,
 )
 from runner.past import Past
 from runner.result import Problem, Result, failed
-from runner.roles import COMPLETER, PLANNER, ROOT, STEP
+from runner.roles import COMPLETER, PLANNER
 from runner.seating import Seating
-from runner.tariff import BYTES_PER_TOKEN
 from runner.work import Work
 
 SHARE = 2
-"""Of what a model can read, half is for the state at most; and half of that for what came before the iteration."""
+"""Of what a model can read, half is for the state at most."""
 
 
 class Iterate:
@@ -90,7 +84,7 @@ class Iterate:
 
     async def _reach(self) -> Result:
         try:
-            about = self._undertaking()
+            about = undertaking_of(self._work, self._components)
         except Refusal as refusal:
             return failed(Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint))
         await self._seating.heed_again()
@@ -102,39 +96,6 @@ class Iterate:
                 raise
             problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
             return failed(replace(problem, recommendation=refusal.hint), self.found)
-
-    def _undertaking(self) -> Undertaking:
-        """What all of it is about; raises Refusal where nobody can be asked, or is not given what it needs."""
-        agent, task = self._work.subject, self._work.task
-        assert isinstance(agent, AgentSpec)
-        self._refuse_cycles()
-        own = self._work.input if self._work.role != STEP else None  # a step has none of its own
-        taken = accepted_input(agent, own)
-        inputs: Mapping[str, Any] = taken if isinstance(taken, Mapping) else {}
-        for part in self._spec.components:
-            inputs = accepted_by_part(agent, part.input_schema, inputs)
-        declared = frozenset((agent.input_schema or {}).get("properties", {}))
-        known = {name: value for name, value in inputs.items() if name in declared}
-        objective = objective_of(self._spec.objective, task, known)
-        if not objective.strip():
-            raise Refusal("invalid_input", f"`{agent.name}` has no objective", "give it a task, or set `iterate.objective`")
-        shown = self._spec.objective.variables() if self._spec.objective is not None else frozenset()
-        given = {key: known[key] for key in known if key not in shown}
-        return Undertaking(objective, given, inputs, declared, self._background())
-
-    def _refuse_cycles(self) -> None:
-        """An agent that is named as a component must not be at work above; built-in ones are, wherever iterations nest."""
-        for each in map(self._components.who, PARTS) if self._work.limits.cycle_check else ():
-            if not is_component(each.name, each.description):
-                not_in_path(self._work.path, each.name)
-
-    def _background(self) -> str:
-        """What whoever sent it says beside its task and its input: of that each sees what is declared, and no more."""
-        work = self._work
-        if work.role == ROOT or work.prompt == first_message(work.task, work.input):
-            return ""
-        window = min(self._window(part) for part in PARTS)
-        return background_of(work.prompt, work.task, window // (2 * SHARE) * BYTES_PER_TOKEN)
 
     # -- plan and work -------------------------------------------------------------------------------------------------
 
@@ -266,15 +227,11 @@ class Iterate:
     def _state(self, part: Part) -> dict[str, Any]:
         """The execution state as one of the three is shown it."""
         known = self._records()
-        shown = compressed(known, self._spec, self._window(part) // SHARE)
+        shown = compressed(known, self._spec, self._components.window(part) // SHARE)
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))
         return state_of(shown)
-
-    def _window(self, part: Part) -> int:
-        """Tokens that one of the three can read."""
-        return self._work.settings.model_of(self._components.who(part)).context_window
 
     async def _worker_skills(self) -> Sequence[Mapping[str, str]]:
         if self._skills is None:

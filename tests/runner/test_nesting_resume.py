@@ -86,7 +86,7 @@ async def test_five_levels_cut_off_after_any_commit_come_to_the_same_end(tmp_pat
     assert tried == CUTS
 
 
-async def test_five_levels_that_were_stopped_go_on_at_the_bottom_first(tmp_path: Path) -> None:
+async def test_five_levels_that_were_stopped_go_on_where_each_was(tmp_path: Path) -> None:
     stuck = scripts(Scout=lambda request: say("east is clear") if first(request) == "east" else hang())
     async with bench(tmp_path, config(), stuck) as before:
         started = await before.dispatcher.start(Order("Front", "survey the coast"))
@@ -97,7 +97,6 @@ async def test_five_levels_that_were_stopped_go_on_at_the_bottom_first(tmp_path:
         assert ended.result is not None
         assert (ended.result.text, ended.result.outcome) == (ANSWER, "completed")
         names = [request.agent for request in after.model.requests]
-        assert names[0] == "Scout"
         assert sorted(names) == ["Completer", "Composer", "Lead", "Lead", "Scout", "Scout", "TaskPlanner"]
         attempts = {row["agent"]: row["attempt"] for row in everybody(after) if row["agent"] in LEVELS}
         assert attempts == dict.fromkeys(LEVELS, 2)
