@@ -14,6 +14,7 @@ import anyio
 import pytest
 
 from db.engine import sqlite_library
+from runner import enclosure
 from runner.dispatcher import Order
 from runner.handle import Child
 from runner.llm.protocol import Request
@@ -247,6 +248,22 @@ async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) 
         await shown(service, "Writer", *(edit("a.md", word, word.upper()) for word in words))
 
     assert (tmp_path / "docs" / "a.md").read_text() == " ".join(words).upper()
+
+
+async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enclosure, "PATIENCE", 0.05)
+    (tmp_path / "docs").mkdir()
+    descriptor = os.open(tmp_path / "docs", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        async with bench(tmp_path, CONFIG, {}) as service:
+            [refusal] = refusals(await shown(service, "Writer", write("a.md")))
+    finally:
+        os.close(descriptor)
+    assert "somebody else is changing files in this folder" in refusal
+    assert not (tmp_path / "docs" / "a.md").exists()
 
 
 async def test_what_is_too_long_or_no_text_is_neither_written_nor_read(tmp_path: Path, source: Path) -> None:
