@@ -22,7 +22,7 @@ from runner.commands.errand import RULE, Errand, commissioned, is_errand, is_who
 from runner.commands.judgement import complexity_of, language_of
 from runner.commands.listing import listing
 from runner.commands.plan_file import plan_text
-from runner.commands.report import Phase, Report, not_begun, told, united
+from runner.commands.report import Phase, Report, not_begun, plan_in, told, united
 from runner.commands.table import Question, rule_for
 from runner.commissions import name_of
 from runner.delegation import KEY, Delegation
@@ -188,8 +188,7 @@ class Course:
         item, wanted = errand.item, errand.command.sets if result.outcome is Outcome.COMPLETED else None
         if item is None or (wanted is None and not result.artifacts):
             return ()
-        plans = (str(each["path"]) for each in result.artifacts if each.get("type") == "plan" and each.get("path"))
-        plan = next(plans, None)
+        plan = plan_in(result)
         try:
             if not _says(await self._board.find(item.number), wanted, plan, result.artifacts):
                 await self._board.update(item.number, status=wanted, plan=plan, artifacts=result.artifacts)

@@ -13,6 +13,7 @@ from runner.answer import answer_text, processed
 from runner.commands.call import Call
 from runner.planning.answering import is_raw
 from runner.result import Outcome, Problem, Result, summarise
+from runner.returns import leaves
 
 FILE = "file"
 """What an artifact is called that nobody gave a kind."""
@@ -72,9 +73,8 @@ def told(call: Call, reports: Sequence[Report]) -> Result:
     notes = [note for report in reports for note in report.notes]
     shown = replace(result, summary=_listed(reports)) if batch else _in_full(result)
     text = answer_text(call.line, shown, notes)
-    return replace(
-        result, output=text, metadata={**result.metadata, "command": call.command.name, "answer": processed(result)}
-    )
+    metadata = {**result.metadata, "command": call.command.name, "answer": processed(result)}
+    return replace(result, output=text, signals={"worded": True}, metadata=metadata)
 
 
 def _batch(reports: Sequence[Report]) -> Result:
@@ -104,6 +104,12 @@ def _in_full(result: Result) -> Result:
     """With all that was said, where it was said in words."""
     said = isinstance(result.output, str) and result.outcome is Outcome.COMPLETED and not is_raw(result.output)
     return replace(result, summary=result.output) if said else result
+
+
+def plan_in(result: Result) -> str | None:
+    """Where the plan is that a result brings, if it brings one; what leads out of the folder is none."""
+    paths = (str(each.get("path") or "") for each in result.artifacts if each.get("type") == "plan")
+    return next((path for path in paths if path and not leaves(path)), None)
 
 
 def not_begun(why: str) -> Result:
