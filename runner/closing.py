@@ -119,10 +119,16 @@ class Closing:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error
-        if judged.severity is not None:
+        if judged.severity is not None and not self._is_told_below(result):
             known = result.errors[0].context if result.errors else {}
             self._report(judged, judged.severity, {**known, "task": execution.request.task[:TASK_SHOWN]})
         return True
+
+    def _is_told_below(self, result: Result) -> bool:
+        """Whether what went wrong arose in somebody who ended by it, and is on record since then."""
+        grave = (ExecutionStatus.FAILED, ExecutionStatus.TIMED_OUT)
+        ends = (child.result for child in self._of.ended.values() if child.status in grave)
+        return any(end is not None and tuple(end.errors[:1]) == tuple(result.errors[:1]) for end in ends)
 
     async def why_refused(self) -> End | None:
         """Why success was refused: asked to stop, ended by somebody else, or None: something is unread, go on with it."""

@@ -11,6 +11,7 @@ from runner.answer import processed
 from runner.result import Result
 from server.cli.errors import FIXES
 from tests.db.store import open_store
+from tests.runner.commanded import crew
 from tests.support.models import crash, fail, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement
@@ -94,6 +95,16 @@ async def test_an_error_comes_up_with_its_session_and_tells_how_to_recover(
         assert problem.context["session_id"] == session == below["session_id"]
         assert problem.code
     assert said in processed(ended.result)["recovery"][0].lower()
+
+
+@requirement("S1-HF-4")
+async def test_an_error_that_comes_up_is_one_record_of_whom_it_arose_in(tmp_path: Path) -> None:
+    async with bench(tmp_path, crew(tmp_path), {"*": [fail("invalid", "no proof", recoverable=False)]}) as service:
+        for _ in range(2):
+            ended = await service.run("orchestrator", "/research 195")
+            assert ended.status == "failed"
+        [record] = service.sql("select recurrence_count, context from errors")
+    assert (record["recurrence_count"], json.loads(record["context"])["agent"]) == (2, "lean-research-agent")
 
 
 @requirement("S1-RF-3")
