@@ -69,6 +69,8 @@ class Course:
 
     async def run(self) -> Result:
         """Work through all items; one that fails does not keep the next from its turn."""
+        if self._work.role == ROOT and self._work.input:
+            self._work.warnings.append("a command takes what stands in its line: the input given beside it was not used")
         if self._call.command.answer is not None:
             return listing(self._call, self._call.command.answer, await self._board.all())
         reports = [await self._report(number) for number in self._call.numbers or (None,)]

@@ -44,9 +44,11 @@ async def test_the_items_of_a_batch_are_counted_once_each_and_their_number_is_bo
 async def test_arguments_are_put_in_as_they_stand_and_never_read_again(tmp_path: Path) -> None:
     odd = r"""$ARGUMENTS $1 \1 \g<0> {{ items }} {number} %s "half"""
     async with bench(tmp_path, crew(tmp_path), EVERYBODY) as service:
-        await service.run("orchestrator", f"/research 195 {odd}")
+        ended = await service.run("orchestrator", f"/research 195 {odd}", input={"focus": "another"})
         assert service.model.requests[0].messages[0].text.startswith(f"Task Input: 195 {odd}\n")
         assert given(service, "lean-research-agent")["focus"] == odd
+        assert ended.result is not None
+        assert "the input given beside it was not used" in ended.result.metadata["warnings"][0]
 
 
 async def test_hostile_titles_are_one_line_of_text_wherever_they_are_shown(tmp_path: Path) -> None:
