@@ -68,7 +68,7 @@ def _check_arguments(findings: Findings, path: TreePath, arguments: tuple[Argume
 
 
 def _check_argument_names(findings: Findings, path: TreePath, entry: CommandEntry) -> None:
-    taken = ["items"] if entry.answer is not None else list(_TOLD)
+    taken: list[str] = ["items"] if entry.answer is not None else [*_TOLD]
     for index, each in enumerate(argument_entries(entry)):
         if each.name in taken:
             findings.add((*path, index, "name"), f"`{each.name}` has a meaning of its own here", "call it something else")
