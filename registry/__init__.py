@@ -9,7 +9,7 @@ from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_regi
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
 from registry.commands import ARGUMENTS, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
-from registry.components import Part, component_of
+from registry.components import Part, component_of, is_component
 from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
 from registry.describe import describe
@@ -114,6 +114,7 @@ __all__ = [
     "find_config",
     "fold",
     "held_secrets",
+    "is_component",
     "is_rehearsed",
     "json_schema",
     "load",

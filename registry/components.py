@@ -51,7 +51,7 @@ def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     return replace(
         component,
         mcp_servers=agent.mcp_servers,
-        sub_agents=agent.sub_agents or (),
+        sub_agents=agent.sub_agents,
         utilities=agent.utilities,
         require_tool_call=agent.require_tool_call,
     )

@@ -119,16 +119,10 @@ class Closing:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error
-        if judged.severity is not None and not self._is_told_below(result):
+        if judged.severity is not None and not self._passed_on(result):
             known = result.errors[0].context if result.errors else {}
             self._report(judged, judged.severity, {**known, "task": execution.request.task[:TASK_SHOWN]})
         return True
-
-    def _is_told_below(self, result: Result) -> bool:
-        """Whether what went wrong arose in somebody who ended by it, and is on record since then."""
-        grave = (ExecutionStatus.FAILED, ExecutionStatus.TIMED_OUT)
-        ends = (child.result for child in self._of.ended.values() if child.status in grave)
-        return any(end is not None and tuple(end.errors[:1]) == tuple(result.errors[:1]) for end in ends)
 
     async def why_refused(self) -> End | None:
         """Why success was refused: asked to stop, ended by somebody else, or None: something is unread, go on with it."""
@@ -171,6 +165,15 @@ class Closing:
         stored = row["result"]
         execution.result = Result.of_json(stored) if stored else verdict(execution.why_stopped(), "").result
         return True
+
+    def _passed_on(self, result: Result) -> bool:
+        """Whether it failed with what somebody below had failed with, who has reported it."""
+        execution, first = self._of, result.errors[0] if result.errors else None
+        if first is None or (first.context.get("subagent") == execution.name and "step" not in first.context):
+            return False
+        failed = [child.result for child in execution.ended.values() if child.status in ("failed", "timed_out")]
+        known = [error for below in failed if below is not None for error in below.errors]
+        return any(each.type == first.type and first.message.endswith(each.message) for each in known)
 
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
         execution, kind, message = self._of, judged.error_type or "", judged.error or ""

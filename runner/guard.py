@@ -42,7 +42,8 @@ def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
     """The catalogue entry of the agent that may be started; raises Refusal."""
     entry = entry_of(caller.catalogue, wanted, known)
     permit(entry.name, entry.requires, caller.user)
-    _not_in_path(caller, entry)
+    if caller.limits.cycle_check:
+        not_in_path(caller.path, entry.name)
     not_too_deep(caller)
     _something_left(caller)
     return entry
@@ -88,14 +89,14 @@ def _needs(requires: Requires) -> str:
     return ", ".join(f"`{each}`" for each in (*requires.capabilities, *requires.connections))
 
 
-def _not_in_path(caller: Caller, entry: CatalogueEntry) -> None:
-    if caller.limits.cycle_check and fold(entry.name) in {fold(name) for name in caller.path}:
-        path = " → ".join(caller.path)
+def not_in_path(path: Sequence[str], wanted: str) -> None:
+    """Refuse an agent that is at work above whoever wants it; raises Refusal."""
+    if fold(wanted) in {fold(name) for name in path}:
         raise Refusal(
             "delegation_cycle",
-            f"`{entry.name}` is already at work above you: {path} → {entry.name}",
+            f"`{wanted}` is already at work above you: {' → '.join(path)} → {wanted}",
             "do that part yourself, or give it to an agent that is not in this path",
-            {"delegation_path": list(caller.path), "target": entry.name},
+            {"delegation_path": list(path), "target": wanted},
         )
 
 

@@ -16,8 +16,7 @@ BLOCKS = (
     *("output_schema", "step", "results", "plan", "errors", "error", "reason", "context_from_previous_steps"),
     *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
     *("report", "message", "summary", "files", "file", "objective", "skills", "task", "execution_state"),
-    *("workspaces", "workspace"),
-    "return_format",
+    *("workspaces", "workspace", "return_format", "background"),
 )
 """The names of all blocks that prompts are made of."""
 

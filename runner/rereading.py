@@ -32,10 +32,9 @@ async def full_text(execution: Execution, identifier: str) -> str | None:
     if identifier.startswith(SCHEME):
         return await file_text(execution, identifier)
     reads = execution.services.database.reads
-    if execution.parent is not None and execution.request.role in SHOWN_STEPS:
-        for step in await reads.children(execution.parent.id):
-            if step["step_id"] == identifier and step["role"] in (STEP, WORKER) and step["result"]:
-                return Result.of_json(step["result"]).text
+    shown = await _shown_step(execution, identifier)
+    if shown is not None:
+        return shown
     for each in (execution.id, *reversed(await lineage(reads, execution.request.continues))):
         if each == identifier:
             return await _task(reads, each)
@@ -43,6 +42,18 @@ async def full_text(execution: Execution, identifier: str) -> str | None:
         if row is not None:
             whole: str | None = row["full_result"] or row["result"]
             return whole
+    return None
+
+
+async def _shown_step(execution: Execution, identifier: str) -> str | None:
+    """What a step or task brought that it was shown, by its caller or by one above whose words were passed on to it."""
+    reads, shown, above = execution.services.database.reads, execution, execution.parent
+    while above is not None and shown.request.role in SHOWN_STEPS:
+        for each in (above.id, *reversed(await lineage(reads, above.request.continues))):
+            for step in await reads.children(each):
+                if step["step_id"] == identifier and step["role"] in (STEP, WORKER) and step["result"]:
+                    return Result.of_json(step["result"]).text
+        shown, above = above, above.parent
     return None
 
 

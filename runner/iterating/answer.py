@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from runner.inbox import Item
-from runner.iterating.records import COMPLETED, TaskRecord
+from runner.iterating.records import COMPLETED, FAILED, TaskRecord
 from runner.result import Outcome, Problem, Result, failed, summarise
 
 NOBODY = "the answer was put together without a model: nobody could give it"
@@ -40,14 +40,14 @@ def _without(
     """What there is without a completer."""
     own = said.errors[0] if said is not None and said.errors else Problem("failed", "nobody gave the final answer")
     errors = tuple(filter(None, (problem, own)))
-    text = joined(records)
+    text = joined(records) or joined(records, FAILED)
     if schema is not None or not text:
-        return replace(failed(own, text), errors=errors)
+        return replace(failed(errors[0], text), errors=errors)
     partly = Result(Outcome.PARTIAL, summarise(text), text, (problem or own).type, errors=errors)
     return partly.stamped(warnings=[NOBODY])
 
 
-def joined(records: Sequence[TaskRecord]) -> str:
-    """What the tasks that succeeded brought, one after the other."""
-    brought = (record.result for record in records if record.status == COMPLETED and record.result is not None)
+def joined(records: Sequence[TaskRecord], status: str = COMPLETED) -> str:
+    """What the tasks that succeeded brought, or those that did not, one after the other."""
+    brought = (record.result for record in records if record.status == status and record.result is not None)
     return "\n\n".join(each if isinstance(each, str) else to_json(each, indent=2).decode() for each in brought)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from db.status import ExecutionStatus
 from registry import IterateSpec
 from runner.excerpt import cut_mark, fitting
 from runner.fenced import json_of
@@ -21,6 +22,7 @@ from runner.tariff import BYTES_PER_TOKEN, tokens_of
 from runner.window import Window, windowed
 
 PENDING, COMPLETED, FAILED = "pending", "completed", "failed"
+CANCELLED = ExecutionStatus.CANCELLED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def concluded(record: TaskRecord, end: Item) -> TaskRecord:
     if answer is None:
         return replace(record, status=FAILED, error=f"it ended {status}")
     said = _said(answer)
-    result, why = said.get("result", _plain(answer, said)), _fault(answer, said)
+    result = said.get("result", _plain(answer, said))
+    why = f"it was {CANCELLED}" if status == CANCELLED else _fault(answer, said)
     if status != "completed" or answer.outcome is not Outcome.COMPLETED or why is not None:
         return replace(record, status=FAILED, result=result, error=why or f"it ended {answer.outcome.value}")
     return replace(record, status=COMPLETED, result=result)
@@ -99,9 +102,16 @@ def compressed(records: Sequence[TaskRecord], spec: IterateSpec, ceiling: int) -
 
 
 def _readable(record: TaskRecord, ceiling: int) -> TaskRecord:
-    """A record that a model can read: one that alone is longer than all may be is cut, with a mark."""
-    if record.size <= ceiling or record.result is None:
+    """A record that a model can read: one that alone is longer than all may be is cut, with marks."""
+    if record.size <= ceiling:
         return record
+    error = record.error if record.error is None else _cut(record.error, ceiling // 4, None)
+    if record.result is None:
+        return replace(record, error=error)
     text = record.result if isinstance(record.result, str) else to_json(record.result).decode()
-    kept = fitting(text, ceiling * BYTES_PER_TOKEN)
-    return replace(record, result=kept + cut_mark(len(kept), len(text), record.seat))
+    return replace(record, result=_cut(text, ceiling * 3 // 4, record.seat), error=error)
+
+
+def _cut(text: str, tokens: int, source: str | None) -> str:
+    kept = fitting(text, tokens * BYTES_PER_TOKEN)
+    return kept if len(kept) == len(text) else kept + cut_mark(len(kept), len(text), source)

@@ -14,16 +14,22 @@ from itertools import count
 from typing import Any
 
 from db.ids import made_at
-from registry import AgentSpec
+from registry import AgentSpec, Part
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import Components
 from runner.errors import Refusal
-from runner.inputs import accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
-from runner.iterating.words import LIMIT_REACHED, STOPPED, Undertaking, message_of, objective_of, state_of
+from runner.iterating.undertaking import Undertaking, undertaking_of
+from runner.iterating.words import (
+    LIMIT_REACHED,
+    STOPPED,
+    message_of,
+    parameters_of,
+    state_of,
+)
 from runner.past import Past
 from runner.result import Problem, Result, failed
 from runner.roles import COMPLETER, PLANNER
@@ -57,11 +63,17 @@ class Iterate:
         return self._seating.text_of(COMPLETER) or "\n\n".join(filter(None, texts))
 
     def recall(self, past: Past) -> None:
-        """Know again who was asked and what had begun. What it continues had iterations of its own."""
+        """Know again who was asked and what had begun. What it continues had iterations of its own; where nothing could be
+        decided there, somebody is asked anew.
+        """
         self._seating.recall(past)
-        rows = past.children
+        rows, taken = past.children, self._seating.taken
         self._at_work = {row["step_id"] for row in rows if row["status"] == "running"}
-        self._most += sum(row["role"] == PLANNER and row["parent_execution_id"] in past.earlier for row in rows)
+        before = [row["step_id"] for row in rows if row["role"] == PLANNER and row["parent_execution_id"] in past.earlier]
+        self._most += len(before)
+        for seat in before:
+            if seat in taken and isinstance(self._decision_in(seat), Problem):
+                del taken[seat]
 
     async def run(self) -> Result:
         """Go on until there is an answer; once: what arrives after that is only noted."""
@@ -72,7 +84,7 @@ class Iterate:
 
     async def _reach(self) -> Result:
         try:
-            about = self._undertaking()
+            about = undertaking_of(self._work, self._components)
         except Refusal as refusal:
             return failed(Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint))
         await self._seating.heed_again()
@@ -82,23 +94,8 @@ class Iterate:
         except Refusal as refusal:
             if refusal.kind == "stopping":
                 raise
-            return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
-
-    def _undertaking(self) -> Undertaking:
-        """What all of it is about; raises Refusal where it cannot be, or a component is not given what it needs."""
-        agent, task = self._work.subject, self._work.task
-        assert isinstance(agent, AgentSpec)
-        inputs = accepted_input(agent, self._work.input)
-        for part in self._spec.components:
-            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
-        inputs = inputs if isinstance(inputs, Mapping) else {}
-        declared = frozenset((agent.input_schema or {}).get("properties", {}))
-        known = {name: value for name, value in inputs.items() if name in declared}
-        objective = objective_of(self._spec.objective, task, known)
-        if not objective.strip():
-            raise Refusal("invalid_input", f"`{agent.name}` has no objective", "give it a task, or set `iterate.objective`")
-        shown = self._spec.objective.variables() if self._spec.objective is not None else frozenset()
-        return Undertaking(objective, {key: known[key] for key in known if key not in shown}, inputs, declared)
+            problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
+            return failed(replace(problem, recommendation=refusal.hint), self.found)
 
     # -- plan and work -------------------------------------------------------------------------------------------------
 
@@ -125,23 +122,29 @@ class Iterate:
         asked = seat not in seating.taken
         if asked:
             work.now(f"deciding what is next (turn {turn})")
-            parts = {"skills": await self._worker_skills(), "executionState": self._state(PLANNER)}
-            await seating.give(seat, self._components.planner(seat, message_of(self._spec.planner, about, parts)))
+            parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
+            told = (self._spec.planner, about, parts)
+            await seating.give(seat, self._components.planner(seat, message_of(*told), parameters_of(*told)))
             await seating.repeat_what_was_said()
         await seating.until_ended([seat])
-        end = seating.end_in(seat)
+        decision = self._decision_in(seat)
+        if isinstance(decision, Decision) and (asked or not self._was_told(decision)):
+            work.recorder.post(facts.Noticed(work.place, "iterate.decided", {"iteration": turn, **decision.told()}))
+        return decision
+
+    def _decision_in(self, seat: str) -> Decision | Problem:
+        """What the planner in a seat decided, or why it decided nothing."""
+        end = self._seating.end_in(seat)
         answer = end.answer if end is not None and end.result is not None and end.result.status == "completed" else None
         if answer is None or answer.outcome in ("failed", "blocked"):
             said = end.answer if end is not None else None
             why = said.errors[0].message if said is not None and said.errors else "it gave no answer"
-            return Problem(seating.why_stop or "planning_failed", f"nobody could say what is next: {why}", severity="high")
+            kind = self._seating.why_stop or "planning_failed"
+            return Problem(kind, f"nobody could say what is next: {why}", severity="high")
         try:
-            decision = read_decision(answer.text)
+            return read_decision(answer.text)
         except NoDecision as error:
             return Problem("validation", f"no decision could be read from what the planner said: {error}", severity="high")
-        if asked or not self._was_told(decision):
-            work.recorder.post(facts.Noticed(work.place, "iterate.decided", {"iteration": turn, **decision.told()}))
-        return decision
 
     def _was_told(self, decision: Decision) -> bool:
         """Whether what followed from a decision had begun before a restart."""
@@ -184,7 +187,7 @@ class Iterate:
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-                    work.dismiss(child, Dismissal("blocked", problem))
+                    work.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
         work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
@@ -196,11 +199,12 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        if problem is not None:
-            records.append(TaskRecord("Reach the objective", FAILED, error=problem.message))
+        state = self._state("completer")
+        if problem is not None:  # beside what is kept of the tasks, never instead of it
+            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        prompt = message_of(self._spec.completer, about, {"executionState": self._state("completer", records)})
-        await seating.give(COMPLETER, self._components.completer(prompt))
+        told = (self._spec.completer, about, {"executionState": state})
+        await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
@@ -220,11 +224,10 @@ class Iterate:
             records.append(record)
         return records
 
-    def _state(self, part: Any, records: list[TaskRecord] | None = None) -> dict[str, Any]:
+    def _state(self, part: Part) -> dict[str, Any]:
         """The execution state as one of the three is shown it."""
-        known = self._records() if records is None else records
-        window = self._work.settings.model_of(self._components.who(part)).context_window
-        shown = compressed(known, self._spec, window // SHARE)
+        known = self._records()
+        shown = compressed(known, self._spec, self._components.window(part) // SHARE)
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))

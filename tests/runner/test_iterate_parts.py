@@ -12,7 +12,8 @@ from runner.inbox import Item
 from runner.iterating.answer import joined
 from runner.iterating.decision import MOST_TASKS, NoDecision, read_decision
 from runner.iterating.records import TaskRecord, compressed, concluded
-from runner.iterating.words import Undertaking, message_of, objective_of, state_of
+from runner.iterating.undertaking import Undertaking, objective_of
+from runner.iterating.words import message_of, state_of
 from runner.result import Outcome, Problem, Result
 from runner.transcript import Delivered
 from tests.support.requirement import requirement
@@ -112,6 +113,14 @@ def test_a_record_longer_than_a_model_can_read_is_cut_with_a_mark() -> None:
     (shown,) = compressed([record], IterateSpec(), ceiling=1000)
     assert len(shown.result) < 3_200
     assert "read_result(execution_id='task.1', offset=" in shown.result
+
+
+def test_so_is_one_whose_error_is_longer_than_a_model_can_read() -> None:
+    record = TaskRecord("a", "failed", "half of it", error="x" * 10_000)
+    (shown,) = compressed([record], IterateSpec(), ceiling=1000)
+    assert (shown.result, shown.size < 1000) == ("half of it", True)
+    assert shown.error is not None
+    assert shown.error.endswith("of 10000 characters]")
 
 
 @requirement("S3-ES-1")

@@ -1,5 +1,6 @@
 """The trees that are killed: a Lead sends Captains, each Captain sends Scouts and Strikers, who look and strike in the
-field; a campaign, a chain of two stages, whose first one is merged and whose second one is a Captain; and an expedition.
+field; a campaign, a chain of two stages, whose first one is merged and whose second one is a Captain; an expedition; and a
+voyage.
 
 Owns: the configuration, and what the model of each agent answers, chosen by the agent and by what its transcript shows, so
 that a resumed execution gets the answer it would have got. Must not know: processes and rows.
@@ -18,9 +19,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.faults.crash import expedition
+from tests.faults.crash import expedition, voyage
 from tests.faults.crash.expedition import COURIER, MARSHAL
 from tests.faults.crash.ledger import Ledger
+from tests.faults.crash.voyage import ADMIRAL
 from tests.support.messages_api import Answer, Received, reply, text, tool_use
 from tests.support.pairing import objections
 
@@ -62,16 +64,24 @@ agent_chains:
   campaign: {{stages: [{{name: reconnoitre, agents: [Scout, Striker]}}, {{name: attack, agents: [Captain]}}]}}
 """
 
-PLANNED = CONFIG.replace("mcp_servers:\n", f"{_models(*expedition.NAMES)}\nmcp_servers:\n", 1).replace(
-    "agent_chains:\n", f"{expedition.AGENTS}agent_chains:\n"
-)
-"""The same, with an expedition."""
+
+def _with(names: Collection[str], agents: str) -> str:
+    more = CONFIG.replace("mcp_servers:\n", f"{_models(*names)}\nmcp_servers:\n", 1)
+    return more.replace("agent_chains:\n", f"{agents}agent_chains:\n")
+
+
+CONFIGS = {
+    **dict.fromkeys((MARSHAL, COURIER), _with(expedition.NAMES, expedition.AGENTS)),
+    ADMIRAL: _with(voyage.NAMES, voyage.AGENTS).replace("limits: {", "limits: {max_depth: 4, ", 1),
+}
+"""The same, with an expedition or a voyage, by what is dispatched."""
 
 EXECUTIONS = 1 + CAPTAINS * (1 + len(SQUAD))
 HAPPENINGS = {
     LEAD: 3 + CAPTAINS * (3 + 3 * len(SQUAD)),
     CAMPAIGN: 3 + 3 + 1 + 3 + 3 * len(SQUAD),
     **dict.fromkeys((MARSHAL, COURIER), expedition.HAPPENINGS),
+    ADMIRAL: voyage.HAPPENINGS,
 }
 """Requests and tool calls of an undisturbed tree."""
 ALONE = {**HAPPENINGS, **dict.fromkeys((MARSHAL, COURIER), expedition.UNANSWERED)}
@@ -135,7 +145,7 @@ class Seen:
 
 def _label(agent: str, first: str) -> str:
     """The agents of a chain all have its task, as the staff of a plan has; the one that merges has none of its own."""
-    if (seat := expedition.seat_of(agent, first)) is not None:
+    if (seat := expedition.seat_of(agent, first) or voyage.seat_of(agent, first)) is not None:
         return f"{ROOT}.{seat}"
     word = first.split()[0]
     return f"{ROOT}.{agent}" if word == "Merge" or (word == ROOT and agent in ("Scout", "Striker", "Captain")) else word
@@ -143,6 +153,8 @@ def _label(agent: str, first: str) -> str:
 
 def label_of(row: Mapping[str, Any]) -> str:
     """The same, from the row of an execution."""
+    if (seat := voyage.seat_of_row(row["agent"], row["step_id"])) is not None:
+        return f"{ROOT}.{seat}"
     if row["role"] in ("classifier", "plan", "planner", "composer"):
         return f"{ROOT}.{row['step_id']}"
     return f"{ROOT}.{row['agent']}" if row["role"] in ("stage", "synthesis") else str(row["task"])
@@ -188,6 +200,8 @@ class Brigade:
                 yield text(_merged(_FINDING.findall(seen.said[0])))
             case "Classifier" | "Planner" | "Composer":
                 yield text(expedition.staff_says(seen.agent, seen.said[0]))
+            case "Pilot" | "Chart" | "Log" | "Compass" | "Herald":
+                yield text(voyage.staff_says(seen.agent, seen.said[0]))
             case _:
                 yield from self._act(seen, serial)
 
@@ -244,6 +258,8 @@ def last_word(agent: str, unknown: Collection[str], label: str = ROOT) -> str:
     """What a tree says in the end, given the labels of the strikes whose outcome nobody knows."""
     if agent in (MARSHAL, COURIER):
         return expedition.last_word(lambda name, task: last_word(name, unknown, task))
+    if agent == ADMIRAL:
+        return voyage.last_word(lambda name, task: last_word(name, unknown, task))
     if agent == CAMPAIGN:
         findings = [last_word(name, unknown, f"{ROOT}.{name}") for name in ("Scout", "Striker")]
         return f"{last_word('Captain', unknown, f'{ROOT}.Captain')} after {_merged(findings)}"

@@ -19,6 +19,7 @@ from runner.confirmation import RUN_STEP
 from runner.recall import LOST
 from tests.faults.crash.brigade import LEAD, ROOT, label_of, last_word
 from tests.faults.crash.ledger import Entry
+from tests.faults.crash.nest_history import levels_are_one_tree
 from tests.faults.crash.plan_history import people_are_asked_once, plans_are_whole, users_are_answered_once
 from tests.faults.crash.scene import rows_of
 from tests.properties.verdicts import PROMISES
@@ -375,6 +376,7 @@ INVARIANTS: Mapping[str, Callable[[History], list[str]]] = {
     "plan": plans_are_whole,
     "question": people_are_asked_once,
     "chat": users_are_answered_once,
+    "nest": levels_are_one_tree,
 }
 
 

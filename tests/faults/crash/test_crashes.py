@@ -20,7 +20,7 @@ async def tried(folder: Path, kind: Kind, seeds: range, *, fresh: bool = False) 
 
 
 @pytest.mark.parametrize(
-    ("kind", "count"), [("tree", 4), ("plan", 3), ("tool", 2), ("stop", 2), ("again", 1), ("together", 1)]
+    ("kind", "count"), [("tree", 4), ("plan", 3), ("nest", 2), ("tool", 2), ("stop", 2), ("again", 1), ("together", 1)]
 )
 async def test_a_killed_tree_keeps_its_promises(tmp_path: Path, kind: Kind, count: int) -> None:
     found = await tried(tmp_path, kind, range(SEED, SEED + count))

@@ -11,11 +11,12 @@ import anyio
 import pytest
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import CONFIG, EXECUTIONS, HAPPENINGS, LEAD, PLANNED, ROOT
+from tests.faults.crash.brigade import CONFIG, CONFIGS, EXECUTIONS, HAPPENINGS, LEAD, ROOT
 from tests.faults.crash.expedition import CAUTIOUS, COURIER
 from tests.faults.crash.history import INVARIANTS, History, violations
 from tests.faults.crash.ledger import Entry, What
 from tests.faults.crash.scene import at_rest, scene
+from tests.faults.crash.voyage import ADMIRAL
 
 Entries = list[Entry]
 LEAF = "(select id from executions where task = 'root.1.1')"
@@ -38,9 +39,15 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> History:
     return anyio.run(undisturbed, tmp_path_factory.mktemp("planned"), COURIER)
 
 
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """Five levels that nobody disturbed."""
+    return anyio.run(undisturbed, tmp_path_factory.mktemp("nested"), ADMIRAL)
+
+
 async def undisturbed(folder: Path, agent: str) -> History:
     """Run a tree or a plan to its end."""
-    async with scene(folder, CONFIG if agent == LEAD else PLANNED) as here:
+    async with scene(folder, CONFIGS.get(agent, CONFIG)) as here:
         with anyio.fail_after(50):
             async with here.client() as client:
                 await client.result(ROOT, await client.dispatch(agent, ROOT))
@@ -49,10 +56,10 @@ async def undisturbed(folder: Path, agent: str) -> History:
         return History(here.database, here.ledger.entries, agent)
 
 
-def test_nothing_is_found_where_nothing_is_wrong(sound: History, planned: History) -> None:
-    assert violations(sound) == violations(planned) == {}
+def test_nothing_is_found_where_nothing_is_wrong(sound: History, planned: History, nested: History) -> None:
+    assert violations(sound) == violations(planned) == violations(nested) == {}
     assert len(sound.executions) == EXECUTIONS
-    for each in (sound, planned):
+    for each in (sound, planned, nested):
         assert len(each.of("turn", "invoke")) + len(each.of("tool", "invoke")) == HAPPENINGS[each.agent]
 
 
@@ -222,3 +229,19 @@ def test_a_cut_call_whose_result_does_not_say_unknown_is_found(sound: History, t
     kill = Entry("kill", "ok", more={**KILL, "cut": [call["id"]]})
 
     assert INVARIANTS["I5"](replace(unknown, entries=[*sound.entries, kill]))
+
+
+NESTED = {
+    "a planner was asked twice": "update executions set step_id = 'plan.2' where agent = 'Compass' and step_id = 'plan.3'",
+    "a task has no worker": "update executions set agent = 'Nobody' where step_id = 'task.2'",
+    "somebody is too high": "update executions set depth = 1 where agent = 'Captain'",
+    "the bottom is elsewhere": "update executions set path = 'Admiral/Helm/Else/Captain/Scout' where depth = 4",
+    "a decision is told twice": "insert into events select 1000002, execution_id, parent_execution_id, root_execution_id,"
+    " type, payload, at from events where type = 'iterate.decided' limit 1",
+    "a decision is not told": "delete from events where type = 'iterate.decided' and payload like '%\"finished\":true%'",
+}
+
+
+@pytest.mark.parametrize("damage", NESTED)
+def test_damage_to_five_levels_is_found(nested: History, tmp_path: Path, damage: str) -> None:
+    assert INVARIANTS["nest"](damaged(nested, tmp_path, NESTED[damage]))

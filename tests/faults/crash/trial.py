@@ -17,17 +17,18 @@ from typing import Any, Literal
 import anyio
 
 from db.engine import sqlite_library
-from tests.faults.crash.brigade import ALONE, CAMPAIGN, CONFIG, HAPPENINGS, HOLDER, LEAD, PATROL, PLANNED, ROOT, label_of
+from tests.faults.crash.brigade import ALONE, CAMPAIGN, CONFIG, CONFIGS, HAPPENINGS, HOLDER, LEAD, PATROL, ROOT, label_of
 from tests.faults.crash.expedition import COURIER, MARSHAL
 from tests.faults.crash.history import OPEN, History, acknowledged, violations
 from tests.faults.crash.ledger import Stage
 from tests.faults.crash.scene import GONE, Client, Scene, at_rest, scene
+from tests.faults.crash.voyage import ADMIRAL
 from tests.support.tracing import strace
 
-Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync", "plan", "plan-sync"]
+Kind = Literal["tree", "tool", "stop", "again", "together", "birth", "sync", "plan", "plan-sync", "nest"]
 """Killed at any moment; inside a tool that must not run twice; while it is being cancelled; once more while it recovers;
-with two that take over; at a certain write to the disk, while the database is made or while the tree works; and a plan, at
-any moment or at a certain write."""
+with two that take over; at a certain write to the disk, while the database is made or while the tree works; a plan, at any
+moment or at a certain write; and five levels that nest."""
 
 SYNCS = "fsync,fdatasync"
 TRACER = ("-f", "-qq", "-o", "/dev/null", "-e", f"trace={SYNCS}", "-e")
@@ -84,6 +85,8 @@ class Plan:
         agent = CAMPAIGN if dice.random() < CHAINS else LEAD
         if kind == "plan" or (kind == "stop" and dice.random() < PLANS):
             agent = COURIER if dice.random() < CHATS else MARSHAL
+        if kind == "nest":
+            agent = ADMIRAL
         message = dice.randrange(1, HAPPENINGS[agent] // 2) if dice.random() < MESSAGES else None
         if kind == "stop":
             after = dice.randrange(1, ALONE[agent])
@@ -91,7 +94,7 @@ class Plan:
         after = dice.randrange(HAPPENINGS[agent] + 1)
         delay = dice.uniform(0, LONGEST_DELAY if after else START_SECONDS)
         again, heirs = kind == "again", 1 + (kind == "together")
-        if kind == "plan":
+        if kind in ("plan", "nest"):
             again, heirs = dice.random() < AGAIN, 1 + (dice.random() < TOGETHER)
         return cls(kind, seed, fresh, after, delay, agent, message, again=again, heirs=heirs)
 
@@ -244,7 +247,7 @@ async def take_over(here: Scene, plan: Plan) -> dict[str, Any]:
 async def run(plan: Plan, folder: Path) -> Finding:
     """Carry a plan out in an empty folder."""
     began = time.monotonic()
-    async with scene(folder, PLANNED if plan.agent in (MARSHAL, COURIER) else CONFIG) as here:
+    async with scene(folder, CONFIGS.get(plan.agent, CONFIG)) as here:
         with anyio.fail_after(PATIENCE):
             code = await _first_life(plan, here)
             if plan.again:

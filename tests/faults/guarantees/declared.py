@@ -7,6 +7,7 @@ from tests.faults.guarantees.cancels import bereft, cancelled
 from tests.faults.guarantees.guarantee import Broken, Course, Guarantee, Measured
 from tests.faults.guarantees.kills import (
     carried_out,
+    decided_once,
     killed,
     none_goes_on,
     none_twice,
@@ -47,6 +48,11 @@ EVERY = (
     ),
     Guarantee(
         "plan-sync", "killed at any write to the disk, a plan comes to the same result", swept("plan-sync", same_result)
+    ),
+    Guarantee(
+        "nest",
+        "a route that plans, whose step iterates, whose worker dispatches, killed at any moment goes on as one tree",
+        killed("nest", 300, decided_once),
     ),
     Guarantee(
         "recovery",

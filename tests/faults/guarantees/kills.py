@@ -74,6 +74,11 @@ def carried_out(findings: Findings) -> str:
     return f"{nothing_lost(findings)}; every version and step once; {chats} of {chats} users answered once"
 
 
+def decided_once(findings: Findings) -> str:
+    """Of five levels that nest."""
+    return f"{nothing_lost(findings)}; every decision, step and task once"
+
+
 def none_twice(findings: Findings) -> str:
     """Of tools that must not run twice."""
     unknown = sum(finding.unknown for finding in findings)
