@@ -86,7 +86,7 @@ async def test_five_levels_cut_off_after_any_commit_come_to_the_same_end(tmp_pat
     assert tried == CUTS
 
 
-async def test_five_levels_that_were_stopped_go_on_at_the_bottom_first(tmp_path: Path) -> None:
+async def test_five_levels_that_were_stopped_go_on_where_they_were(tmp_path: Path) -> None:
     stuck = scripts(Scout=lambda request: say("east is clear") if first(request) == "east" else hang())
     async with bench(tmp_path, config(), stuck) as before:
         started = await before.dispatcher.start(Order("Front", "survey the coast"))
@@ -96,8 +96,8 @@ async def test_five_levels_that_were_stopped_go_on_at_the_bottom_first(tmp_path:
         ended = await after.ended(started.id)
         assert ended.result is not None
         assert (ended.result.text, ended.result.outcome) == (ANSWER, "completed")
-        names = [request.agent for request in after.model.requests]
-        assert names[0] == "Scout"
-        assert sorted(names) == ["Completer", "Composer", "Lead", "Lead", "Scout", "Scout", "TaskPlanner"]
+        asked = Counter(request.agent for request in after.model.requests)
+        assert asked.pop("Lead") in (2, 3, 4)  # who was about to say that it waits says so again
+        assert asked == {"Scout": 2, "TaskPlanner": 1, "Completer": 1, "Composer": 1}
         attempts = {row["agent"]: row["attempt"] for row in everybody(after) if row["agent"] in LEVELS}
         assert attempts == dict.fromkeys(LEVELS, 2)
