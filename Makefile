@@ -42,7 +42,7 @@ $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/
 demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
 	@$(BIN)/outrider demo
 
-examples: $(STAMP) ## Talk to the assistant and the coordinator of examples/, offline and without a key
+examples: $(STAMP) ## Play the examples of examples/, offline and without a key
 	@tools/play.sh
 
 test: ready ## Lint, types, import contracts and every test

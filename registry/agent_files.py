@@ -5,6 +5,7 @@ a setting means. Invariant: what comes out is one tree, in our own keys, in whic
 """
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -17,6 +18,11 @@ from registry.names import Directory
 from registry.reading import leaves, put
 from registry.sources import Texts
 from registry.templates import Unusable, beside
+
+_TEMPLATES = ("objective", "instructions", "answer")
+"""The keys under which templates stand."""
+
+_INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 
 
 def gather(located: Located, folder: Path) -> list[Problem]:
@@ -83,13 +89,17 @@ def _place(located: Located, at: TreePath) -> None:
     file = located.keys[at].file if at in located.keys else ""
     folder = posixpath.dirname(file)
     for path, value in list(leaves(located.value(at))) if folder else ():
-        if isinstance(value, str) and _is_path(path) and not _is_absolute(value):
+        if not isinstance(value, str) or any(each in SCHEMAS for each in path):
+            continue
+        if _is_path(path) and not _is_absolute(value):
             put(located.tree, (*at, *path), posixpath.join(folder, value))
+        elif _INCLUDE.search(value) and path[-1] in _TEMPLATES:
+            put(located.tree, (*at, *path), {"content": value, "folder": folder})
+        elif _INCLUDE.search(value) and path[-1] == "content" and path[-2] in _TEMPLATES:
+            located.value((*at, *path[:-1])).setdefault("folder", folder)
 
 
 def _is_path(path: TreePath) -> bool:
-    if any(each in SCHEMAS for each in path):
-        return False
     return path[-1:] == ("url",) or (path[:1] == ("workspaces",) and path[-1] == "path")
 
 

@@ -53,7 +53,10 @@ def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
 
 
 def _check_command_agents(findings: Findings, name: str, route: RouteEntry, document: Document) -> None:
-    """A built-in agent has work of its own, in a form of its own: it does not carry out a command in a user's words."""
+    """A built-in agent has work of its own, in a form of its own: it does not carry out a command in a user's words.
+
+    One with a description is the user's, whatever its name.
+    """
     entries = {
         each: {"strategy": agent_behaviour(entry).strategy, "sub_agents": entry.sub_agents}
         for each, entry in document.agents.items()
@@ -66,7 +69,7 @@ def _check_command_agents(findings: Findings, name: str, route: RouteEntry, docu
             for agent in (rule.agent or "", *(phase.agent for phase in rule.agents)):
                 if fold(agent) in built_in and findings.sound(*path, index):
                     message = f"`{agent}` is the built-in agent `{built_in[fold(agent)]}` here, which has work of its own"
-                    findings.add((*path, index), message, "give yours another name")
+                    findings.add((*path, index), message, "give yours a `description`, or another name")
 
 
 Wanted = Literal["plan", "alone", "any"]

@@ -14,6 +14,7 @@ from registry.iterating import ComponentEntry
 from registry.limits import FLAT_LIMITS
 from registry.names import Directories, fold, suggestion
 from registry.output_schema import faults
+from registry.sources import TemplateEntry
 
 _SHARED = ("model", "limits", *FLAT_LIMITS)
 """What a built-in component always has from the agent it works for."""
@@ -35,8 +36,14 @@ def check_components(findings: Findings, document: Document, names: Directories)
                 findings.add(("agents", name, key), message, "write it there", key=True)
 
 
+def _check_objective(findings: Findings, path: TreePath, objective: TemplateEntry | None) -> None:
+    if objective is not None and not objective.text.strip() and findings.sound(*path):
+        findings.add(path, "the text is empty", "say what is to be reached; without an objective it is the task")
+
+
 def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff, names: Directories) -> None:
     assert agent.iterate is not None
+    _check_objective(findings, (*path, "iterate", "objective"), agent.iterate.objective)
     for role in ("planner", "worker", "completer"):
         part: ComponentEntry | None = getattr(agent.iterate, role)
         if part is None:

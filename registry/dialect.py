@@ -29,6 +29,10 @@ _SPELT = {
 }
 """The other spelling of its keys."""
 
+WORKS = "works towards its objective, task by task"
+LONGEST_DESCRIPTION = 200
+"""What an agent is said to do whose objective stands in a file; and how much is told of one that does not."""
+
 _FOLDER = f"a folder is `module: {LOCAL_FOLDER}` with `options`: `name`, `localPath` and `description`"
 _PARTS = ("planner", "worker", "completer")
 
@@ -53,10 +57,34 @@ def take_over(located: Located, at: TreePath, servers: Directory) -> list[Proble
         if isinstance(component, dict) and component.get("type") == "ai":
             del component["type"]
     for key in ("objective", *_PARTS):
-        located.move((*at, key), (*at, "iterate", key))
-    located.move((*at, "state_management"), (*at, "iterate", "state"))
+        problems += _settle(located, at, key, key)
+    problems += _settle(located, at, "state_management", "state")
+    _describe(located, at)
     _share_out(located, at, servers)
     return [*problems, *_folders(located, at)]
+
+
+def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[Problem]:
+    """Put a setting where it stands here, unless it stands there too."""
+    old, new = (*at, key), (*at, "iterate", ours)
+    if located.value(old) is not None and located.value(new) is not None:
+        message = f"`{key}` and `iterate.{ours}` are one setting"
+        yield located.problem(old, message, "remove one of the two", key=True)
+        del located.value(at)[key]
+    else:
+        located.move(old, new)
+
+
+def _describe(located: Located, at: TreePath) -> None:
+    """Describe an agent by its objective where it does not do so itself, as it need not there: nobody could send it."""
+    entry, objective = located.value(at), (*at, "iterate", "objective")
+    place = located.position(objective)
+    if "description" not in entry and place is not None:
+        written = located.value((*objective, "content")) or located.value(objective)
+        lines = written.split("\n") if isinstance(written, str) else ()
+        first = next((line.strip() for line in lines if line.strip() and "${" not in line), "")
+        entry["description"] = first[:LONGEST_DESCRIPTION] or WORKS
+        located.values[(*at, "description")] = place
 
 
 def _share_out(located: Located, at: TreePath, servers: Directory) -> None:

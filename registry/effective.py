@@ -7,7 +7,7 @@ the same specs.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -62,9 +62,13 @@ def origin(path: TreePath, located: Located) -> TreePath | None:
     return next((each for each in _candidates(path) if _is_scalar(located.value(each))), None)
 
 
-def snapshot_text(tree: Mapping[str, Any], source: str, files: Mapping[str, str]) -> str:
-    """Return the canonical text of the effective configuration, of the place it was read from and of files it names."""
-    return _canonical({"config": tree, "source": source, **({"files": files} if files else {})})
+def snapshot_text(tree: Mapping[str, Any], source: str, files: Mapping[str, str], agents: Sequence[str]) -> str:
+    """Return the canonical text of the effective configuration, of the place it was read from and of files it names.
+
+    `agents` are the files that agents stand in: of those the names are kept, not the texts, which may hold secrets.
+    """
+    more = {"files": files, "agent_files": list(agents)}
+    return _canonical({"config": tree, "source": source, **{key: value for key, value in more.items() if value}})
 
 
 def rehearsed_text(snapshot: str) -> str:
@@ -105,7 +109,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Entry):
         if isinstance(value, Use | SynthesisEntry | WorkspaceUse) and value.model_fields_set == {"name"}:
             return value.name
-        if isinstance(value, SourceEntry) and value.content is not None:
+        if isinstance(value, SourceEntry) and value.model_fields_set == {"content"}:
             return value.content
         shape = type(value).model_fields
         pairs = {key: (getattr(value, key), field.default) for key, field in shape.items()}

@@ -29,10 +29,17 @@ def _check(findings: Findings, path: TreePath, schema: Mapping[str, Any]) -> Non
         return
     if schema.get("type", "object") != "object":
         findings.add((*path, "type"), "an input has named values", "write `type: object`, and them under `properties`")
-    for key, inner in _defaults(schema).items():
-        if found := misfits(inner["default"], inner, schema):
-            here = (*path, "properties", key, "default")
-            findings.add(here, f"the default itself does not fit: {found[0]}", "change it, or leave it out")
+    _check_defaults(findings, path, schema, schema)
+
+
+def _check_defaults(findings: Findings, path: TreePath, part: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    for key, inner in _properties(part).items():
+        here = (*path, "properties", key)
+        if not isinstance(inner, Mapping):
+            continue
+        if "default" in inner and (found := misfits(filled_in(inner["default"], inner), inner, schema)):
+            findings.add((*here, "default"), f"the default itself does not fit: {found[0]}", "change it, or leave it out")
+        _check_defaults(findings, here, inner, schema)
 
 
 def filled_in(value: Any, schema: Any) -> Any:
@@ -40,8 +47,9 @@ def filled_in(value: Any, schema: Any) -> Any:
     if not isinstance(value, Mapping) or not isinstance(schema, Mapping):
         return value
     inner = _properties(schema)
-    missing = {key: copy.deepcopy(each["default"]) for key, each in _defaults(schema).items() if key not in value}
-    return {**{key: filled_in(each, inner.get(key)) for key, each in value.items()}, **missing}
+    missing = {key: each for key, each in inner.items() if key not in value and _has_default(each)}
+    whole = {**value, **{key: copy.deepcopy(each["default"]) for key, each in missing.items()}}
+    return {key: filled_in(each, inner.get(key)) for key, each in whole.items()}
 
 
 def meant(text: str, key: str, schema: Mapping[str, Any] | None) -> Any:
@@ -61,7 +69,5 @@ def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _defaults(schema: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the schemas of values that have a default."""
-    found = _properties(schema).items()
-    return {key: inner for key, inner in found if isinstance(inner, Mapping) and "default" in inner}
+def _has_default(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and "default" in schema

@@ -6,7 +6,7 @@ Invariant: either there is no problem and Settings come out, or one ConfigError 
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -70,7 +70,7 @@ def load(path: Path | str, environ: Mapping[str, str] | None = None, registered:
     """Return the settings of a file; `registered` are agents that exist in code. Raise ConfigError with every problem."""
     file = Path(path).absolute()
     located, problems = _read(file)
-    reading = _Reading(file, Findings(located, problems), Texts(file.parent), tuple(registered))
+    reading = _Reading(file, Findings(located, problems), Texts(file.parent), tuple(registered), located.others())
     return _settled(reading, os.environ if environ is None else environ)
 
 
@@ -88,7 +88,8 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
                 put(tree, where, secret)
             else:
                 findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
-    reading = _Reading(file, findings, Texts(file.parent, content.get("files", {})), tuple(registered))
+    texts, agents = Texts(file.parent, content.get("files", {})), content.get("agent_files", [])
+    reading = _Reading(file, findings, texts, tuple(registered), agents)
     settings = _settled(reading, os.environ if environ is None else environ)
     return settings.rehearsed() if content.get("rehearse") else settings
 
@@ -111,6 +112,7 @@ class _Reading:
     findings: Findings
     texts: Texts
     registered: tuple[AgentSpec, ...]
+    agent_files: Sequence[str]
 
 
 def _settled(reading: _Reading, environ: Mapping[str, str]) -> Settings:
@@ -176,7 +178,8 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}
     chains = {name: chain_spec(name, entry, names) for name, entry in document.agent_chains.items()}
     users = {name: user_spec(name, entry) for name, entry in document.users.items()}
-    snapshot = snapshot_text(effective_tree(document, located, default), str(file), reading.texts.read)
+    tree = effective_tree(document, located, default)
+    snapshot = snapshot_text(tree, str(file), reading.texts.read, reading.agent_files)
     return Settings(
         models=MappingProxyType(models),
         upstreams=MappingProxyType(upstreams),
@@ -194,4 +197,5 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
         hash=hash_of(snapshot),
         located=located,
         work_items=work_items_spec(document.work_items),
+        parts=tuple(file.parent / each for each in (*reading.agent_files, *reading.texts.read)),
     )

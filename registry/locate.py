@@ -77,6 +77,10 @@ class Located:
         for own, places in ((self.keys, other.keys), (self.values, other.values)):
             own.update({(*at, *path): replace(place, file=other.file) for path, place in places.items()})
 
+    def others(self) -> list[str]:
+        """Return the files that parts of it stand in, apart from the one that was read first."""
+        return sorted({place.file for place in self.keys.values()} - {""})
+
     def value(self, path: TreePath) -> Any:
         """Return what stands at the path, or None."""
         here: Any = self.tree

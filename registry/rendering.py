@@ -26,7 +26,7 @@ class TooMuch(RegistryError):
 
     def __init__(self, file: str, line: int) -> None:
         """Say where it was given up."""
-        where = f"`{file}`, line {line}" if file else f"line {line}"
+        where = f"line {line}" if file.endswith("/") or not file else f"`{file}`, line {line}"
         super().__init__(f"the template makes too much of its values ({where})")
         self.hint = f"it may have {MOST_CHARACTERS:,} characters; nest fewer loops"
 

@@ -65,6 +65,8 @@ class Settings:
     rehearse: bool = False
     """Whether every model is kept to its rehearsal, key or no key."""
     work_items: WorkItemsSpec = field(default_factory=WorkItemsSpec)
+    parts: tuple[Path, ...] = ()
+    """Further files that it was read from: those of agents, and those of texts."""
 
     def agent(self, name: str) -> AgentSpec:
         """Return the agent of that name, however it is spelt."""

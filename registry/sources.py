@@ -82,6 +82,7 @@ class SourceEntry(Entry):
 class TemplateEntry(SourceEntry):
     """A template as written."""
 
+    folder: Line | None = Field(default=None, description="what a `content` includes from; absent: the folder of this file")
     _template: Template = PrivateAttr(default=Template("", ""))
     _faults: tuple[TemplateFault, ...] = PrivateAttr(default=())
 
@@ -96,7 +97,8 @@ class TemplateEntry(SourceEntry):
         return self._faults
 
     def _look(self, texts: Texts) -> None:
-        self._template, faults = gathered(beside("", self.url or "") or "", self._text, texts.text)
+        name = beside("", self.url) if self.url is not None else f"{self.folder}/" if self.folder else ""
+        self._template, faults = gathered(name or "", self._text, texts.text)
         self._faults = tuple(faults)
 
 
@@ -126,7 +128,7 @@ def check_templates(findings: Findings, document: Entry) -> None:
     for path, entry in _templates(document, ()):
         named_here = not isinstance(findings.located.value((*path, "url")), Expanded)
         for fault in entry.faults if findings.sound(*path) else ():
-            if fault.file and named_here:
+            if fault.file and not fault.file.endswith("/") and named_here:
                 problem = Problem(fault.file, fault.line, 1, "", fault.message, fault.hint)
                 findings.problems.extend({problem} - told)
                 told.add(problem)

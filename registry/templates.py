@@ -23,7 +23,9 @@ DEEPEST_INCLUDE = 5
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that has no faults. `name` is its file, relative to the folder of the configuration, or empty."""
+    """A template that has no faults. `name` is its file, relative to the folder of the configuration; of a text that stands
+    in no file of its own it is empty, or the folder that it includes from, with `/` at its end.
+    """
 
     name: str
     text: str

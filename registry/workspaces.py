@@ -66,13 +66,21 @@ def workspace_specs(
     return tuple(_spec(use, defined, folder) for use in uses)
 
 
+def _placed(folder: Path, written: str) -> Path:
+    """Return where a path leads that is relative to the folder, to somebody's home (`~/notes`) or to nothing."""
+    try:
+        return folder / Path(written).expanduser()
+    except RuntimeError:  # nobody has that home
+        return folder / written
+
+
 def _spec(use: WorkspaceUse, defined: Mapping[str, WorkspaceEntry], folder: Path) -> WorkspaceSpec:
     if use.path is not None:
-        return WorkspaceSpec(use.name, folder / use.path, use.description or "", use.access == "read_only")
+        return WorkspaceSpec(use.name, _placed(folder, use.path), use.description or "", use.access == "read_only")
     name = Directory(defined).canonical(use.name)
     entry = defined[name]
     description = entry.description if use.description is None else use.description
-    return WorkspaceSpec(name, folder / entry.path, description, "read_only" in (use.access, entry.access))
+    return WorkspaceSpec(name, _placed(folder, entry.path), description, "read_only" in (use.access, entry.access))
 
 
 def check_workspaces(
@@ -86,7 +94,7 @@ def check_workspaces(
     for name, entry in defined.items():
         if findings.sound("workspaces", name):
             read_only = entry.access == "read_only"
-            _check_folder(findings, ("workspaces", name, "path"), folder / entry.path, read_only=read_only)
+            _check_folder(findings, ("workspaces", name, "path"), _placed(folder, entry.path), read_only=read_only)
     for agent, uses in agents.items():
         places: list[tuple[TreePath, str]] = [
             (("agents", agent, "workspaces", index), use.name) for index, use in enumerate(uses)
@@ -114,7 +122,7 @@ def _check_use(
     findings: Findings, path: TreePath, use: WorkspaceUse, defined: Mapping[str, WorkspaceEntry], folder: Path
 ) -> None:
     if use.path is not None:
-        _check_folder(findings, (*path, "path"), folder / use.path, read_only=use.access == "read_only")
+        _check_folder(findings, (*path, "path"), _placed(folder, use.path), read_only=use.access == "read_only")
         return
     known = Directory(defined).find(use.name)
     if known is None:

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic_core import to_json
-
 from registry import AgentSpec, misfits
 from runner.errors import ValidationError
 from runner.fenced import json_of
+from runner.in_words import in_words
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.returns import folders_of, invalid_return, read_return
 from runner.signals import signalled
@@ -113,4 +112,4 @@ def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, Sequence[Objectio
 
 def _with_output(answer: Result, value: Any) -> Result:
     said = isinstance(answer.output, str) and answer.summary == summarise(answer.output)
-    return replace(answer, output=value, summary=summarise(to_json(value).decode()) if said else answer.summary)
+    return replace(answer, output=value, summary=summarise(in_words(value)) if said else answer.summary)

@@ -18,6 +18,7 @@ from runner.allowance import Allowance
 from runner.background import Wanted, layers_of, load_background
 from runner.board import Board
 from runner.cancellation import Cancellation
+from runner.error_log import ErrorLog
 from runner.execution import Execution
 from runner.family import ExecutionFamily
 from runner.files import files_for
@@ -103,6 +104,7 @@ def _context(execution: Execution, work: Work) -> Context:
         deadline=datetime.now(UTC) + timedelta(seconds=execution.allowance.seconds_left),
         user=execution.origin.user,
         board=work.board(),
+        errors=ErrorLog(execution.services.database.reads.error_records),
         _tell=work.now,
     )
 

@@ -119,7 +119,7 @@ class Closing:
             return False
         self._written = True
         execution.status, execution.result, execution.error = judged.status, result, judged.error
-        if judged.severity is not None:
+        if judged.severity is not None and not self._passed_on(result):
             known = result.errors[0].context if result.errors else {}
             self._report(judged, judged.severity, {**known, "task": execution.request.task[:TASK_SHOWN]})
         return True
@@ -165,6 +165,15 @@ class Closing:
         stored = row["result"]
         execution.result = Result.of_json(stored) if stored else verdict(execution.why_stopped(), "").result
         return True
+
+    def _passed_on(self, result: Result) -> bool:
+        """Whether it failed with what somebody below had failed with, who has reported it."""
+        execution, first = self._of, result.errors[0] if result.errors else None
+        if first is None or (first.context.get("subagent") == execution.name and "step" not in first.context):
+            return False
+        failed = [child.result for child in execution.ended.values() if child.status in ("failed", "timed_out")]
+        known = [error for below in failed if below is not None for error in below.errors]
+        return any(each.type == first.type and first.message.endswith(each.message) for each in known)
 
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
         execution, kind, message = self._of, judged.error_type or "", judged.error or ""

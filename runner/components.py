@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json
 
 from db.reads import Record
 from db.status import ExecutionStatus
@@ -29,9 +32,9 @@ class Components:
     history: int | None = None
     """Messages of the conversation that a planner is shown, if it is shown any."""
 
-    def planner(self, seat: str, prompt: str | None = None) -> SpawnRequest:
-        """Somebody who decides on the next task."""
-        return replace(self._request("planner", seat), prompt=prompt, history=self.history)
+    def planner(self, seat: str, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
+        """Somebody who decides on the next task; a function reads no prompt, and is `given` what that says."""
+        return replace(self._request("planner", seat, given), prompt=prompt, history=self.history)
 
     def worker(self, seat: str, task: str, *, held: bool = True) -> SpawnRequest:
         """Somebody who carries a task out, once it may begin."""
@@ -40,17 +43,17 @@ class Components:
         catalogue = self._catalogue(self.who("worker"))
         return replace(made, task=task, timeout=timeout, catalogue=catalogue, held=held)
 
-    def completer(self, prompt: str | None = None) -> SpawnRequest:
-        """Somebody who answers in the end."""
-        return replace(self._request("completer", COMPLETER), prompt=prompt)
+    def completer(self, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
+        """Somebody who answers in the end; a function is `given` what the prompt says."""
+        return replace(self._request("completer", COMPLETER, given), prompt=prompt)
 
     def again(self, row: Record) -> SpawnRequest:
         """The request a row was made from; raises UnknownName or Refusal."""
-        role, seat = row["role"], row["step_id"]
+        role, seat, given = row["role"], row["step_id"], from_json(row["input"]) if row["input"] else None
         if role == PLANNER:
-            return self.planner(seat)
+            return self.planner(seat, given=given)
         if role == COMPLETER:
-            return self.completer()
+            return self.completer(given=given)
         if role == WORKER:
             return self.worker(seat, row["task"] or "", held=row["status"] == ExecutionStatus.PENDING)
         raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
@@ -58,6 +61,10 @@ class Components:
     def who(self, part: Part) -> AgentSpec:
         """The agent that is one of the three."""
         return component_of(part, self.settings.agent(getattr(self.agent.iterate, part).agent), self.agent)
+
+    def window(self, part: Part) -> int:
+        """Tokens that the model of one of the three can read."""
+        return self.settings.model_of(self.who(part)).context_window
 
     def skills(self) -> tuple[AgentSpec, Sequence[CatalogueEntry]]:
         """The worker, and the agents it may dispatch."""
@@ -68,7 +75,7 @@ class Components:
         """A worker of ours may dispatch whom the agent may, also where a chain says so; any other one has its own."""
         return self.catalogue if is_component(worker.name, worker.description) else self.settings.catalogue(worker)
 
-    def _request(self, part: Part, seat: str) -> SpawnRequest:
+    def _request(self, part: Part, seat: str, given: Mapping[str, Any] | None = None) -> SpawnRequest:
         agent = self.who(part)
         return SpawnRequest(
             agent=agent,
@@ -76,5 +83,6 @@ class Components:
             limits=self.settings.limits_for(agent),
             role=PARTS[part],
             step=seat,
+            input=given if agent.strategy == "function" else None,
             brief=self.agent.custom_instructions,
         )

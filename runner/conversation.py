@@ -181,6 +181,8 @@ class Conversation:
             tools=tools,
             withheld=self._tools,
             input=work.input,
+            caller=work.path[-2] if len(work.path) > 1 else "",
+            session=work.session,
             waits=bool(work.catalogue),
             steady=work.role in STEADY,
             max_tokens=self._agent.max_tokens,

@@ -29,6 +29,8 @@ _FOLDER = _ROOT | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+
 _DRIVE = re.compile(r"[A-Za-z]:")
 _UNSPEAKABLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 """Categories of characters that cannot be seen, or mean nothing: no name that is shown could be told from another."""
@@ -146,6 +148,8 @@ class OpenFolder:
     def replace(self, name: str, data: bytes) -> None:
         """Write a file, or write it anew: whoever looks sees all of the old or all of the new, also after a crash."""
         before, draft = self.file(name), f".outrider-{secrets.token_hex(8)}.tmp"
+        if before is not None and not before.st_mode & _WRITABLE:  # a new file in its place would get around that
+            raise Refused("forbidden", "the file is write-protected", "write to another file")
         descriptor = os.open(draft, _NEW, 0o666, dir_fd=self._descriptor)
         try:
             try:

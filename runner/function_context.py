@@ -1,7 +1,7 @@
 """Context: what a function may know of the execution it is called for, and how it says what it is doing.
 
 Public: programs annotate a parameter with it. Owns nothing of the execution. Invariant: safe to use in any thread, also in
-one that was left behind, whose words reach nobody any more; the board alone wants the event loop.
+one that was left behind, whose words reach nobody any more; the board and the errors alone want the event loop.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from runner.user import User
 
 if TYPE_CHECKING:
     from runner.board import Board
+    from runner.error_log import ErrorLog
 
 SHOWN = 200
 """Characters of what a function says it is doing."""
@@ -42,6 +43,8 @@ class Context:
     """The person it works for, if it works for one."""
     board: Board
     """The work items, for functions that are `async`."""
+    errors: ErrorLog
+    """What went wrong in this database, for functions that are `async`."""
     cancelled: bool = False
     """Whether nobody waits for it any more: a blocking function should look at this now and then, and return."""
     _tell: Callable[[str], None] = field(repr=False)

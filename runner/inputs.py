@@ -6,10 +6,14 @@ Owns: the refusal. Must not know: where the input came from. Invariant: pure; wh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from registry import AgentSpec, filled_in, misfits
 from runner.errors import Refusal
+
+GIVEN = ("objective", "skills", "task", "executionState", "execution_state")
+"""What an iteration gives its components: whoever starts it need not."""
 
 
 def accepted_input(agent: AgentSpec, data: Any) -> Any:
@@ -25,6 +29,20 @@ def accepted_input(agent: AgentSpec, data: Any) -> Any:
             f"it takes {taken_by(schema)}",
         )
     return given or data
+
+
+def accepted_by_part(agent: AgentSpec, schema: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The input with the defaults of a component filled in; raises Refusal where what it is shown of it does not fit.
+
+    What the iteration itself gives it may be declared there, and is no input.
+    """
+    if schema is None:
+        return inputs
+    declared = {name: each for name, each in schema.get("properties", {}).items() if name not in GIVEN}
+    required = [name for name in schema.get("required", ()) if name not in GIVEN]
+    shown = {name: inputs[name] for name in (*declared, *required) if name in inputs}
+    own = {**schema, "properties": declared, "required": required}
+    return {**inputs, **(accepted_input(replace(agent, input_schema=own), shown) or {})}
 
 
 def taken_by(schema: Mapping[str, Any]) -> str:

@@ -84,7 +84,7 @@ class Workspace:
     def __init__(self, spec: WorkspaceSpec, protected: Sequence[Path] = ()) -> None:
         self.spec = spec
         self._protected = protected
-        """Files that say what agents may do: no agent writes those."""
+        """Files that say what agents may do, or what they did: no agent writes those."""
 
     def named(self, path: str) -> str:
         """A path in it as others tell it from those of other workspaces."""
@@ -208,6 +208,8 @@ class Workspace:
             if count > 1 and not everywhere:
                 hint = "give more of the text around it, or set `all`"
                 raise Refused("ambiguous", f"the old text is in the file {count} times", hint)
+            if len(text) + count * (len(new) - len(old)) > MOST_BYTES:  # before memory is spent on it
+                raise _too_large()
             folder.replace(name, _bytes(text.replace(old, new)))
         return count
 
@@ -217,14 +219,15 @@ class Workspace:
         return _file(path)
 
     def _spare(self, folder: OpenFolder, name: str) -> None:
-        """Refuse to change what says what agents may do, under whatever name it is found."""
+        """Refuse to change what the service itself lives by, under whatever name it is found."""
         known = folder.file(name)
         if known is None:
             return
         for each in self._protected:
             with suppress(FileNotFoundError):
                 if os.path.samestat(known, each.stat()):
-                    raise Refused("forbidden", "it is the configuration of this service", "write to another file")
+                    message = "it belongs to the service: to its configuration, or to its data"
+                    raise Refused("forbidden", message, "write to another file")
 
 
 def _file(path: str) -> tuple[str, ...]:
@@ -255,8 +258,12 @@ def _bytes(text: str) -> bytes:
     if b"\0" in data:
         raise _no_text()
     if len(data) > MOST_BYTES:
-        raise Refused("too_large", f"a file has at most {MOST_BYTES:,} bytes", "write several files")
+        raise _too_large()
     return data
+
+
+def _too_large() -> Refused:
+    return Refused("too_large", f"a file has at most {MOST_BYTES:,} bytes", "write several files")
 
 
 def _no_text() -> Refused:

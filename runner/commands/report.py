@@ -72,9 +72,8 @@ def told(call: Call, reports: Sequence[Report]) -> Result:
     notes = [note for report in reports for note in report.notes]
     shown = replace(result, summary=_listed(reports)) if batch else _in_full(result)
     text = answer_text(call.line, shown, notes)
-    return replace(
-        result, output=text, metadata={**result.metadata, "command": call.command.name, "answer": processed(result)}
-    )
+    metadata = {**result.metadata, "command": call.command.name, "answer": processed(result)}
+    return replace(result, output=text, signals={"worded": True}, metadata=metadata)
 
 
 def _batch(reports: Sequence[Report]) -> Result:

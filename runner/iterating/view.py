@@ -13,12 +13,13 @@ from runner.roles import WORKER
 
 
 async def tasks_of(reads: Reads, execution: str) -> dict[str, Any] | None:
-    """The tasks of an execution in order, those of whoever it continues before its own; None for one that has none."""
+    """The tasks of an iteration in order, those of whoever it continues before its own; None for another execution."""
+    own = await reads.execution(execution)
+    if own is None or own["strategy"] != "iterate":
+        return None
     rows: dict[str, Record] = {}
     for each in (*await lineage(reads, execution),):
         rows |= {row["step_id"]: row for row in await reads.children(each) if row["role"] == WORKER}
-    if not rows:
-        return None
     shown = [{**_record(row).shown(), "execution_id": row["id"], "agent": row["agent"]} for row in rows.values()]
     return {"execution_id": execution, "tasks": shown}
 

@@ -44,6 +44,10 @@ class Request:
     """Where it may call none: those that its history speaks of. A provider wants to know them, and has them cached."""
     input: Any = None
     """The structured input of the execution (an alert, for example), for rehearsal templates only."""
+    caller: str = ""
+    """The agent it works for, if any; addresses rehearsals."""
+    session: str = ""
+    """The session its tree works in, for the same."""
     waits: bool = False
     """Whether the agent may wait long between two calls, for others it dispatched: its prompt is cached for longer."""
     steady: bool = False

@@ -59,7 +59,7 @@ class RehearsedModel:
             await anyio.sleep(self._pace / parts)
 
     def _content(self, request: Request) -> list[Block]:
-        turns = self._script.turns_of(request.agent)
+        turns = self._script.turns_of(request.agent, request.caller)
         scene = Scene(request)
         turn = _choose(turns, scene, _played(turns, request))
         if turn is None:

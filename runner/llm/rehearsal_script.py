@@ -4,7 +4,8 @@ Owns the format: which keys a turn has and what they mean. Knows nothing of requ
 Invariant: a script that loads is complete; only a template can still fail, on data that was not there.
 
     agents:
-      Investigator:                        # an agent's name, or "*" for every agent without an entry
+      Investigator:                        # an agent's name, or "*" for every agent without an entry; `Lead/Investigator`
+                                           # is one that works for `Lead`, and comes before
         - when: start                      # the situation this turn answers, see `Situation`
           if: "input.severity == 'page'"   # optional expression
           once: true                       # optional: at most once in an execution
@@ -75,9 +76,9 @@ class Rehearsal:
     name: str
     agents: Mapping[str, tuple[ScriptedTurn, ...]]
 
-    def turns_of(self, agent: str) -> tuple[ScriptedTurn, ...]:
-        """The turns of an agent, else those of `*`."""
-        return self.agents.get(agent) or self.agents.get("*", ())
+    def turns_of(self, agent: str, caller: str = "") -> tuple[ScriptedTurn, ...]:
+        """The turns of an agent that works for another, else those of the agent for anybody, else those of `*`."""
+        return self.agents.get(f"{caller}/{agent}") or self.agents.get(agent) or self.agents.get("*", ())
 
 
 def load_rehearsal(path: Path) -> Rehearsal:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+import yaml
 from jinja2 import StrictUndefined, TemplateError, Undefined, nodes
 from jinja2.sandbox import SandboxedEnvironment
 from pydantic_core import from_json, to_json
@@ -38,6 +39,14 @@ def read_json(text: str) -> Any:
     try:
         return from_json(text)
     except ValueError:
+        return None
+
+
+def _read_yaml(text: str) -> Any:
+    """The data that `text` is as YAML, or None when it is not: `{{ (task | find("…")) | from_yaml }}`."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
         return None
 
 
@@ -73,6 +82,7 @@ def _environment() -> _Environment:
         # Jinja's own tojson writes for HTML and escapes quotes and angle brackets.
         tojson=lambda value, indent=None: to_json(value, indent=indent).decode(),
         from_json=read_json,
+        from_yaml=_read_yaml,
         clock=_clock,
         shift=_shift,
         seconds_since=_seconds_since,
@@ -157,4 +167,7 @@ def _attempt(where: str, action: Callable[[], Made]) -> Made:
         raise ModelError("rehearsal", f"{where}: {error or type(error).__name__}", _HINT) from error
 
 
-_HINT = "a template may use task, input, agent, results, result(), all_results(), deliveries, pending, message, tools"
+_HINT = (
+    "a template may use task, input, agent, caller, session, results, result(), all_results(), deliveries, pending, "
+    "message, tools"
+)

@@ -39,7 +39,7 @@ class Answering:
         left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
         errors = [*_errors(left), *([problem] if problem is not None else [])]
         if reason in _RAN_OUT and (left or problem is not None):
-            errors.insert(0, _ran_out(reason, left))
+            errors.insert(0, _ran_out(reason, left, self._work.allowance.timeout))
         text = await self._text(brought, problem)
         bare = self._progress.spec.compose == "never" and brought
         return Result(
@@ -144,12 +144,13 @@ def _errors(brought: Sequence[Brought]) -> list[Problem]:
     return problems
 
 
-def _ran_out(reason: str, left: Sequence[Brought]) -> Problem:
+def _ran_out(reason: str, left: Sequence[Brought], seconds: float) -> Problem:
+    """What a plan ended with that had used up what it had, which were so many seconds."""
     names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
-    again = reason == "time_budget"
-    return Problem(
-        "timeout" if again else reason, f"the {_RAN_OUT[reason]} of the plan ran out before {names}", recoverable=again
-    )
+    message = f"the {_RAN_OUT[reason]} of the plan ran out before {names}"
+    if reason != "time_budget":
+        return Problem(reason, message, recoverable=False)
+    return Problem("timeout", message, context={"timeout": round(seconds, 3)})
 
 
 def _shortfall(brought: Brought) -> str | None:

@@ -17,24 +17,27 @@ from db.ids import made_at
 from registry import AgentSpec, Part
 from runner import facts
 from runner.cause import Dismissal
-from runner.components import PARTS, Components
-from runner.context import first_message
+from runner.components import Components
 from runner.errors import Refusal
-from runner.guard import not_in_path
-from runner.inputs import accepted_input
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
 from runner.iterating.records import FAILED, TaskRecord, compressed, concluded
-from runner.iterating.words import LIMIT_REACHED, STOPPED, Undertaking, background_of, message_of, objective_of, state_of
+from runner.iterating.undertaking import Undertaking, undertaking_of
+from runner.iterating.words import (
+    LIMIT_REACHED,
+    STOPPED,
+    message_of,
+    parameters_of,
+    state_of,
+)
 from runner.past import Past
 from runner.result import Problem, Result, failed
-from runner.roles import COMPLETER, PLANNER, ROOT, STEP
+from runner.roles import COMPLETER, PLANNER
 from runner.seating import Seating
-from runner.tariff import BYTES_PER_TOKEN
 from runner.work import Work
 
 SHARE = 2
-"""Of what a model can read, half is for the state at most; and half of that for what came before the iteration."""
+"""Of what a model can read, half is for the state at most."""
 
 
 class Iterate:
@@ -81,7 +84,7 @@ class Iterate:
 
     async def _reach(self) -> Result:
         try:
-            about = self._undertaking()
+            about = undertaking_of(self._work, self._components)
         except Refusal as refusal:
             return failed(Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint))
         await self._seating.heed_again()
@@ -91,35 +94,8 @@ class Iterate:
         except Refusal as refusal:
             if refusal.kind == "stopping":
                 raise
-            return failed(Problem(refusal.kind, str(refusal), severity="high", context=refusal.context), self.found)
-
-    def _undertaking(self) -> Undertaking:
-        """What all of it is about; raises Refusal where nobody can be asked, or is not given what it needs."""
-        agent, task = self._work.subject, self._work.task
-        assert isinstance(agent, AgentSpec)
-        if self._work.limits.cycle_check:
-            for each in PARTS:
-                not_in_path(self._work.path, self._components.who(each).name)
-        inputs = accepted_input(agent, self._work.input if self._work.role != STEP else None)  # a step has none of its own
-        for part in self._spec.components:
-            inputs = accepted_input(replace(agent, input_schema=part.input_schema), inputs)
-        inputs = inputs if isinstance(inputs, Mapping) else {}
-        declared = frozenset((agent.input_schema or {}).get("properties", {}))
-        known = {name: value for name, value in inputs.items() if name in declared}
-        objective = objective_of(self._spec.objective, task, known)
-        if not objective.strip():
-            raise Refusal("invalid_input", f"`{agent.name}` has no objective", "give it a task, or set `iterate.objective`")
-        shown = self._spec.objective.variables() if self._spec.objective is not None else frozenset()
-        given = {key: known[key] for key in known if key not in shown}
-        return Undertaking(objective, given, inputs, declared, self._background())
-
-    def _background(self) -> str:
-        """What whoever sent it says beside its task and its input: of that each sees what is declared, and no more."""
-        work = self._work
-        if work.role == ROOT or work.prompt == first_message(work.task, work.input):
-            return ""
-        window = min(self._window(part) for part in PARTS)
-        return background_of(work.prompt, work.task, window // (2 * SHARE) * BYTES_PER_TOKEN)
+            problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
+            return failed(replace(problem, recommendation=refusal.hint), self.found)
 
     # -- plan and work -------------------------------------------------------------------------------------------------
 
@@ -147,7 +123,8 @@ class Iterate:
         if asked:
             work.now(f"deciding what is next (turn {turn})")
             parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
-            await seating.give(seat, self._components.planner(seat, message_of(self._spec.planner, about, parts)))
+            told = (self._spec.planner, about, parts)
+            await seating.give(seat, self._components.planner(seat, message_of(*told), parameters_of(*told)))
             await seating.repeat_what_was_said()
         await seating.until_ended([seat])
         decision = self._decision_in(seat)
@@ -210,7 +187,7 @@ class Iterate:
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-                    work.dismiss(child, Dismissal("blocked", problem))
+                    work.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
         work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
@@ -222,11 +199,12 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        if problem is not None:
-            records.append(TaskRecord("Reach the objective", FAILED, error=problem.message))
+        state = self._state("completer")
+        if problem is not None:  # beside what is kept of the tasks, never instead of it
+            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        prompt = message_of(self._spec.completer, about, {"executionState": self._state("completer", records)})
-        await seating.give(COMPLETER, self._components.completer(prompt))
+        told = (self._spec.completer, about, {"executionState": state})
+        await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
@@ -246,18 +224,14 @@ class Iterate:
             records.append(record)
         return records
 
-    def _state(self, part: Part, records: list[TaskRecord] | None = None) -> dict[str, Any]:
+    def _state(self, part: Part) -> dict[str, Any]:
         """The execution state as one of the three is shown it."""
-        known = self._records() if records is None else records
-        shown = compressed(known, self._spec, self._window(part) // SHARE)
+        known = self._records()
+        shown = compressed(known, self._spec, self._components.window(part) // SHARE)
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))
         return state_of(shown)
-
-    def _window(self, part: Part) -> int:
-        """Tokens that one of the three can read."""
-        return self._work.settings.model_of(self._components.who(part)).context_window
 
     async def _worker_skills(self) -> Sequence[Mapping[str, str]]:
         if self._skills is None:

@@ -55,6 +55,7 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
 
 
 async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool) -> None:
+    from runner.error_log import as_object
     from server.cli.messages import note, put, put_json
     from server.cli.store import reading
     from server.cli.table import aligned
@@ -63,7 +64,7 @@ async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool
         found = await reads.error_records.listed(kind, only_open=only_open)
         updated = await reads.error_records.last_updated()
     if as_json:
-        put_json({"_last_updated": updated, "errors": [_object(row) for row in found]})
+        put_json({"_last_updated": updated, "errors": [as_object(row) for row in found]})
     elif found:
         put(aligned(COLUMNS, [_cells(row) for row in found]))
         note("`outrider errors ID` shows one; `--fix fixed` says that it is done")
@@ -72,17 +73,19 @@ async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool
 
 
 async def _show(database: Path, identifier: str, as_json: bool) -> None:
+    from runner.error_log import as_object
     from server.cli.messages import put, put_json
     from server.cli.store import reading
 
     async with reading(database) as reads:
         row = await _meant(reads, identifier)
-    put_json(_object(row)) if as_json else put(_text(row))
+    put_json(as_object(row)) if as_json else put(_text(row))
 
 
 async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
     from db.error_records import Fix, FixStatus
     from runner.error_facts import Addressed
+    from runner.error_log import as_object
     from server.cli.messages import put, put_json
     from server.cli.store import writing
 
@@ -91,7 +94,7 @@ async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str
         row = await _meant(opened.reads, identifier)
         await recorder.record(Addressed(Fix(row["id"], FixStatus(status), plan, task)), patient=False)
         row = await _meant(opened.reads, row["id"])
-    put_json(_object(row)) if as_json else put(_text(row))
+    put_json(as_object(row)) if as_json else put(_text(row))
 
 
 async def _meant(reads: Reads, identifier: str) -> Mapping[str, Any]:
@@ -102,12 +105,6 @@ async def _meant(reads: Reads, identifier: str) -> Mapping[str, Any]:
     if len(found) > 1:
         raise CommandError(f"{len(found)} errors begin with `{identifier}`", "give more of the id", Exit.NOT_FOUND)
     return found[0]
-
-
-def _object(row: Mapping[str, Any]) -> dict[str, Any]:
-    """An error for programs."""
-    nested = {name: json.loads(row[name]) for name in ("context", "related_errors")}
-    return {name: nested.get(name, value) for name, value in row.items()}
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -29,10 +29,23 @@ def one_line(text: str, most: int = 0) -> str:
 
 
 def gist(text: str) -> str:
-    """The first line of a text that says something: no heading, no mark-up around it."""
-    lines = (line.strip() for line in text.splitlines())
+    """The first line of a text that says something: no heading, no mark-up around it. An object says it in its words."""
+    lines = (line.strip() for line in _in_words(text).splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     return one_line(first.replace("**", "").lstrip("-*> "))
+
+
+def _in_words(text: str) -> str:
+    if not text.lstrip().startswith("{"):
+        return text
+    from pydantic_core import from_json
+
+    from runner.in_words import in_words
+
+    try:
+        return in_words(from_json(text, allow_partial="trailing-strings"))  # what an event tells may be cut
+    except ValueError:
+        return text
 
 
 def coloured(stream: TextIO) -> bool:

@@ -38,7 +38,7 @@ def tasks_text(state: Mapping[str, Any]) -> str:
     """The tasks of an iteration, as people read them."""
     tasks = state["tasks"]
     done = sum(task["status"] == "completed" for task in tasks)
-    lines = [f"{len(tasks)} tasks, {done} completed"]
+    lines = [f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {done} completed"]
     for number, task in enumerate(tasks, 1):
         lines.append(
             f"{shape(task['status'], None)} {number} {task['agent']} ({task['status']}): {one_line(task['task'], WIDTH)}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.cli.messages import one_line, safe
-from server.cli.report import answer_text
+from server.cli.report import answer_text, files_of
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import asked_of, drawn, rows_of
 from server.cli.wording import count, duration, happening, price, tokens, unknown_outcome
@@ -23,6 +23,7 @@ from server.shapes import shape
 
 if TYPE_CHECKING:
     from db.reads import Reads
+    from runner.result import Result
 
 Record = Mapping[str, Any]
 
@@ -111,18 +112,20 @@ class Portrait:
         if row["cancel_requested_at"]:
             facts.append(("cancelled", f"by {one_line(row['cancelled_by'] or '')}: {one_line(row['cancel_reason'] or '')}"))
         facts.append(("error", safe(row["error"] or "")))
-        result = _parsed(row["result"])
-        advice = [safe(problem["recommendation"] or "") for problem in result["errors"]] if result else []
+        result = self._result()
+        facts.append(("files", files_of(result) if result is not None else ""))
+        advice = [safe(problem.recommendation or "") for problem in result.errors] if result is not None else []
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
         return [*facts, *(("advice", each) for each in advice), *(("note", remark) for remark in self.remarks)]
 
     def _answer(self) -> str:
+        result = self._result()
+        return answer_text(result, self.pricing) if result is not None and result.output is not None else ""
+
+    def _result(self) -> Result | None:
         from runner.result import Result
 
-        if not self.row["result"]:
-            return ""
-        result = Result.of_json(self.row["result"])
-        return answer_text(result, self.pricing) if result.output is not None else ""
+        return Result.of_json(self.row["result"]) if self.row["result"] else None
 
 
 async def sit(reads: Reads, database: Path, execution: str) -> Portrait:

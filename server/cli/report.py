@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from runner.result import Result
 from server.cli.exits import Exit, exit_of_status
-from server.cli.messages import error, note, put, put_json, safe
+from server.cli.messages import error, note, one_line, put, put_json, safe
 from server.cli.wording import count, duration, price, tokens
 
 if TYPE_CHECKING:
     from server.cli.launch import Ended
 
 REHEARSED = "[rehearsed]"
+MOST_FILES = 8
+"""Files that are named; of more it is said how many there are."""
 
 
 def tell(ended: Ended, *, as_json: bool, answer: str | None = None) -> None:
@@ -55,6 +57,8 @@ def remarks(ended: Ended) -> list[str]:
         lines.append(f"the answer is {child.result.outcome}{why}")
     elif child.status not in ("completed", "failed", "timed_out"):
         lines.append(f"{child.agent} was {child.status}")
+    if child.result is not None and (files := files_of(child.result)):
+        lines.append(f"files: {files}")
     used = usage(ended)
     figures = [
         count(used["executions"], "execution"),
@@ -63,6 +67,13 @@ def remarks(ended: Ended) -> list[str]:
         price(used["cost_usd"], ended.pricing),
     ]
     return [*lines, f"{', '.join(figures)}; `outrider show {ended.short_id}` shows it again"]
+
+
+def files_of(result: Result) -> str:
+    """The files it made, by their paths in workspaces."""
+    paths = [one_line(str(each.get("path"))) for each in result.artifacts if each.get("type") == "file"]
+    more = len(paths) - MOST_FILES
+    return ", ".join([*paths[:MOST_FILES], *([f"and {more} more"] if more > 0 else [])])
 
 
 def complaint(ended: Ended) -> tuple[str, str]:

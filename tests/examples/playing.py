@@ -29,9 +29,10 @@ def conversation(example: str) -> list[tuple[str, str]]:
     return [(user, text) for user, _, text in (line.partition(": ") for line in lines)]
 
 
-def settings_of(example: str, home: Path) -> Settings:
-    """The configuration of an example, without a key, on a desk that begins now."""
-    return load(ROOT / "examples" / example / "config.yaml", {"DESK_HOME": str(home)})
+def settings_of(example: str, home: Path, **variables: str) -> Settings:
+    """The configuration of an example, without a key, on a desk that begins now, or with files of its own."""
+    environ = {"DESK_HOME": str(home), "CREW_HOME": str(home), "LEAN_LSP": "no-such-lean-lsp", **variables}
+    return load(ROOT / "examples" / example / "config.yaml", environ)
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class Said:
 
 
 @asynccontextmanager
-async def play(example: str, folder: Path) -> AsyncIterator[Play]:
-    """A service on an example, with a database and a desk of its own."""
-    blueprint = Blueprint(settings_of(example, folder / "desk"), folder / "outrider.db", environ={})
+async def play(example: str, folder: Path, **variables: str) -> AsyncIterator[Play]:
+    """A service on an example, with a database and a desk of its own, and what its variables name."""
+    blueprint = Blueprint(settings_of(example, folder / "desk", **variables), folder / "outrider.db", environ={})
     async with open_service(blueprint) as dispatcher:
         yield Play(Bench(dispatcher, ScriptedModel({}), blueprint.database))

@@ -33,6 +33,35 @@ def test_a_root_file_lists_agents_and_a_default_model(tmp_path: Path) -> None:
     assert restore(settings.snapshot, {}).agents.keys() == settings.agents.keys()
 
 
+@requirement("S3-TP-4", "S3-CF-2")
+@pytest.mark.parametrize("objective", ["text", "content"])
+def test_a_text_in_the_file_of_an_agent_includes_from_its_folder(tmp_path: Path, objective: str) -> None:
+    text = "Do it. {% include 'texts/rules.md' %}"
+    given = f'"{text}"' if objective == "text" else f'{{content: "{text}"}}'
+    files = {
+        "config.yaml": "agents: [agents/a.yaml]",
+        "agents/a.yaml": f"strategy: iterate\niterate:\n  objective: {given}\n",
+        "agents/texts/rules.md": "Be {% include 'kind.md' %}.",
+        "agents/texts/kind.md": "kind",
+    }
+    settings = load(written(tmp_path, files), {})
+    tmp_path.joinpath("agents/texts/kind.md").unlink()
+
+    for each in (settings, restore(settings.snapshot, {})):
+        template = each.agent("a").iterate.objective
+        assert template is not None
+        assert template.render({}, str) == "Do it. Be kind."
+    assert restore(settings.snapshot, {}).hash == settings.hash
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "config.yaml", {})
+    [problem] = caught.value.problems
+    assert (problem.file, problem.line) == ("agents/texts/rules.md", 1)
+    files["agents/a.yaml"] = files["agents/a.yaml"].replace("texts/rules.md", "../../out.md")
+    with pytest.raises(ConfigError, match="leads out of the folder of the configuration") as caught:
+        load(written(tmp_path, files), {})
+    assert (caught.value.problems[0].file, caught.value.problems[0].line) == ("agents/a.yaml", 3)
+
+
 @pytest.mark.parametrize(
     ("agents", "more", "where", "message"),
     [

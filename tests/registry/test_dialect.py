@@ -114,6 +114,8 @@ def test_iterations_have_a_limit_and_other_spellings_mean_the_same(most: int, tm
         ("skills: [nobody]", 3, "no agent named `nobody`"),
         ("model: gemini", 3, "no model named `gemini`"),
         ("name: 7", 3, "a name is a text"),
+        (f"{orchestrators.TYPE}objective: ' '", 2, "the text is empty"),
+        ("iterate: {state: {keep_recent: 2}}\nstateManagement: {}", 4, "`state_management` and `iterate.state` are one"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_file_and_line_of_the_agent(

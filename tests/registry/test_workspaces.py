@@ -93,6 +93,13 @@ def test_a_workspace_without_a_folder_and_two_of_one_name_are_problems(problems_
     ]
 
 
+def test_a_workspace_may_lie_in_a_home(load_yaml: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = "workspaces: {a: {path: ~/notes}}\nagents: {A: {workspaces: [a, {name: b, path: '~'}]}}"
+
+    assert [each.path for each in load_yaml(text).agent("A").workspaces] == [tmp_path / "home/notes", tmp_path / "home"]
+
+
 def test_workspaces_of_whoever_calls_no_tools_are_a_problem(problems_of: Problems) -> None:
     (problem,) = problems_of(
         FAULTY.format(use="docs", more=", strategy: plan, sub_agents: [B]") + "  B: {description: b}\n"

@@ -11,7 +11,7 @@ from runner.answer import processed
 from runner.result import Result
 from server.cli.errors import FIXES
 from tests.db.store import open_store
-from tests.support.models import crash, fail, say
+from tests.support.models import crash, fail, hang, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement
 from tests.support.service import bench
@@ -126,3 +126,38 @@ async def test_an_agent_whose_server_is_down_goes_on_and_the_error_is_kept(tmp_p
     assert [record["type"] for record in records] == ["tool_unavailable"]
     assert json.loads(records[0]["context"])["code"] == "TOOL_UNAVAILABLE"
     assert "`lean`" in records[0]["message"]
+
+
+async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Log: {function: "runner.error_log:open_errors"}
+      Crasher: {}
+      Slow: {timeout: 100ms}
+    """
+    scripts = {"Crasher": [crash(RuntimeError("down"))], "Slow": [hang(), hang()]}
+    async with bench(tmp_path, config, scripts) as service:
+        nothing = await service.run("Log")
+        for agent in ("Crasher", "Slow"):
+            await service.run(agent)
+        every = await service.run("Log")
+        late = await service.run("Log", input={"type": "timeout"})
+
+    told = [each.result.output for each in (nothing, every, late) if each.result is not None]
+    assert [each["summary"] for each in told] == ["0 open errors", "2 open errors", "1 open error"]
+    assert [each["type"] for each in told[1]["errors"]] == ["timeout", "internal"]  # the newest first
+    assert told[2]["errors"][0]["context"]["agent"] == "Slow"
+
+
+async def test_whoever_runs_out_of_time_with_somebody_below_is_an_error_of_its_own(tmp_path: Path) -> None:
+    config = """
+    agents:
+      Lead: {sub_agents: [Left], timeout: 600ms}
+      Left: {description: looks, timeout: 200ms}
+    """
+    scripts = {"Lead": [dispatch("Left"), say("waiting"), hang(), hang()], "Left": [hang(), hang()]}
+    async with bench(tmp_path, config, scripts) as service:
+        await service.run("Lead")
+
+    kept = service.sql("select type, json_extract(context, '$.agent') as agent from errors order by first_seen")
+    assert [tuple(each.values()) for each in kept] == [("timeout", "Left"), ("timeout", "Lead")]

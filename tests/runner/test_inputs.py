@@ -26,6 +26,7 @@ agents:
         depth: {type: number, maximum: 3}
         includeTests: {type: boolean, default: false}
         options: {type: object, properties: {colour: {type: string, default: blue}}}
+        style: {type: object, default: {}, properties: {tone: {type: string, default: dry}}, required: [tone]}
       required: [target]
   Free: {}
 """
@@ -39,7 +40,7 @@ async def test_defaults_are_filled_in_and_the_model_sees_them(tmp_path: Path) ->
 
         assert ended.status == "completed"
         kept = [from_json(row["input"]) for row in service.sql("select input from executions order by id")]
-        filled = {"target": "src", "options": {"colour": "blue"}, "includeTests": False}
+        filled = {"target": "src", "options": {"colour": "blue"}, "includeTests": False, "style": {"tone": "dry"}}
         assert kept == [filled, {"anything": 1}]
         [first] = service.sql("select content from messages where position = 0 and content like '%target%'")
         assert "includeTests" in first["content"]
@@ -65,7 +66,7 @@ async def test_input_that_does_not_fit_is_refused_before_anything_is_written(
 
         assert (caught.value.kind, service.sql("select id from executions")) == ("invalid_input", [])
         assert str(caught.value) == f"the input is not what `Analyst` takes: {message}"
-        assert caught.value.hint == "it takes `target` (required), `depth`, `includeTests`, `options`"
+        assert caught.value.hint == "it takes `target` (required), `depth`, `includeTests`, `options`, `style`"
 
 
 async def test_the_same_key_means_the_same_input_with_or_without_its_defaults(tmp_path: Path) -> None:

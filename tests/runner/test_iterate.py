@@ -10,6 +10,7 @@ import pytest
 
 from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.llm.protocol import Request
 from tests.runner.iterated import config, done, events, finished, first, seats, task, tasks, undone
 from tests.support.models import Turn, call, crash, fail, gate, hang, say, shared
 from tests.support.requirement import requirement
@@ -69,6 +70,19 @@ async def test_at_the_limit_the_completer_is_told_and_the_result_is_partial(tmp_
         assert (end.result.errors[0].type, end.result.text) == ("max_iterations", "so far")
         assert "the limit of 3 iterations was reached" in first(service.model.of("Completer")[0])
         assert service.dispatcher.services.settings.agent("Reporter").iterate.max_iterations == 3
+
+
+@requirement("S3-IT-2", "S3-IT-3", "S3-SC-2")
+async def test_at_the_limit_the_completer_still_has_the_tasks_that_are_kept(tmp_path: Path) -> None:
+    scripts = {
+        "TaskPlanner": lambda request: task("more"),
+        "TaskWorker": shared(done("silver"), done("gold")),
+        "Completer": [say("so far")],
+    }
+    async with bench(tmp_path, config("state: {max_iterations: 2, keep_recent: 1}"), scripts) as service:
+        await service.run("Reporter", "reach it")
+        told = first(service.model.of("Completer")[0])
+        assert ("silver" in told, "gold" in told, "the limit of 2 iterations was reached" in told) == (False, True, True)
 
 
 @requirement("S3-WO-1", "S3-WO-2", "S3-EH-1", "S3-BP-6")
@@ -320,6 +334,26 @@ async def test_when_its_time_is_up_it_answers_with_what_there_is(tmp_path: Path)
         assert end.result is not None
         assert (end.status, end.result.outcome, end.result.reason) == ("completed", "partial", "time_budget")
         assert end.result.text == "seven"
+
+
+async def test_a_worker_may_send_an_agent_that_iterates_itself(tmp_path: Path) -> None:
+    more = "  Inner: {strategy: iterate, description: helps, iterate: {objective: help}}\n"
+
+    def worker(request: Request) -> Turn:
+        sends = "help me" not in first(request) and len(request.messages) == 1
+        return call("dispatch_agent", name="Inner", task="help me") if sends else done("done")
+
+    scripts = {
+        "TaskPlanner": lambda request: finished() if "status: completed" in first(request) else task("do a part"),
+        "TaskWorker": worker,
+        "Completer": lambda request: say("ok"),
+    }
+    async with bench(tmp_path, config(agent="sub_agents: [Inner],", more=more), scripts) as service:
+        end = await service.run("Reporter", "do it")
+        assert end.result is not None
+        assert end.result.outcome == "completed"
+        deepest = service.sql("select path, depth from executions order by depth desc limit 1")
+        assert deepest == [{"path": "Reporter/TaskWorker/Inner/TaskPlanner", "depth": 3}]
 
 
 async def test_a_task_may_be_carried_out_by_any_agent(tmp_path: Path) -> None:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from registry import load, restore
-from tests.runner.iterated import done, finished, first, task
+from tests.runner.iterated import config, done, finished, first, task
 from tests.support.models import say, shared
 from tests.support.requirement import requirement
 from tests.support.service import bench
+
+
+def scripts() -> dict[str, Any]:
+    """Every iteration has one task."""
+    return {
+        "TaskPlanner": lambda request: task("one") if "tasks: []" in first(request) else finished(),
+        "TaskWorker": [done("1")],
+        "Completer": [say("all")],
+    }
+
 
 CONFIG = """
 agents:
@@ -50,6 +64,56 @@ async def test_only_declared_input_is_shown_and_no_output_is_a_template(tmp_path
         assert not any("BURIED" in first(request) for request in service.model.requests)
 
 
+@requirement("S3-CU-1", "S3-OP-3")
+async def test_a_component_may_declare_what_it_is_given_and_need_not_know_the_rest(tmp_path: Path) -> None:
+    declared = "{objective: {type: string}, skills: {type: array}, executionState: {type: object}, topic: {type: string}}"
+    needed = "required: [objective, executionState, topic], additionalProperties: false"
+    schema = f"{{type: object, properties: {declared}, {needed}}}"
+    text = config(
+        f"objective: 'Find {{{{ topic }}}}', planner: {{instructions: 'Plan {{{{ objective }}}}', input_schema: {schema}}}",
+        "input_schema: {properties: {topic: {type: string}, depth: {type: integer}}},",
+    )
+    async with bench(tmp_path, text, scripts()) as service:
+        end = await service.run("Reporter", "", input={"topic": "disks", "depth": 3})
+        assert end.status == "completed"
+        assert first(service.model.of("TaskPlanner")[0]).startswith("Plan Find disks")
+
+        lacking = await service.run("Reporter", "", input={"depth": 3})
+        assert lacking.error is not None
+        assert "'topic' is a required property" in lacking.error
+
+
+@requirement("S3-IN-1")
+async def test_a_declared_field_is_shown_whatever_it_is_called(tmp_path: Path) -> None:
+    text = config("objective: 'Do {{ task }}.'", "input_schema: {properties: {task: {type: string}}},")
+    async with bench(tmp_path, text, scripts()) as service:
+        await service.run("Reporter", "", input={"task": "the work"})
+        await service.run("Reporter", "Be brief.", input={"task": "the work"})
+        await service.run("Reporter", "other work")
+        told = [first(request) for request in service.model.of("TaskPlanner") if "tasks: []" in first(request)]
+
+    assert "<objective>\nDo the work.\n</objective>" in told[0]
+    assert "<objective>\nDo the work.\n\nBe brief.\n</objective>" in told[1]
+    assert "<objective>\nDo other work.\n</objective>" in told[2]
+
+
+@requirement("S3-TP-1")
+@pytest.mark.parametrize("place", ["objective", "planner", "worker", "completer"])
+async def test_a_template_that_makes_too_much_of_its_input_says_so(tmp_path: Path, place: str) -> None:
+    loops = "{% for a in list %}{% for b in list %}{% for c in list %}x{% endfor %}{% endfor %}{% endfor %}"
+    part = f"objective: '{loops}'" if place == "objective" else f"objective: x, {place}: {{instructions: '{loops}'}}"
+    async with bench(tmp_path, config(part, "input_schema: {properties: {list: {type: array}}},"), scripts()) as service:
+        await service.run("Reporter", "", input={"list": [0] * 70})
+        failed = "TaskWorker" if place == "worker" else "Reporter"  # of a worker it is recorded, as everything that fails
+        [row] = service.sql("select status, result from executions where agent = ?", failed)
+        [problem] = json.loads(row["result"])["errors"]
+        assert (row["status"], problem["type"]) == ("blocked" if place == "worker" else "failed", "invalid_input")
+        assert problem["message"] == "the template makes too much of its values (line 1)"
+        assert problem["recommendation"] == "it may have 4,000,000 characters; nest fewer loops"
+        if place == "worker":
+            assert "message: the template makes too much" in first(service.model.of("Completer")[0])
+
+
 @requirement("S3-CF-2")
 def test_texts_are_those_of_the_time_it_was_loaded(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
@@ -68,16 +132,3 @@ def test_texts_are_those_of_the_time_it_was_loaded(tmp_path: Path) -> None:
         assert objective.render({}, str) == "${HOME} part"
     assert again.hash == settings.hash
     assert load(file, {}).hash != settings.hash
-
-
-async def test_a_template_that_makes_too_much_of_its_input_fails_its_execution(tmp_path: Path) -> None:
-    bomb = "{% for a in list %}{% for b in list %}{% for c in list %}{{ a }}{% endfor %}{% endfor %}{% endfor %}"
-    schema = "{properties: {list: {type: array}}}"
-    config = f"agents: {{A: {{strategy: iterate, input_schema: {schema}, iterate: {{objective: '{bomb}'}}}}}}"
-    async with bench(tmp_path, config, {}) as service:
-        end = await service.run("A", "", input={"list": list(range(200))})
-
-        assert end.result is not None
-        [error] = end.result.errors
-        assert (end.status, error.type) == ("failed", "invalid_input")
-        assert "the template makes too much of its values (line 1)" in error.message

@@ -12,7 +12,8 @@ from runner.inbox import Item
 from runner.iterating.answer import joined
 from runner.iterating.decision import MOST_TASKS, NoDecision, read_decision
 from runner.iterating.records import TaskRecord, compressed, concluded
-from runner.iterating.words import Undertaking, message_of, objective_of, state_of
+from runner.iterating.undertaking import Undertaking, objective_of
+from runner.iterating.words import message_of, state_of
 from runner.result import Outcome, Problem, Result
 from runner.transcript import Delivered
 from tests.support.requirement import requirement

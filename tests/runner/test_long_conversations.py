@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import anyio
 
+from db.ids import PATTERN
 from runner.dispatcher import Order
 from runner.handle import Child
 from server.app import Blueprint, open_service
@@ -112,6 +114,11 @@ def moments(recording: Recording) -> list[int]:
     return [*commits[:: len(commits) // 4], *made_room]
 
 
+def nameless(raw: bytes) -> bytes:
+    """A request without the ids of executions: one that was wanted and had no row yet is started under another."""
+    return re.sub(PATTERN.pattern.encode(), b"somebody", raw)
+
+
 async def test_wherever_a_crash_cuts_it_the_next_request_is_the_one_it_would_have_made(tmp_path: Path) -> None:
     marathon = Marathon(local, window=7_000, turns=50, child_until=45)
     async with messages_api(marathon.answer) as api:
@@ -122,7 +129,7 @@ async def test_wherever_a_crash_cuts_it_the_next_request_is_the_one_it_would_hav
                 await finished(bench)
                 recording = await Recording.of(bench.database, tmp_path / "copy")
             stages = {each["stage"] for each in compactions(bench)}
-        made = {received.raw for received in marathon.requests}
+        made = {nameless(received.raw) for received in marathon.requests}
         marathon.silent = True
         assert (marathon.wrong, stages) == ([], {"results", "summary"})
         for end in moments(recording):
@@ -134,4 +141,4 @@ async def test_wherever_a_crash_cuts_it_the_next_request_is_the_one_it_would_hav
                     with anyio.fail_after(10):
                         while len(marathon.requests) == before:
                             await api.arrived(len(api.requests) + 1)
-                assert marathon.requests[-1].raw in made
+                assert nameless(marathon.requests[-1].raw) in made

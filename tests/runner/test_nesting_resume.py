@@ -86,7 +86,7 @@ async def test_five_levels_cut_off_after_any_commit_come_to_the_same_end(tmp_pat
     assert tried == CUTS
 
 
-async def test_five_levels_that_were_stopped_go_on_where_they_were(tmp_path: Path) -> None:
+async def test_five_levels_that_were_stopped_go_on_where_each_was(tmp_path: Path) -> None:
     stuck = scripts(Scout=lambda request: say("east is clear") if first(request) == "east" else hang())
     async with bench(tmp_path, config(), stuck) as before:
         started = await before.dispatcher.start(Order("Front", "survey the coast"))

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from registry import WorkspaceSpec
+from registry import WorkspaceSpec, restore
 from runner.enclosure import Refused
 from runner.workspace import Search, Workspace
 from tests.support.models import Turn, call, say
@@ -285,6 +285,46 @@ async def test_no_agent_rewrites_the_configuration_that_binds_it(tmp_path: Path)
 
         assert [row["error_type"] for row in await outcomes(service, [*turns, edit])] == ["forbidden"] * 4
     assert (tmp_path / "config.yaml").read_text() == config
+
+
+async def test_neither_a_write_protected_file_nor_the_memory_is_overrun(tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("mine")
+    (tmp_path / "mine.md").chmod(0o444)
+    (tmp_path / "long.md").write_text("a" * 1_900_000)
+    async with bench(tmp_path, "agents: {Intruder: {workspaces: [{name: files, path: .}]}}\n", {}) as service:
+        turns = [
+            call("write_file", workspace="files", path="mine.md", content="yours"),
+            call("edit_file", workspace="files", path="mine.md", old_text="mine", new_text="yours"),
+            call(
+                "edit_file", workspace="files", path="long.md", old_text="a", new_text="b" * 1_900_000, all=True
+            ),  # 3.6 TB
+        ]
+        rows = await outcomes(service, turns)
+        assert [row["error_type"] for row in rows] == ["forbidden", "forbidden", "too_large"]
+    assert (tmp_path / "mine.md").read_text() == "mine"
+    assert (tmp_path / "long.md").stat().st_size == 1_900_000
+
+
+async def test_no_agent_rewrites_its_own_file_its_texts_or_the_rows_about_it(tmp_path: Path) -> None:
+    texts = {
+        "agents/Intruder.yaml": "workspaces: [{name: files, path: ..}]\n",
+        "agents/worker.yaml": "strategy: iterate\niterate: {objective: {url: objective.md}}\n",
+        "agents/objective.md": "Reach it.{% include 'rules.md' %}",
+        "agents/rules.md": "Obey.",
+    }
+    (tmp_path / "agents").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    async with bench(tmp_path, "agents: [agents/Intruder.yaml, agents/worker.yaml]\n", {}) as service:
+        paths = (*texts, "outrider.db", "outrider.db-wal")
+        turns = [call("write_file", workspace="files", path=path, content="mine") for path in paths]
+        rows = await outcomes(
+            service, [*turns, call("write_file", workspace="files", path="agents/new.md", content="mine")]
+        )
+        assert [row["error_type"] for row in rows] == ["forbidden"] * 6 + [None]
+        restored = restore(service.dispatcher.services.settings.snapshot, {})
+        assert restored.parts == service.dispatcher.services.settings.parts
+    assert {name: (tmp_path / name).read_text() for name in texts} == texts
 
 
 def test_half_a_character_names_no_file(world: World) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import mcp.types as t
 
 from runner.planning.view import plan_of
+from tests.runner import iterated
 from tests.runner.planned import A, B, C, config, plan
 from tests.support.face import face
-from tests.support.models import fail, say
+from tests.support.models import fail, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import bench
 from tests.support.shell import make_shell
@@ -45,6 +46,30 @@ async def test_a_plan_is_shown_with_every_step_and_what_became_of_it(tmp_path: P
     assert "● step_1 A (completed, 1 more attempts): do it" in words
     refused = shell.type("show", first["execution_id"], "--plan", "--db", str(tmp_path / "outrider.db"))
     assert (refused.returncode, "has no plan" in refused.stderr) == (4, True)
+
+
+@requirement("S3-ES-1", "S3-TR-1")
+async def test_an_iteration_is_shown_with_its_tasks_also_when_it_has_none(tmp_path: Path) -> None:
+    scripts = {
+        "TaskPlanner": shared(iterated.finished(), iterated.task("look\nat it"), iterated.finished()),
+        "TaskWorker": [iterated.undone("it is gone", [1])],
+        "Completer": [say("done")],
+    }
+    async with bench(tmp_path, iterated.config(), scripts) as service:
+        ended = [await service.run("Reporter"), await service.run("Reporter")]
+    folder = tmp_path / "shell"
+    folder.mkdir()
+    shell = make_shell(folder)
+    none, one = (shell.json("show", each.id, "--plan", "--db", str(tmp_path / "outrider.db")) for each in ended)
+
+    assert none == {"execution_id": ended[0].id, "tasks": []}
+    [record] = one["tasks"]
+    assert {key: record[key] for key in ("task", "status", "result", "error")} == {
+        "task": "look\nat it", "status": "failed", "result": [1], "error": {"message": "it is gone"},
+    }  # fmt: skip
+    assert record["createdAt"] <= record["completedAt"]
+    words = shell.type("show", ended[1].id, "--plan", "--db", str(tmp_path / "outrider.db")).stdout
+    assert words == "1 task, 0 completed\n✕ 1 TaskWorker (failed): look at it\n    it is gone\n"
 
 
 @requirement("S0-OQ-4")

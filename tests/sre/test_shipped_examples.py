@@ -21,7 +21,8 @@ from tests.support.sources import ROOT, relative, repository_files
 _BLOCK = re.compile(r"^```ya?ml\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 _REHEARSAL = re.compile(r"rehearsal: ([\w.-]+)$", re.MULTILINE)
 _TEXT_FILE = re.compile(r"url: ([\w./-]+\.md)")
-_VARIABLE = re.compile(r"\$\{(\w+)")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+"""One without a default."""
 
 
 def configurations() -> dict[str, str]:
@@ -38,9 +39,11 @@ def configurations() -> dict[str, str]:
 
 
 def is_configuration(text: str) -> bool:
-    """Whether a YAML text has a section of a configuration; a rehearsal has turns where that has agents."""
+    """Whether a YAML text has a section of a configuration; a rehearsal has turns where that has agents, and a file of one
+    agent is loaded with the configuration that lists it.
+    """
     tree = yaml.safe_load(text)
-    if not isinstance(tree, dict) or not set(tree) & set(SECTIONS):
+    if not isinstance(tree, dict) or not set(tree) & set(SECTIONS) or "strategy" in tree:
         return False
     agents = tree.get("agents")
     return not (isinstance(agents, dict) and any(isinstance(entry, list) for entry in agents.values()))

@@ -366,3 +366,30 @@ async def test_anchors_and_merges_save_repetition() -> None:
     """
     assert words(await answer(script, agent="Other")) == "good day"
     assert words(await answer(script)) == "hello"
+
+
+async def test_turns_for_whom_an_agent_works_come_before_those_for_anybody() -> None:
+    script = """
+        agents:
+          Lead/Worker: [{when: any, say: "for {{ caller }}"}]
+          Worker: [{when: any, say: for anybody}]
+          "*": [{when: any, say: whoever}]
+    """
+
+    assert words(await answer(script, caller="Lead")) == "for Lead"
+    assert words(await answer(script, caller="Other")) == "for anybody"
+    assert words(await answer(script)) == "for anybody"
+    assert words(await answer(script, agent="Reader", caller="Lead")) == "whoever"
+
+
+async def test_a_block_of_yaml_in_a_message_is_read_as_data() -> None:
+    script = """
+        agents:
+          Worker:
+            - when: any
+              let: {state: '{{ task | find("(?s)<state>(.*)</state>") | from_yaml }}'}
+              say: "{{ state.tasks | map(attribute='task') | join(', ') if state else 'no state' }}"
+    """
+
+    assert words(await answer(script, user("<state>\ntasks:\n- task: a\n- task: b\n</state>"))) == "a, b"
+    assert words(await answer(script, user("<state>[</state>"))) == "no state"

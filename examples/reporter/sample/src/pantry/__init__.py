@@ -1,0 +1,1 @@
+"""What is on the shelves, what to eat first, what to buy."""
