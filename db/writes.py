@@ -203,6 +203,12 @@ def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
 
 def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
     """Put something into the inbox of an open execution, once; refused when it has ended or is asked to stop."""
+    wanted = Statement(_STILL_WANTED, {"execution": execution, "delivery": identifier}, guard=True, looks_around=True)
+    return Write([wanted, delivery(execution, identifier, kind, payload)], events)
+
+
+def delivery(execution: str, identifier: str, kind: str, payload: str | None) -> Added:
+    """Something in the inbox of an execution; alone it is for one that is being born."""
     row = {
         "id": identifier,
         "execution_id": execution,
@@ -213,8 +219,7 @@ def deliver(execution: str, identifier: str, kind: str, payload: str | None, eve
         "consumed_at": None,
         "consumed_by": None,
     }
-    wanted = Statement(_STILL_WANTED, {"execution": execution, "delivery": identifier}, guard=True, looks_around=True)
-    return Write([wanted, Added(deliveries, row)], events)
+    return Added(deliveries, row)
 
 
 def note(events: Sequence[Event]) -> Write:

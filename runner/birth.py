@@ -29,7 +29,8 @@ def spawned(execution: Execution, settled: ToolOutcome | None) -> facts.Spawned:
     new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
     heard = heard_of(new) if execution.request.chat else None
     first = first_of(execution) if execution.hold is None else None  # one that is held gets it when it begins
-    return facts.Spawned(new, first, parent, settled, heard=heard)
+    told = [facts.Posted(execution.place, item.id, item.kind, item.payload) for item in execution.told]
+    return facts.Spawned(new, first, parent, settled, heard=heard, told=told)
 
 
 def _row_of(execution: Execution) -> NewExecution:

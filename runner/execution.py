@@ -156,6 +156,11 @@ class Execution:
         return "\n\n".join(part for part in parts if part.strip())
 
     @property
+    def told(self) -> list[Item]:
+        """What was said to its caller before it was born: it is in its inbox from the beginning."""
+        return [item.passed_on(self.id) for item in self.request.said]
+
+    @property
     def prompt(self) -> str:
         """Its first user message."""
         return clean(self.request.prompt if self.request.prompt is not None else self.request.task)

@@ -21,8 +21,8 @@ from runner.item_facts import ItemFact
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """An execution was admitted. In the same transaction a dispatch settles its call, what has its slot begins, and what
-    its user said is stored.
+    """An execution was admitted. In the same transaction a dispatch settles its call, what has its slot begins, what its
+    user said is stored, and what was said to its caller is put into its inbox.
     """
 
     new: NewExecution
@@ -31,6 +31,7 @@ class Spawned:
     settled: ToolOutcome | None = None
     started: Started | None = None
     heard: NewChatMessage | None = None
+    told: Sequence[Posted] = ()
 
 
 @dataclass(frozen=True, slots=True)

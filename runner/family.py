@@ -75,6 +75,8 @@ class ExecutionFamily:
         if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
         if not child.status.is_terminal:
+            for item in child.told:
+                child.inbox.put(item)
             parent.adopt(child)
         else:
             child.slot.release()
@@ -230,4 +232,4 @@ class ExecutionFamily:
     async def pass_on(self, item: Item) -> None:
         """Say to all its children what was said to it; each reads it once, however often it is passed on."""
         for child in tuple(self._self.alive.values()):
-            await child.take(replace(item, id=f"{item.id}.{child.id}"))
+            await child.take(item.passed_on(child.id))

@@ -7,7 +7,7 @@ transaction that shows it in the transcript has been committed, so a crash or a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -37,6 +37,10 @@ class Item:
         """A message or a request, as its delivery row has it."""
         said = from_json(row["payload"]) if row["payload"] else {}
         return cls(row["id"], row["kind"], said.get("text", ""), said.get("by", ""))
+
+    def passed_on(self, child: str) -> Item:
+        """The same for a child: however often it is passed on, that one has it once."""
+        return replace(self, id=f"{self.id}.{child}")
 
     @property
     def payload(self) -> str | None:

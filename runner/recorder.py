@@ -118,8 +118,7 @@ class Recorder:
             case facts.CancelWished(wish):
                 return people.answered(endings.cancel(wish), answer_of(wish.execution, ExecutionStatus.CANCELLED, None))
             case facts.Posted(place, identifier, kind, payload):
-                told = event(place, "delivery.created", {"kind": kind, "id": identifier})
-                return writes.deliver(place.id, identifier, kind, payload, [told])
+                return writes.deliver(place.id, identifier, kind, payload, [_posted(fact)])
             case Refused() | Failed() | Addressed():
                 return _wrong(fact)
             case facts.Noticed(place, kind, payload):
@@ -151,7 +150,14 @@ class Recorder:
 def _spawned(fact: facts.Spawned) -> Write:
     start = fact.started.start if fact.started is not None else None
     born = writes.create(fact.new, _birth(fact), fact.first, fact.settled, start)
+    if fact.told:
+        inbox = [writes.delivery(each.place.id, each.id, each.kind, each.payload) for each in fact.told]
+        born = Write([*born.steps, *inbox], [*born.events, *map(_posted, fact.told)])
     return born if fact.heard is None else people.heard(born, fact.heard)
+
+
+def _posted(fact: facts.Posted) -> dict[str, Any]:
+    return event(fact.place, "delivery.created", {"kind": fact.kind, "id": fact.id})
 
 
 def _going_on(fact: facts.GoingOn) -> Write:

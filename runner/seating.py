@@ -87,8 +87,9 @@ class Seating:
         Whom no budget pays for gets a row that says so.
         """
         if seat not in self.taken:
+            told = replace(request, said=tuple(self._said) if request.status == ExecutionStatus.PENDING else ())
             try:
-                child = await self._work.spawn(request)
+                child = await self._work.spawn(told)
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     raise

@@ -70,6 +70,8 @@ class SpawnRequest:
     """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
     prompt: str | None = None
     """The first user message, where it is more than the task."""
+    said: Sequence[Item] = ()
+    """What was said to whoever it works for: it hears that from the beginning."""
     call: ToolCall | None = None
     """The tool call that asks for it; settled in the same transaction."""
     key: str | None = None

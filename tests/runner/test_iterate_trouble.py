@@ -15,7 +15,7 @@ from tests.runner.iterated import config, done, finished, first, seats, task, ta
 from tests.runner.planned import plan, step
 from tests.runner.spenders import MODELS, cost
 from tests.support.models import Script, Turn, call, gate, hang, say, shared
-from tests.support.reading import answer
+from tests.support.reading import answer, shown
 from tests.support.service import bench
 from tests.support.spending import used
 
@@ -151,3 +151,23 @@ async def test_what_was_cut_of_an_earlier_step_can_be_read_on_by_whoever_plans_i
         await service.run("Front", "survey the coast")
         [told] = service.sql("select payload from events where type = 'iterate.decided'")
         assert "beware of the rock" in told["payload"]
+
+
+async def test_what_was_said_is_heard_by_whoever_comes_later_and_nobody_is_asked_twice_for_it(tmp_path: Path) -> None:
+    opened = anyio.Event()
+    scripts: dict[str, Script] = {
+        "TaskPlanner": shared(task("a"), task("b"), finished()),
+        "TaskWorker": shared(gate(opened, done("alpha")), done("alpha, briefly"), done("beta")),
+        "Completer": [say("briefly")],
+    }
+    async with bench(tmp_path, config(), scripts) as service:
+        started = await service.dispatcher.start(Order("Reporter", "do it"))
+        with anyio.fail_after(10):
+            await service.model.started("TaskWorker")
+            await service.dispatcher.send_message(started.id, "be brief", "Ada")
+        opened.set()
+        assert (await service.ended(started.id)).status == "completed"
+        heard = [(request.agent, "be brief" in shown(request)) for request in service.model.requests]
+        assert heard[:3] == [("TaskPlanner", False), ("TaskWorker", False), ("TaskWorker", True)]
+        assert heard[3:] == [(name, True) for name in ("TaskPlanner", "TaskWorker", "TaskPlanner", "Completer")]
+        assert violations(service) == []

@@ -96,7 +96,8 @@ async def test_five_levels_that_were_stopped_go_on_where_each_was(tmp_path: Path
         ended = await after.ended(started.id)
         assert ended.result is not None
         assert (ended.result.text, ended.result.outcome) == (ANSWER, "completed")
-        names = [request.agent for request in after.model.requests]
-        assert sorted(names) == ["Completer", "Composer", "Lead", "Lead", "Scout", "Scout", "TaskPlanner"]
+        asked = Counter(request.agent for request in after.model.requests)
+        assert asked.pop("Lead") in (2, 3, 4)  # who was about to say that it waits says so again
+        assert asked == {"Scout": 2, "TaskPlanner": 1, "Completer": 1, "Composer": 1}
         attempts = {row["agent"]: row["attempt"] for row in everybody(after) if row["agent"] in LEVELS}
         assert attempts == dict.fromkeys(LEVELS, 2)
