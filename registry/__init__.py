@@ -8,7 +8,7 @@ from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.chat import ChatSpec
-from registry.commands import ARGUMENTS, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
+from registry.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
 from registry.components import Part, component_of, is_component
 from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
@@ -49,6 +49,7 @@ __all__ = [
     "NOT_STARTED",
     "RESERVE_SHARE",
     "SYNTHESIZER",
+    "TOLD",
     "AgentOverrides",
     "AgentReference",
     "AgentSpec",

@@ -6,15 +6,13 @@ have no effect is a problem, never ignored.
 
 from collections.abc import Mapping
 
-from registry.commands import ArgumentEntry, CommandEntry, RuleEntry, WhenEntry, argument_entries
+from registry.commands import TOLD, ArgumentEntry, CommandEntry, RuleEntry, WhenEntry, argument_entries
 from registry.errors import TreePath
 from registry.findings import Findings
 from registry.names import Directories, fold, name_fault, suggestion
 
 _WORK = ("prompt", "timeout", "complexity", "artifact", "sets")
 """What matters only where somebody works."""
-_TOLD = ("item", "mode", "delegation", "rule")
-"""What stands in the input of whoever works beside the arguments."""
 
 
 def check_commands(findings: Findings, path: TreePath, commands: Mapping[str, CommandEntry], names: Directories) -> None:
@@ -68,7 +66,7 @@ def _check_arguments(findings: Findings, path: TreePath, arguments: tuple[Argume
 
 
 def _check_argument_names(findings: Findings, path: TreePath, entry: CommandEntry) -> None:
-    taken: list[str] = ["items"] if entry.answer is not None else [*_TOLD]
+    taken: list[str] = ["items"] if entry.answer is not None else [*TOLD]
     for index, each in enumerate(argument_entries(entry)):
         if each.name in taken:
             findings.add((*path, index, "name"), f"`{each.name}` has a meaning of its own here", "call it something else")

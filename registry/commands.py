@@ -35,6 +35,9 @@ OTHER_TIMEOUT = 3600.0
 ARGUMENTS = "$ARGUMENTS"
 """What stands in a command's text for what was written behind its name."""
 
+TOLD = ("item", "mode", "delegation", "rule")
+"""What stands in the input of whoever works beside the arguments."""
+
 
 def _several(value: object) -> object:
     return (value,) if isinstance(value, str) else value

@@ -21,6 +21,7 @@ from runner.commands.judgement import LEVELS
 from runner.context import first_message
 from runner.delegation import KEY, Delegation
 from runner.excerpt import cut_mark, fitting
+from runner.inputs import accepted_input
 from runner.personal import view_of
 from runner.result import Outcome
 from runner.roles import DIRECT
@@ -66,13 +67,17 @@ class Errand:
             return self.call.about(self.number)
         return prompt.replace(ARGUMENTS, self.call.about(self.number).partition(" ")[2])
 
-    def input(self, phase: PhaseSpec, delegation: Delegation) -> dict[str, Any]:
-        """What an agent's row keeps: the arguments by their names, the item, its mode, the delegation, the rule."""
+    def input(self, phase: PhaseSpec, agent: AgentSpec, delegation: Delegation) -> dict[str, Any]:
+        """What an agent's row keeps: the arguments by their names, the item, its mode, the delegation, the rule.
+
+        Raises Refusal where the arguments are not what the agent takes.
+        """
         values = dict(self.call.values)
         numbered = self.command.item_argument
         if numbered is not None:
             values[numbered.name] = self.number
-        given = {name: value for name, value in values.items() if value is not None}
+        taken = {name: value for name, value in values.items() if value is not None}
+        given = accepted_input(agent, taken) or {}
         item = {"item": shown_item(self.item)} if self.item is not None else {}
         mode = {"mode": phase.mode} if phase.mode is not None else {}
         return {**given, **item, **mode, KEY: delegation.context(), RULE: self.rule}
@@ -92,9 +97,12 @@ def number_of(seat: str) -> int | None:
 def commissioned(
     settings: Settings, errand: Errand, phase: int, delegation: Delegation, earlier: Sequence[tuple[str, str]]
 ) -> SpawnRequest:
-    """Somebody who works in a phase, counted from 1; `earlier` is what those before brought, by their names."""
+    """Somebody who works in a phase, counted from 1; `earlier` is what those before brought, by their names.
+
+    Raises Refusal.
+    """
     spec = errand.phases[phase - 1]
-    given = errand.input(spec, delegation)
+    given = errand.input(spec, settings.agent(spec.agent), delegation)
     made = _request(settings, spec.agent, errand.seat(phase), errand.task, given)
     assert isinstance(made.agent, AgentSpec)
     plan = [(f"plan {errand.item.plan}", errand.plan)] if errand.item is not None and errand.plan else []

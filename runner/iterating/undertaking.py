@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from registry import Template, TooMuch, is_component
+from registry import TOLD, Template, TooMuch, is_component
 from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
@@ -18,7 +18,7 @@ from runner.excerpt import cut_mark, fitting
 from runner.guard import not_in_path
 from runner.inert import inert
 from runner.inputs import accepted_by_part, accepted_input
-from runner.roles import ROOT, STEP
+from runner.roles import DIRECT, ROOT, STEP
 from runner.tariff import BYTES_PER_TOKEN
 from runner.transcript import clean
 from runner.work import Work
@@ -47,7 +47,7 @@ def undertaking_of(work: Work, components: Components) -> Undertaking:
     agent, spec = components.agent, components.agent.iterate
     if work.limits.cycle_check:
         _refuse_cycles(work, components)
-    taken = accepted_input(agent, work.input if work.role != STEP else None)  # a step has none of its own
+    taken = accepted_input(agent, _own_input(work))
     inputs: Mapping[str, Any] = taken if isinstance(taken, Mapping) else {}
     for part in spec.components:
         inputs = accepted_by_part(agent, part.input_schema, inputs)
@@ -59,6 +59,13 @@ def undertaking_of(work: Work, components: Components) -> Undertaking:
     shown = spec.objective.variables() if spec.objective is not None else frozenset()
     given = {name: value for name, value in known.items() if name not in shown}
     return Undertaking(objective, given, inputs, declared, _background(work, components))
+
+
+def _own_input(work: Work) -> Any:
+    """What whoever asks for it gives it: a step has nothing of its own, and what a command tells beside is not given."""
+    if work.role == DIRECT and isinstance(work.input, Mapping):
+        return {name: value for name, value in work.input.items() if name not in TOLD}
+    return work.input if work.role != STEP else None
 
 
 def _refuse_cycles(work: Work, components: Components) -> None:

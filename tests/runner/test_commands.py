@@ -364,3 +364,35 @@ agents:
         await service.run("Lead", "try all")
         rows = service.sql("select type, recurrence_count from error_records order by first_seen")
         assert [(row["type"], row["recurrence_count"]) for row in rows] == [("delegation_cycle", 4)]
+
+
+async def test_the_arguments_of_a_command_are_what_its_agent_takes(tmp_path: Path) -> None:
+    config = """
+agents:
+  Front:
+    strategy: route
+    sub_agents: []
+    route:
+      commands:
+        write: {arguments: [{name: topic}], agents: [Writer]}
+        say: {arguments: [{name: words}], agents: [Writer]}
+  Writer:
+    strategy: iterate
+    input_schema:
+      type: object
+      properties: {topic: {type: string}, tone: {type: string, default: dry}}
+      required: [topic]
+      additionalProperties: false
+    iterate: {objective: "Write about {{ topic }}, {{ tone }}"}
+"""
+    scripts = {"TaskPlanner": [say('{"finished": true}')], "Completer": [say("tides rise")]}
+    async with bench(tmp_path, config, scripts) as service:
+        written = await service.run("Front", "/write tides")
+        assert written.result is not None
+        assert "tides rise" in written.result.text
+        assert "Write about tides, dry" in service.model.of("Completer")[0].messages[0].text
+        refused = await service.run("Front", "/say hello")
+        assert refused.result is not None
+        assert (refused.status, refused.result.errors[0].code) == ("failed", "VALIDATION_FAILED")
+        assert "'topic' is a required property" in refused.result.text
+        assert len(service.model.requests) == 2
