@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +15,8 @@ from runner.errors import Refusal
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.faults.crash.seeds import SEED
-from tests.properties.verdicts import PROMISES
 from tests.runner.commanded import crew, item, workers
+from tests.runner.cutting import broken_promises, cut_off
 from tests.runner.planned import plan, step
 from tests.support.models import ScriptedModel, Turn, call, fail, say, shared
 from tests.support.requirement import requirement
@@ -31,13 +29,6 @@ CUTS = int(os.environ.get("OUTRIDER_CUTS", "7"))
 TREE = "select step_id, role, status, outcome, reason, path, input from executions order by path, step_id"
 BOARD = "select number, status, plan, artifacts from work_items order by number"
 CHANGES = "select payload from events where type = 'work_item.changed' order by seq"
-HOLDS = (
-    "every execution has ended",
-    "every execution has exactly one terminal event",
-    "children end before their parents",
-    "every child has exactly one delivery, in its parent's inbox",
-    "one that completed has read everything",
-)
 
 
 def first(request: Request) -> str:
@@ -80,31 +71,18 @@ async def test_a_batch_that_is_cut_off_after_any_commit_comes_to_the_same_end(tm
     asked = {(request.agent, request.system, first(request)) for request in model.requests}
     assert [agent for agent, *_ in sorted(asked)] == ["committer", "implementer", "task-executor"]
 
-    tried = 0
-    commits = recording.commits
-    random.Random(SEED).shuffle(commits)
-    for end in commits:
-        folder = tmp_path / str(end)
-        folder.mkdir()
-        cut = recording.cut(folder, end)
-        if tried == CUTS or not rows_of(
-            cut, "select id from executions where parent_execution_id is null and status = 'running'"
-        ):
-            continue
-        tried += 1
+    for cut, where in cut_off(recording, tmp_path, CUTS):
         with anyio.fail_after(30):
-            async with service(folder) as (dispatcher, model):
+            async with service(cut.parent) as (dispatcher, model):
                 await dispatcher.adopt()
                 again = await dispatcher.wait(started.id)
-        where = f"cut at {end}, seed {SEED}"
         assert again.result is not None, where
         assert (again.result.text, again.result.outcome) == (ended.result.text, ended.result.outcome), where
         assert rows_of(cut, TREE) == tree, where
         assert rows_of(cut, BOARD) == board, where
         assert rows_of(cut, CHANGES) == changes, where
         assert {(request.agent, request.system, first(request)) for request in model.requests} <= asked, where
-        assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
-    assert tried >= min(CUTS, 15)
+        assert broken_promises(cut) == {}, where
 
 
 @requirement("S1-T7", "X-36")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +16,9 @@ from runner.iterating.view import tasks_of
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.faults.crash.seeds import SEED
-from tests.properties.verdicts import PROMISES
+from tests.runner.cutting import broken_promises, cut_off
 from tests.runner.iterated import config, done, finished, first, seats, task, tasks, undone
 from tests.runner.resuming import after_a_stop
-from tests.runner.test_plan_resume import HOLDS
 from tests.support.models import Script, ScriptedModel, Turn, fail, hang, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import OneModel, bench, settings_of
@@ -80,30 +77,18 @@ async def test_an_iteration_that_is_cut_off_after_any_commit_comes_to_the_same_e
     assert [row["step_id"] for row in tree if row["role"] == "worker"] == ["task.1", "task.2", "task.3", "task.4"]
     assert len(decided) == 4
     whole = len(model.requests)
-    tried = 0
-    commits = recording.commits
-    random.Random(SEED).shuffle(commits)
-    for end in commits:
-        folder = tmp_path / str(end)
-        folder.mkdir()
-        cut = recording.cut(folder, end)
-        running = "select id from executions where parent_execution_id is null and status = 'running'"
-        if tried == CUTS or not rows_of(cut, running):
-            continue
-        tried += 1
+    for cut, where in cut_off(recording, tmp_path, CUTS):
         with anyio.fail_after(30):
-            async with service(folder) as (dispatcher, model):
+            async with service(cut.parent) as (dispatcher, model):
                 asked = len(rows_of(cut, "select id from model_calls"))
                 await dispatcher.adopt()
                 again = await dispatcher.wait(started.id)
         assert asked + len(model.requests) <= whole + 2, "only what was cut is asked once more"
-        where = f"cut at {end}, seed {SEED}"
         assert again.result is not None, where
         assert (again.result.text, again.result.outcome) == ("from alpha to omega", "completed"), where
         assert rows_of(cut, TREE) == tree, where
         assert rows_of(cut, DECIDED) == decided, where
-        assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
-    assert tried == CUTS
+        assert broken_promises(cut) == {}, where
 
 
 async def test_an_iteration_that_was_stopped_goes_on_at_its_next_task(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,12 +14,10 @@ from runner.dispatcher import Dispatcher, Order
 from runner.llm.protocol import Request
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.faults.crash.seeds import SEED
-from tests.properties.verdicts import PROMISES
+from tests.runner.cutting import broken_promises, cut_off
 from tests.runner.iterated import first
 from tests.runner.nested import ANSWER, LEVELS, config, everybody, scripts
 from tests.runner.resuming import after_a_stop
-from tests.runner.test_plan_resume import HOLDS
 from tests.support.models import ScriptedModel, hang, say
 from tests.support.service import OneModel, bench, settings_of
 from tests.support.write_ahead_log import Recording, unfolded
@@ -30,7 +27,6 @@ CUTS = int(os.environ.get("OUTRIDER_CUTS", "6"))
 
 TREE = "select step_id, role, status, outcome, reason, path, depth, task from executions order by path, step_id, task"
 DECIDED = "select type, payload from events where type in ('route.decided', 'iterate.decided') order by seq"
-RUNNING = "select id from executions where parent_execution_id is null and status = 'running'"
 REPLIES = "select execution_id from messages where kind = 'reply'"
 
 
@@ -60,30 +56,19 @@ async def test_five_levels_cut_off_after_any_commit_come_to_the_same_end(tmp_pat
     assert (ended.result.text, ended.result.outcome) == (ANSWER, "completed")
     database = tmp_path / "outrider.db"
     tree, decided = rows_of(database, TREE), rows_of(database, DECIDED)
-    tried = 0
-    commits = recording.commits
-    random.Random(SEED).shuffle(commits)
-    for end in commits:
-        folder = tmp_path / str(end)
-        folder.mkdir()
-        cut = recording.cut(folder, end)
-        if tried == CUTS or not rows_of(cut, RUNNING):
-            continue
-        tried += 1
+    for cut, where in cut_off(recording, tmp_path, CUTS):
         replies = Counter(row["execution_id"] for row in rows_of(cut, REPLIES))
         with anyio.fail_after(30):
-            async with service(folder) as (dispatcher, model):
+            async with service(cut.parent) as (dispatcher, model):
                 await dispatcher.adopt()
                 again = await dispatcher.wait(started.id)
-        where = f"cut at {end}, seed {SEED}"
         assert again.result is not None, where
         assert (again.result.text, again.result.outcome) == (ANSWER, "completed"), where
         assert rows_of(cut, TREE) == tree, where
         assert rows_of(cut, DECIDED) == decided, where
         twice = [request.agent for request in model.requests if turns(request) < replies[request.execution_id]]
         assert twice == [], where
-        assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
-    assert tried == CUTS
+        assert broken_promises(cut) == {}, where
 
 
 async def test_five_levels_that_were_stopped_go_on_where_each_was(tmp_path: Path) -> None:

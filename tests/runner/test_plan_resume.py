@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,8 +17,7 @@ from runner.llm.protocol import Request
 from runner.planning.view import plan_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.faults.crash.seeds import SEED
-from tests.properties.verdicts import PROMISES
+from tests.runner.cutting import broken_promises, cut_off
 from tests.runner.planned import A, B, C, config, plan, roles, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.support.models import Script, ScriptedModel, Turn, fail, hang, say, shared
@@ -42,14 +40,6 @@ agents:
 """
 TREE = "select step_id, role, status, outcome, reason, path from executions order by path, step_id"
 MADE = "select type, execution_id from events where type like 'plan.%' order by seq"
-HOLDS = (
-    "every execution has ended",
-    "every execution has exactly one terminal event",
-    "children end before their parents",
-    "every child has exactly one delivery, in its parent's inbox",
-    "one that completed has read everything",
-    "own totals are the sums of the calls",
-)
 
 
 def first(request: Request) -> str:
@@ -112,31 +102,18 @@ async def test_a_message_whose_plan_is_cut_off_after_any_commit_is_answered_all_
     assert [row["type"] for row in made].count("plan.executing") == 3, "a plan, its revision, and a plan in it"
     asked = {(request.agent, request.system, first(request)) for request in model.requests}
 
-    tried = 0
-    commits = recording.commits
-    random.Random(SEED).shuffle(commits)
-    for end in commits:
-        folder = tmp_path / str(end)
-        folder.mkdir()
-        cut = recording.cut(folder, end)
-        if tried == CUTS or not rows_of(
-            cut, "select id from executions where parent_execution_id is null and status = 'running'"
-        ):
-            continue
-        tried += 1
+    for cut, where in cut_off(recording, tmp_path, CUTS):
         with anyio.fail_after(30):
-            async with service(folder) as (dispatcher, model):
+            async with service(cut.parent) as (dispatcher, model):
                 await dispatcher.adopt()
                 again = await dispatcher.wait(started.id)
-        where = f"cut at {end}, seed {SEED}"
         assert again.result is not None, where
         assert (again.result.text, again.result.outcome) == ("all done", "completed"), where
         assert rows_of(cut, TREE) == tree, where
         assert [row["type"] for row in rows_of(cut, MADE)] == [row["type"] for row in made], where
         assert {(request.agent, request.system, first(request)) for request in model.requests} <= asked, where
         assert [row["content"] for row in rows_of(cut, "select content from chat_messages")] == ["do it", "all done"], where
-        assert {each: rows for each in HOLDS if (rows := rows_of(cut, PROMISES[each]))} == {}, where
-    assert tried == CUTS
+        assert broken_promises(cut) == {}, where
 
 
 async def test_a_plan_killed_in_the_middle_goes_on_with_its_next_step(tmp_path: Path) -> None:
