@@ -13,6 +13,8 @@ from registry.names import Directories, fold, name_fault, suggestion
 
 _WORK = ("prompt", "timeout", "complexity", "artifact", "sets")
 """What matters only where somebody works."""
+_TOLD = ("item", "mode", "delegation", "rule")
+"""What stands in the input of whoever works beside the arguments."""
 
 
 def check_commands(findings: Findings, path: TreePath, commands: Mapping[str, CommandEntry], names: Directories) -> None:
@@ -39,6 +41,7 @@ def _check_command(findings: Findings, path: TreePath, entry: CommandEntry, name
             message = f"`{key}` has no effect here: nobody works for a command with an `answer`"
             findings.add((*path, key), message, f"remove `{key}`", key=True)
     _check_arguments(findings, path, argument_entries(entry))
+    _check_argument_names(findings, (*path, "arguments"), entry)
     numbered = any(each.kind in ("item", "items") for each in argument_entries(entry))
     if entry.sets is not None and not numbered:
         findings.add(
@@ -62,6 +65,14 @@ def _check_arguments(findings: Findings, path: TreePath, arguments: tuple[Argume
             findings.add((*here, "default"), "the default is none of the `choices`", "add it to them")
         if each.kind in ("item", "items") and each.default is not None:
             findings.add((*here, "default"), "no work item is meant unless it is named", "remove `default`", key=True)
+
+
+def _check_argument_names(findings: Findings, path: TreePath, entry: CommandEntry) -> None:
+    taken: list[str] = ["items"] if entry.answer is not None else [*_TOLD]
+    for index, each in enumerate(argument_entries(entry)):
+        if each.name in taken:
+            findings.add((*path, index, "name"), f"`{each.name}` has a meaning of its own here", "call it something else")
+        taken.append(each.name)
 
 
 def _check_rules(findings: Findings, path: TreePath, rules: tuple[RuleEntry, ...], names: Directories) -> None:

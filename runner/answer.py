@@ -92,8 +92,8 @@ def _counted(number: float, unit: str) -> str:
 def _artifacts(artifacts: Sequence[Mapping[str, Any]]) -> str:
     if not artifacts:
         return ""
-    lines = (f"- {_title(each)}: {each.get('path') or each.get('url') or ''}".rstrip(": ") for each in artifacts)
-    return "\n".join(("Artifacts:", *lines))
+    lines = (f"{_title(each)}: {each.get('path') or each.get('url') or ''}".rstrip(": ") for each in artifacts)
+    return "\n".join(("Artifacts:", *(f"- {' '.join(line.split())}" for line in lines)))
 
 
 def _title(artifact: Mapping[str, Any]) -> str:

@@ -19,10 +19,14 @@ from runner.errors import Fenced, ItemRefused
 from runner.function_context import Context
 from runner.item_facts import ItemAdded, ItemChanged
 from runner.recorder import Recorder
-from runner.result import Outcome, Result, summarise
+from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.transcript import clean
 
 Artifact = Mapping[str, Any]
+
+LONGEST_TITLE = 500
+"""In characters: every listing shows the titles of all."""
+IN_A_FEW_WORDS = "say in a few words what is to be done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,11 @@ class Board(Items):
 
     async def add(self, title: str, *, language: str | None = None, complexity: str | None = None) -> WorkItem:
         """Add an item under the next number: one more than the highest, however many are added at once."""
-        title = clean(title).strip()
+        title = " ".join(clean(title).split())
         if not title:
-            raise ItemRefused("no_title", "a work item needs a title", "say in a few words what is to be done")
+            raise ItemRefused("no_title", "a work item needs a title", IN_A_FEW_WORDS)
+        if len(title) > LONGEST_TITLE:
+            raise ItemRefused("long_title", f"a title has at most {LONGEST_TITLE} characters", IN_A_FEW_WORDS)
         earlier = self._added[title]
         self._added[title] += 1
         item = NewItem(self.name, title, NOT_STARTED, language, complexity)
@@ -132,7 +138,10 @@ async def add_item(context: Context, task: str, title: str | None = None, langua
 
     Its title is the field `title`, else the whole task.
     """
-    item = await context.board.add(title or task, language=language)
+    try:
+        item = await context.board.add(title or task, language=language)
+    except ItemRefused as refused:
+        return failed(Problem(refused.kind, str(refused), recoverable=False, recommendation=refused.hint))
     summary = summarise(f"Task {item.number} was added: {item.title}")
     output = {
         "status": str(Outcome.COMPLETED),

@@ -171,8 +171,7 @@ class Closing:
         execution, first = self._of, result.errors[0] if result.errors else None
         if first is None or (first.context.get("subagent") == execution.name and "step" not in first.context):
             return False
-        failed = [child.result for child in execution.ended.values() if child.status in ("failed", "timed_out")]
-        known = [error for below in failed if below is not None for error in below.errors]
+        known = [error for child in execution.ended.values() if child.result is not None for error in child.result.errors]
         return any(each.type == first.type and first.message.endswith(each.message) for each in known)
 
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:

@@ -52,22 +52,6 @@ class Delegation:
             },
         }
 
-    @classmethod
-    def of(cls, data: Any) -> Delegation | None:
-        """The delegation in the input of an execution, if there is one."""
-        told = data.get(KEY) if isinstance(data, Mapping) else None
-        if told is None:
-            return None
-        return cls(
-            command=told["command"],
-            session_id=told["session_id"],
-            depth=told["delegation_depth"],
-            path=tuple(told["delegation_path"]),
-            timeout=told["timeout"],
-            caller=told["caller"],
-            **told["task_context"],
-        )
-
 
 def exported(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The registry of delegations, from the rows of its view: how many are at work, how many are known, and all of them."""

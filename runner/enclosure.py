@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import stat
+import time
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,9 @@ from runner.errors import RunnerError
 
 LONGEST_NAME, LONGEST_PATH, DEEPEST = 255, 4_096, 64
 """Bytes of one name and of a whole path, and folders on the way to a file."""
+
+PATIENCE, _LOOK_AGAIN = 10.0, 0.02
+"""Seconds somebody waits for others to have changed their files, and between looks."""
 
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """The folder itself may be a link: whoever wrote the configuration chose where it leads."""
@@ -170,9 +174,21 @@ class OpenFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else who asks changes a file in it meanwhile, in whichever process; closing it unlocks it."""
-        with suppress(OSError):  # some network disks know no locks
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        until = time.monotonic() + PATIENCE
+        while not self._lock():
+            if time.monotonic() > until:
+                raise Refused("busy", "somebody else is changing files in this folder", "try again in a while")
+            time.sleep(_LOOK_AGAIN)
         yield
+
+    def _lock(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # some network disks know no locks
+            return True
+        return True
 
     def inside(self, name: str, *, make: bool) -> OpenFolder:
         """A folder in it, which is made if it is missing."""

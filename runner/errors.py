@@ -73,7 +73,7 @@ class FactRefused(RunnerError):
 class ItemRefused(RunnerError):
     """A change of a work item, refused. Nothing was changed."""
 
-    def __init__(self, kind: Literal["unknown_item", "no_title"], message: str, hint: str) -> None:
+    def __init__(self, kind: Literal["unknown_item", "no_title", "long_title"], message: str, hint: str) -> None:
         super().__init__(message, hint)
         self.kind = kind
 

@@ -111,14 +111,14 @@ def _artifact(artifact: Mapping[str, Any], folders: Folders | None) -> Mapping[s
         raise ValidationError("Invalid artifact format")
     if kind not in ARTIFACT_TYPES:
         raise ValidationError(f"Invalid artifact type: {kind}")
-    if _leaves(path):
+    if leaves(path):
         raise ValidationError(f"Artifact path must be relative and stay inside: {path}")
     if folders is not None and not any(_is_in(folder, rest) for folder, rest in _places(path, folders)):
         raise ValidationError(f"Artifact not found: {path}")
     return dict(artifact)
 
 
-def _leaves(path: str) -> bool:
+def leaves(path: str) -> bool:
     """Whether a path leads out of the folder it is relative to, on this system or another."""
     return (
         "\0" in path

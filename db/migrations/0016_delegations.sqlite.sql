@@ -1,21 +1,21 @@
 -- Two views for people who look after many agents: who works for whom at the moment, and what went wrong.
 
 -- What one agent has handed to another: everything at work or waiting for its turn, and what ended within the last hour.
--- A command is a label in the path; whoever was sent for one has it in its input.
+-- A command is a label in the path; whoever was sent for one has it in its input. What others have in theirs is their own.
 CREATE VIEW delegations AS
 SELECT
     e.session_id,
-    json_extract(e.input, '$.delegation.command') AS command,
+    json_extract(c.input, '$.delegation.command') AS command,
     e.agent AS subagent,
-    json_extract(e.input, '$.delegation.task_context.task_number') AS task_number,
-    json_extract(e.input, '$.delegation.task_context.language') AS language,
+    json_extract(c.input, '$.delegation.task_context.task_number') AS task_number,
+    json_extract(c.input, '$.delegation.task_context.language') AS language,
     e.started_at AS start_time,
     e.timeout_seconds AS timeout,
     e.deadline_at AS deadline,
     e.status,
     e.depth AS delegation_depth,
     coalesce(
-        json_extract(e.input, '$.delegation.delegation_path'),
+        json_extract(c.input, '$.delegation.delegation_path'),
         '[' || replace(json_quote(e.path), '/', '","') || ']') AS delegation_path,
     e.id AS execution_id,
     e.parent_execution_id,
@@ -25,6 +25,7 @@ SELECT
     e.finished_at,
     e.result AS "return"
 FROM executions AS e
+LEFT JOIN executions AS c ON c.id = e.id AND c.role = 'direct'
 WHERE e.parent_execution_id IS NOT NULL
     AND (e.finished_at IS NULL
         OR (e.started_at IS NOT NULL

@@ -82,7 +82,7 @@ def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
         known = ", ".join(f"`/{each}`" for each in commands)
         near = nearest(name, commands)
         hint = (f"did you mean `/{near}`? " if near else "") + f"commands: {known}"
-        raise Refusal("unknown_command", f"there is no command `/{name}`", hint, {"known": list(commands)})
+        raise Refusal("unknown_command", f"there is no command `/{_short(name)}`", hint, {"known": list(commands)})
     arguments = "".join(rest_of_it)
     rest, values = arguments, dict[str, Any]()
     for argument in command.arguments:
@@ -103,15 +103,13 @@ def misused(command: CommandSpec, what: str) -> Refusal:
 
 def _taken(argument: ArgumentSpec, rest: str, command: CommandSpec) -> tuple[Any, str]:
     """The value of an argument, and what is left behind it."""
-    found = _matched(argument, rest)
-    if found is None:
-        if rest and argument.required:
-            raise misused(command, f"`{_short(rest)}` is no {argument.shown}")
-        if argument.required:
-            raise misused(command, f"{argument.shown} is missing")
-        return argument.default, rest
-    value = rest[:found]
-    return _value(argument, value, command), rest[found:].lstrip()
+    found = _matched(argument, rest) or 0
+    value, left = (_value(argument, rest[:found], command), rest[found:].lstrip()) if found else ("", rest)
+    if value != "":
+        return value, left
+    if argument.required:
+        raise misused(command, f"`{_short(left)}` is no {argument.shown}" if left else f"{argument.shown} is missing")
+    return argument.default, left
 
 
 def _matched(argument: ArgumentSpec, rest: str) -> int | None:
@@ -153,9 +151,9 @@ def _numbers(written: str, command: CommandSpec) -> list[int]:
         low, high = int(first), int(last or first)
         if high < low:
             raise misused(command, f"`{span}` goes down")
-        if len(numbers) + high - low >= MOST_ITEMS:
+        numbers.update(dict.fromkeys(range(low, min(high, low + MOST_ITEMS) + 1)))
+        if len(numbers) > MOST_ITEMS:
             raise misused(command, f"it takes at most {MOST_ITEMS} work items at once")
-        numbers.update(dict.fromkeys(range(low, high + 1)))
     return list(numbers)
 
 

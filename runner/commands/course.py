@@ -22,7 +22,7 @@ from runner.commands.errand import RULE, Errand, commissioned, is_errand, is_who
 from runner.commands.judgement import complexity_of, language_of
 from runner.commands.listing import listing
 from runner.commands.plan_file import plan_text
-from runner.commands.report import Phase, Report, not_begun, told, united
+from runner.commands.report import Phase, Report, not_begun, plan_in, told, united
 from runner.commands.table import Question, rule_for
 from runner.commissions import name_of
 from runner.delegation import KEY, Delegation
@@ -69,6 +69,8 @@ class Course:
 
     async def run(self) -> Result:
         """Work through all items; one that fails does not keep the next from its turn."""
+        if self._work.role == ROOT and self._work.input:
+            self._work.warnings.append("a command takes what stands in its line: the input given beside it was not used")
         if self._call.command.answer is not None:
             return listing(self._call, self._call.command.answer, await self._board.all())
         reports = [await self._report(number) for number in self._call.numbers or (None,)]
@@ -188,8 +190,7 @@ class Course:
         item, wanted = errand.item, errand.command.sets if result.outcome is Outcome.COMPLETED else None
         if item is None or (wanted is None and not result.artifacts):
             return ()
-        plans = (str(each["path"]) for each in result.artifacts if each.get("type") == "plan" and each.get("path"))
-        plan = next(plans, None)
+        plan = plan_in(result)
         try:
             if not _says(await self._board.find(item.number), wanted, plan, result.artifacts):
                 await self._board.update(item.number, status=wanted, plan=plan, artifacts=result.artifacts)

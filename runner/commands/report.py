@@ -13,6 +13,7 @@ from runner.answer import answer_text, processed
 from runner.commands.call import Call
 from runner.planning.answering import is_raw
 from runner.result import Outcome, Problem, Result, summarise
+from runner.returns import leaves
 
 FILE = "file"
 """What an artifact is called that nobody gave a kind."""
@@ -103,6 +104,12 @@ def _in_full(result: Result) -> Result:
     """With all that was said, where it was said in words."""
     said = isinstance(result.output, str) and result.outcome is Outcome.COMPLETED and not is_raw(result.output)
     return replace(result, summary=result.output) if said else result
+
+
+def plan_in(result: Result) -> str | None:
+    """Where the plan is that a result brings, if it brings one; what leads out of the folder is none."""
+    paths = (str(each.get("path") or "") for each in result.artifacts if each.get("type") == "plan")
+    return next((path for path in paths if path and not leaves(path)), None)
 
 
 def not_begun(why: str) -> Result:

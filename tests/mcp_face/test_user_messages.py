@@ -13,6 +13,7 @@ from server.mcp_face.client import Asking, Client
 from server.mcp_face.tools import called
 from tests.mcp_face.test_approvals import Answering
 from tests.mcp_face.test_tools import TOOLS
+from tests.runner.commanded import crew
 from tests.support.face import Face, face, text_of
 from tests.support.gated import DELETE, deleting
 from tests.support.models import fail, gate, hang, say
@@ -91,6 +92,22 @@ async def test_a_person_who_is_asked_meanwhile_says_it_once(tmp_path: Path, era:
 
         assert (told["result"]["output"], len(person.asked), len(tools.calls)) == ("It is gone.", 1, 1)
         assert talk(opened) == [("alex", "user", "clean up"), ("alex", "assistant", "It is gone.")]
+
+
+@requirement("S1-ST13-2", "S1-ST1-1")
+async def test_a_user_may_give_commands_and_is_told_what_became_of_them(tmp_path: Path) -> None:
+    config = crew(tmp_path, more="chat: {agent: orchestrator}\nusers: {alex: {}}\n")
+    scripts = {"researcher": [fail("invalid", "no network", recoverable=False)]}
+    async with face(tmp_path, config, scripts) as opened, opened.client() as caller:
+        wrong = await caller.refused(SEND, user="alex", text="/research")
+        listed = await caller.call(SEND, user="alex", text="/todo")
+        failed = await caller.call(SEND, user="alex", text="/research 193")
+
+        assert (wrong["type"], wrong["hint"]) == ("usage", "write `/research NUMBER [FOCUS]`")
+        assert listed["answer"].startswith("191 Stop the hang")
+        assert failed["answer"].startswith("Command: research\nStatus: Failed\n")
+        assert "no network (invalid)\n\nRecommendation: try again later\nThen retry: /research 193" in failed["answer"]
+        assert [said for _, _, said in talk(opened)][2:] == ["/research 193", failed["answer"]]
 
 
 async def test_the_tool_is_there_only_where_somebody_answers_users(tmp_path: Path) -> None:

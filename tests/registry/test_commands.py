@@ -33,6 +33,13 @@ def config(commands: str, sub_agents: str = "[]") -> str:
             "go.arguments[0].default",
             "no work item is",
         ),
+        ("go: {agents: [A], arguments: [{name: rule}]}", "go.arguments[0].name", "`rule` has a meaning of its own here"),
+        ("go: {answer: x, arguments: [{name: items}]}", "go.arguments[0].name", "`items` has a meaning of its own here"),
+        (
+            "go: {agents: [A], arguments: [{name: n, kind: item}, {name: n}]}",
+            "go.arguments[1].name",
+            "`n` has a meaning of its own here",
+        ),
         ("go: {agents: [A]}, Go: {agents: [A]}", "Go", "`Go` is the same name as `go`"),
         ("'go on': {agents: [A]}", "go on", "`go on` cannot be a name here"),
         (

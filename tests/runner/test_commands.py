@@ -115,6 +115,8 @@ async def test_a_call_that_is_written_wrong_is_refused_before_anything_is_writte
     wrong = [
         ("/reserch 195", "there is no command `/reserch`", "did you mean `/research`? commands: `/task`,"),
         ("/", "there is no command `/`", "commands: `/task`, `/research`,"),
+        (f"/{'a' * 500}", f"there is no command `/{'a' * 39}…`", "commands: `/task`, `/research`,"),
+        ("/task ' '", "`/task`: TITLE is missing", "write `/task TITLE`"),
         ("/research", "`/research`: NUMBER is missing", research),
         ("/research lean", "`/research`: `lean` is no NUMBER", research),
         ("/plan 195 196", "`/plan`: `196` is more than it takes", "write `/plan NUMBER`"),

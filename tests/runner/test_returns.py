@@ -8,7 +8,6 @@ import pytest
 
 from runner.answer import answer_text, processed
 from runner.codes import Code, code_of
-from runner.delegation import KEY, Delegation
 from runner.errors import SessionMismatchError, ValidationError
 from runner.result import Outcome, Problem, Result
 from runner.returns import ARTIFACT_TYPES, read_return
@@ -196,12 +195,3 @@ def test_session_ids_have_their_shape_and_never_repeat() -> None:
     made = [new_session() for _ in range(10_000)]
     assert all(re.fullmatch(r"sess_\d{10,}_[a-z0-9]{6}", each) for each in made)
     assert len({each[-6:] for each in made}) == len(made)
-
-
-def test_a_delegation_is_read_back_from_the_input_it_stands_in() -> None:
-    sent = Delegation("implement", SESSION, 1, ("orchestrator", "implement", "coder"), 7200.0, "orchestrator", 191, "lean")
-    context = sent.context()
-    assert context["delegation_path"] == ["orchestrator", "implement", "coder"]
-    assert context["task_context"] == {"task_number": 191, "language": "lean", "complexity": "simple"}
-    assert Delegation.of({KEY: context, "more": 1}) == sent
-    assert (Delegation.of({"more": 1}), Delegation.of("text"), Delegation.of(None)) == (None, None, None)

@@ -1,53 +1,28 @@
-"""Workspaces: folders that agents share, the tools over their files, and what was written as artifacts of a result."""
+"""Workspaces: folders that agents share, and the tools over their files."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
 from contextlib import closing
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from db.engine import sqlite_library
+from runner import enclosure
 from runner.dispatcher import Order
-from runner.handle import Child
 from runner.llm.protocol import Request
+from tests.runner.filed import CONFIG, SECTION, edit, files, look, made, write
 from tests.runner.iterated import config as iterating
 from tests.runner.iterated import done, finished, task
-from tests.runner.planned import A, plan
 from tests.runner.resuming import after_a_stop
-from tests.support.models import Turn, call, fail, gate, hang, say, shared
-from tests.support.reading import answer, dispatch, results, text_of
+from tests.support.models import Turn, gate, hang, say, shared
+from tests.support.reading import answer, results, text_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
-
-SECTION = """
-workspaces:
-  docs: {path: docs, description: What is published.}
-  cache: {path: "${CACHE:-.cache}", description: "Results, <workspace> for those that follow."}
-  source: {path: src, description: The code., access: read_only}
-"""
-CONFIG = (
-    SECTION
-    + """
-agents:
-  Writer: {description: writes, workspaces: [docs, cache, source]}
-  Reader: {description: reads, workspaces: [{name: cache, access: read_only, description: To look at.}, source]}
-  Lead: {sub_agents: [Writer, Reader]}
-  Own: {workspaces: [{name: notes, path: own/notes, description: Its own.}]}
-  Bare: {}
-  Merger: {strategy: synthesis, workspaces: [docs]}
-  Planned: {strategy: plan, sub_agents: [A], plan: {compose: concat}}
-  A: {description: does a, workspaces: [docs]}
-agent_chains:
-  line: {stages: [{name: one, agents: [Writer]}, {name: two, agents: [Reader]}]}
-"""
-)
 
 
 @pytest.fixture(autouse=True)
@@ -59,29 +34,6 @@ def source(tmp_path: Path) -> Path:
     (folder / "deep" / "notes.md").write_bytes("# Notes\r\nhello again\r\nünïcode hello\r\n".encode())
     (folder / "image.png").write_bytes(b"\x89PNG\0\xff")
     return folder
-
-
-def write(path: str, content: str = "text", workspace: str = "docs") -> Turn:
-    return call("write_file", workspace=workspace, path=path, content=content)
-
-
-def edit(path: str, old: str, new: str, workspace: str = "docs", **more: Any) -> Turn:
-    return call("edit_file", workspace=workspace, path=path, old_text=old, new_text=new, **more)
-
-
-def look(tool: str, workspace: str = "source", **more: Any) -> Turn:
-    return call(f"{tool}_files" if tool != "read" else "read_file", workspace=workspace, **more)
-
-
-def files(*paths: str) -> list[Mapping[str, Any]]:
-    """Files as artifacts."""
-    return [{"type": "file", "path": path} for path in paths]
-
-
-def made(child: Child) -> list[Mapping[str, Any]]:
-    """The artifacts of an execution, by path: calls of one turn are over in any order."""
-    assert child.result is not None
-    return sorted((dict(each) for each in child.result.artifacts), key=lambda each: each.get("path", ""))
 
 
 async def shown(service: Bench, agent: str, *turns: Turn) -> Request:
@@ -249,6 +201,22 @@ async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) 
     assert (tmp_path / "docs" / "a.md").read_text() == " ".join(words).upper()
 
 
+async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enclosure, "PATIENCE", 0.05)
+    (tmp_path / "docs").mkdir()
+    descriptor = os.open(tmp_path / "docs", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        async with bench(tmp_path, CONFIG, {}) as service:
+            [refusal] = refusals(await shown(service, "Writer", write("a.md")))
+    finally:
+        os.close(descriptor)
+    assert "somebody else is changing files in this folder" in refusal
+    assert not (tmp_path / "docs" / "a.md").exists()
+
+
 async def test_what_is_too_long_or_no_text_is_neither_written_nor_read(tmp_path: Path, source: Path) -> None:
     (source / "long.txt").write_bytes(b"x" * 2_000_001)
     async with bench(tmp_path, CONFIG, {}) as service:
@@ -274,75 +242,6 @@ async def test_secrets_of_the_service_are_masked_in_what_files_say(tmp_path: Pat
 
 
 # -- artifacts ---------------------------------------------------------------------------------------------------------
-
-
-async def test_files_are_artifacts_once_beside_what_was_reported(tmp_path: Path) -> None:
-    report = call(
-        "finish", status="completed", summary="written", artifacts=[{"type": "report", "path": "docs/a.md"}, {"type": "x"}]
-    )
-    async with bench(tmp_path, CONFIG, {}) as service:
-        service.model.scripts["Writer"] = [
-            write("./a.md") + write("b.md") + write("../c.md"),
-            edit("a.md", "text", "more") + edit("b.md", "none", ""),
-            report,
-        ]
-        ended = await service.run("Writer")
-
-        assert made(ended) == [{"type": "x"}, {"type": "report", "path": "docs/a.md"}, *files("docs/b.md")]
-
-
-@requirement("S1-ST8-2")
-async def test_whoever_runs_out_of_time_has_the_files_it_had_written_as_artifacts(tmp_path: Path) -> None:
-    scripts = {
-        "Writer": [write("report.md"), hang(), hang()],
-        "Lead": [dispatch("Writer", timeout_seconds=0.6), say("waiting"), hang(), hang()],
-    }
-    async with bench(tmp_path, CONFIG, scripts) as service:
-        ended = await service.run("Writer", timeout=0.6)
-        assert ended.result is not None
-        assert (ended.status, ended.result.outcome, ended.result.errors[0].type) == ("timed_out", "partial", "timeout")
-        assert made(ended) == files("docs/report.md")
-        assert ended.result.summary == "its time ran out; a file had been written by then"
-
-        above = await service.run("Lead", timeout=1.2)
-        assert above.status == "timed_out"
-        assert made(above) == files("docs/report.md")
-
-
-async def test_whoever_is_stopped_or_fails_has_its_files_as_artifacts_too(tmp_path: Path) -> None:
-    async with bench(tmp_path, CONFIG, {"Writer": [write("report.md"), hang()], "Own": []}) as service:
-        started = await service.dispatcher.start(Order("Writer", "write"))
-        with anyio.fail_after(10):
-            await service.model.started("Writer", 2)
-        await service.dispatcher.cancel(started.id, "tester", "enough")
-        stopped = await service.ended(started.id)
-        assert (stopped.status, made(stopped)) == ("cancelled", files("docs/report.md"))
-
-        service.model.scripts["Own"] = [write("x/y.md", workspace="notes"), fail(recoverable=False)]
-        failed = await service.run("Own")
-        assert (failed.status, made(failed)) == ("failed", files("notes/x/y.md"))
-        assert failed.result is not None
-        assert failed.result.outcome == "failed"
-
-
-async def test_callers_pass_on_what_was_made_for_them(tmp_path: Path) -> None:
-    scripts = {
-        "Lead": [dispatch("Writer"), say("waiting"), say("done")], "Writer": [write("a.md"), say("written")],
-        "Planner": [plan(A)], "A": [write("b.md"), say("alpha")],
-    }  # fmt: skip
-    async with bench(tmp_path, CONFIG, scripts) as service:
-        assert made(await service.run("Lead")) == files("docs/a.md")
-        assert made(await service.run("Planned")) == files("docs/b.md")
-
-
-async def test_what_was_written_before_a_restart_is_told_after_it(tmp_path: Path) -> None:
-    async with bench(tmp_path, CONFIG, {"Writer": [write("a.md"), hang()]}) as service:
-        started = await service.dispatcher.start(Order("Writer", "write"))
-        with anyio.fail_after(10):
-            await service.model.started("Writer", 2)
-
-    async with after_a_stop(tmp_path, {"Writer": [write("b.md"), say("done")]}, config=CONFIG) as service:
-        assert made(await service.ended(started.id)) == files("docs/a.md", "docs/b.md")
 
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])

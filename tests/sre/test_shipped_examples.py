@@ -40,10 +40,10 @@ def configurations() -> dict[str, str]:
 
 def is_configuration(text: str) -> bool:
     """Whether a YAML text has a section of a configuration; a rehearsal has turns where that has agents, and a file of one
-    agent is loaded with the configuration that lists it.
+    agent is loaded with the configuration that lists it. What a page adds to an example is tested with that example.
     """
-    tree = yaml.safe_load(text)
-    if not isinstance(tree, dict) or not set(tree) & set(SECTIONS) or "strategy" in tree:
+    tree, added = yaml.safe_load(text), text.startswith("# added to examples/")
+    if not isinstance(tree, dict) or not set(tree) & set(SECTIONS) or "strategy" in tree or added:
         return False
     agents = tree.get("agents")
     return not (isinstance(agents, dict) and any(isinstance(entry, list) for entry in agents.values()))
@@ -76,9 +76,10 @@ def laid_out(text: str, folder: Path) -> Path:
     tree = yaml.safe_load(text)
     patterns = [pattern.replace("**", "deep").replace("*", "some") for pattern in patterns_in(tree.get("context_files"))]
     agents = tree["agents"] if isinstance(tree.get("agents"), list) else []
-    for name in (*_REHEARSAL.findall(text), *_TEXT_FILE.findall(text), *patterns, *agents):
+    texts = _TEXT_FILE.findall(text)
+    for name in (*_REHEARSAL.findall(text), *texts, *patterns, *agents):
         folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
-        folder.joinpath(name).touch()
+        folder.joinpath(name).write_text("words\n" if name in texts else "", encoding="utf-8")
     for workspace in (tree.get("workspaces") or {}).values():
         folder.joinpath(workspace["path"]).mkdir(parents=True, exist_ok=True)
     return file
