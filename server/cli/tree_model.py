@@ -35,7 +35,7 @@ class TreeModel:
         """The tree that rows tell, parents before children."""
         model = cls()
         for row in rows:
-            node = model._born(row["id"], row["parent_execution_id"], row["agent"], row["created_at"])
+            node = model._born(row["id"], row["parent_execution_id"], _named(row), row["created_at"])
             node.status, node.outcome, node.reason, node.error = (
                 row["status"],
                 row["outcome"],
@@ -63,7 +63,7 @@ class TreeModel:
         if node is None:
             if kind != "execution.status":
                 return None
-            node = self._born(event["execution_id"], event["parent_execution_id"], payload["agent"], event["at"])
+            node = self._born(event["execution_id"], event["parent_execution_id"], _named(payload), event["at"])
         self._take(node, event, payload)
         node.account()
         return node
@@ -128,6 +128,12 @@ class TreeModel:
         elif self.root is None:
             self.root = node
         return node
+
+
+def _named(record: Record) -> str:
+    """The agent; of those who carry out steps or tasks, also which one: several may be the same agent."""
+    several = record.get("role") in ("step", "worker") and record.get("step_id")
+    return f"{record['agent']} ({record['step_id']})" if several else str(record["agent"])
 
 
 def _change_status(node: Node, payload: Record, at: float) -> None:

@@ -346,3 +346,12 @@ def test_every_status_has_a_shape_of_its_own() -> None:
 )
 def test_events_are_told_in_words(kind: str, payload: dict[str, Any], words: str) -> None:
     assert happening(kind, payload) == words
+
+
+def test_of_agents_who_carry_out_steps_or_tasks_the_tree_says_which() -> None:
+    story = Story()
+    for number, (role, step) in enumerate([("root", None), ("planner", "plan.1"), ("step", "s1"), ("worker", "task.2")]):
+        parent = "e0" if number else None
+        story.event(f"e{number}", "execution.status", parent=parent, status="pending", agent="A", role=role, step_id=step)
+
+    assert [node.agent for node in story.model.nodes.values()] == ["A", "A", "A (s1)", "A (task.2)"]
