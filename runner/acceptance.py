@@ -8,7 +8,7 @@ is not whole is kept as it is, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +65,18 @@ def judge(
         answer = replace(answer, outcome=Outcome.PARTIAL, reason=wrap_up or transcript.shortfall)
     if objections:
         answer = answer.stamped(warnings=[each.problem.message for each in objections])
-    return signalled(answer)
+    return signalled(_owned_up(agent, answer))
+
+
+def _owned_up(agent: AgentSpec, answer: Result) -> Result:
+    """The result of an agent whose form has it say whether it succeeded: where it says that it did not, it has failed."""
+    said = answer.output if isinstance(answer.output, Mapping) else {}
+    if "success" not in (agent.output_schema or {}).get("required", ()) or said.get("success") is not False:
+        return answer
+    error = said.get("error")
+    message = error.get("message") if isinstance(error, Mapping) else error
+    problem = Problem("failed", message if isinstance(message, str) and message.strip() else "it says that it failed")
+    return replace(answer, outcome=Outcome.FAILED, reason=problem.type, errors=(problem, *answer.errors))
 
 
 def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:

@@ -1,5 +1,6 @@
 """What a definition demands of an answer: a shape, and that something was done. Pointed out once, then it has failed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ agents:
   Worded: {output_schema: {type: string}}
   Actor: {require_tool_call: true, max_tokens: 300}
   Leaf: {require_tool_call: true, output_schema: {type: object, required: [jobs]}}
+  Honest: {output_schema: {type: object, required: [success], properties: {success: {type: boolean}, error: {}}}}
   Hasty: {max_iterations: 1, require_tool_call: true, output_schema: {type: object, required: [jobs]}}
 """
 
@@ -69,6 +71,25 @@ async def test_an_answer_that_fits_is_kept_as_the_value_it_spells(tmp_path: Path
         block = system[system.index("<output_schema>") : system.index("</output_schema>")]
         assert '"jobs":{"type":"array","items":{"type":"string"}}' in block
         assert system.count("output_schema>") == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "message"),
+    [
+        ({"success": True}, "completed", None),
+        ({"success": False, "error": {"message": "no file"}}, "failed", "no file"),
+        ({"success": False, "error": "no file"}, "failed", "no file"),
+        ({"success": False}, "failed", "it says that it failed"),
+    ],
+)
+async def test_who_has_to_say_whether_it_succeeded_is_believed(
+    tmp_path: Path, answer: dict[str, Any], status: str, message: str | None
+) -> None:
+    async with bench(tmp_path, CONFIG, {"Honest": [say(json.dumps(answer))]}) as service:
+        ended = await service.run("Honest")
+        assert ended.result is not None
+        assert (ended.status, ended.result.output) == (status, answer)
+        assert [problem.message for problem in ended.result.errors] == ([message] if message else [])
 
 
 @requirement("S0-RG-3")

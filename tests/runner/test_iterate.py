@@ -98,6 +98,7 @@ async def test_a_failed_task_is_recorded_and_the_planner_goes_on(tmp_path: Path)
         end = await service.run("Reporter", "read all")
         assert end.result is not None
         assert (end.status, end.result.outcome) == ("completed", "completed")
+        assert [status for seat, status in seats(service) if seat.startswith("task")] == ["failed", "failed", "completed"]
         second, third, last = service.model.of("TaskPlanner")[1:]
         for part in ("status: failed", "message: no file a", "result: half of it"):
             assert part in first(second)
