@@ -16,7 +16,7 @@ from db.clock import stamp
 from db.ids import inherited_delivery
 from db.status import SLOT, ExecutionStatus
 from db.tables import columns_of, deliveries, executions, model_calls
-from db.turns import FENCE, ModelCall
+from db.turns import ModelCall, fenced
 from db.unit import Added, Event, Statement, Write
 
 _ADOPT = (
@@ -96,7 +96,7 @@ def pass_on(execution: str, attempt: int, children: Sequence[str], events: Seque
         }
         for child in children
     ]
-    fence = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    fence = fenced(execution, attempt)
     return Write([fence, *(Added(deliveries, row) for row in rows)], events)
 
 

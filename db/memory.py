@@ -18,7 +18,7 @@ from sqlalchemy.dialects.sqlite import insert
 
 from db.clock import stamp
 from db.tables import events, facts
-from db.turns import FENCE
+from db.turns import fenced
 from db.unit import Added, Statement, Write
 from db.writes import Place, event
 
@@ -55,7 +55,7 @@ class Keeper:
     @property
     def fence(self) -> Statement:
         """Holds while the execution is this process's."""
-        return Statement(FENCE, {"execution": self.place.id, "fence": self.attempt}, guard=True)
+        return fenced(self.place.id, self.attempt)
 
     def tell(self, kind: str) -> Callable[[Sequence[Any]], Iterable[Added]]:
         """The events of the facts that a statement touched."""

@@ -21,7 +21,7 @@ from sqlmodel import Field, SQLModel
 from db.clock import stamp
 from db.status import ExecutionStatus
 from db.tables import below, columns_of, executions, messages
-from db.turns import FENCE
+from db.turns import fenced
 from db.unit import Event, Statement, Write
 
 Row = Mapping[str, Any]
@@ -99,20 +99,20 @@ _GIVE_UP = _MARK.where(plans.c.status.not_in(_OVER))
 def keep(plan: NewPlan, attempt: int, events: Sequence[Event]) -> Write:
     """Write a version down, or what it has become; refused once another process has its execution."""
     at = stamp()
-    guard = Statement(FENCE, {"execution": plan.execution_id, "fence": attempt}, guard=True)
+    guard = fenced(plan.execution_id, attempt)
     return Write([guard, Statement(_KEEP, {**columns_of(plan), "created_at": at, "updated_at": at})], events)
 
 
 def mark(execution: str, attempt: int, version: int, status: PlanStatus, events: Sequence[Event]) -> Write:
     """Say how far a version has come; refused once another process has its execution."""
-    guard = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    guard = fenced(execution, attempt)
     values = {"of": execution, "number": version, "now_is": status.value, "at": stamp()}
     return Write([guard, Statement(_MARK, values)], events)
 
 
 def give_up(execution: str, attempt: int, version: int, events: Sequence[Event]) -> Write:
     """Say of a version that nobody goes on with it; refused once it is over, or another process has its execution."""
-    guard = Statement(FENCE, {"execution": execution, "fence": attempt}, guard=True)
+    guard = fenced(execution, attempt)
     values = {"of": execution, "number": version, "now_is": PlanStatus.FAILED.value, "at": stamp()}
     return Write([guard, Statement(_GIVE_UP, values, guard=True)], events)
 

@@ -16,9 +16,14 @@ from db.status import ExecutionStatus
 from db.tables import columns_of, deliveries, executions, messages, model_calls, tool_calls
 from db.unit import Added, Event, Statement, Write
 
-FENCE = select(literal(1)).where(
+_FENCE = select(literal(1)).where(
     exists().where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
 )
+
+
+def fenced(execution: str, attempt: int) -> Statement:
+    """Holds while an execution is still this process's; what follows it in a unit is written only then."""
+    return Statement(_FENCE, {"execution": execution, "fence": attempt}, guard=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ def settle(outcome: ToolOutcome, events: Sequence[Event]) -> Write:
 
 def say(attempt: int, message: MessageDraft, consumed: Sequence[str], events: Sequence[Event]) -> Write:
     """A message of ours in the transcript; the deliveries it shows are consumed with it, or it is not written."""
-    steps = [Statement(FENCE, {"execution": message.execution_id, "fence": attempt}, guard=True)]
+    steps = [fenced(message.execution_id, attempt)]
     if consumed:
         steps.append(_consume(consumed, by=message.id, at=stamp()))
     return Write([*steps, message.added()], events)
@@ -261,5 +266,5 @@ def begin_again(attempt: int, deadline: str, first: MessageDraft, events: Sequen
 
 def ask(attempt: int, call: ToolStart, events: Sequence[Event]) -> Write:
     """A call of an execution that has no model: only a person is to be asked about it."""
-    fence = Statement(FENCE, {"execution": call.execution_id, "fence": attempt}, guard=True)
+    fence = fenced(call.execution_id, attempt)
     return Write([fence, Added(tool_calls, {**columns_of(call), **_UNSETTLED})], events)

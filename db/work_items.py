@@ -20,7 +20,7 @@ from sqlmodel import Field, SQLModel
 
 from db.clock import stamp
 from db.tables import columns_of, events
-from db.turns import FENCE
+from db.turns import fenced
 from db.unit import Added, Statement, Write
 from db.writes import Place, event
 
@@ -86,7 +86,7 @@ class Author:
     @property
     def fence(self) -> Statement:
         """Holds while the execution is this process's."""
-        return Statement(FENCE, {"execution": self.place.id, "fence": self.attempt}, guard=True)
+        return fenced(self.place.id, self.attempt)
 
     def tell(self, kind: str) -> Callable[[Sequence[Any]], Iterable[Added]]:
         """The events of the items that a statement touched."""

@@ -17,7 +17,7 @@ from db.writes import NewExecution
 from registry import ChainSpec
 from runner import facts
 from runner.chat import heard_of
-from runner.roles import COMMISSIONED, COMPLETER, PLANNER, SUB_AGENT
+from runner.roles import COMMISSIONED
 from runner.transcript import clean
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _row_of(execution: Execution) -> NewExecution:
     request, agent = execution.request, execution.request.agent
     spec = execution.services.model_spec(agent)
     top = execution.parent is None
-    given = request.input if top or request.role in (*COMMISSIONED, SUB_AGENT, PLANNER, COMPLETER) else None
+    given = request.input if top or request.role in COMMISSIONED else None
     waits = execution.status is ExecutionStatus.PENDING and execution.slot.queue_position > 0
     return NewExecution(
         id=execution.id,

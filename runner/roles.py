@@ -23,8 +23,8 @@ STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER, COMPLETER})
 """Those who work for a strategy, and with it for the user."""
 CONCLUDING = frozenset({COMPOSER, COMPLETER})
 """Those who answer from what others brought: they have the time that is kept back for a conclusion."""
-COMMISSIONED = frozenset({PLAN, STEP, DIRECT})
-"""Those whose input says what they were commissioned with, for the request to be made again from their rows."""
+COMMISSIONED = frozenset({PLAN, STEP, DIRECT, SUB_AGENT, PLANNER, COMPLETER})
+"""Those whose own input their rows keep, for the request to be made again from them; that of a stage is its chain's."""
 STEADY = frozenset({PLANNER, CLASSIFIER})
 """Those who decide what is done: like requests should get like decisions."""
 ORCHESTRATORS = STAFF | {ROOT}
