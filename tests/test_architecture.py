@@ -26,7 +26,7 @@ from tests.support.sources import (
     text_of,
 )
 
-MODULE_LINES = 400
+MODULE_LINES = 500
 FUNCTION_LINES = 60
 FORBIDDEN_IN_FILE_NAMES = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
@@ -70,7 +70,7 @@ def lines_matching(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_no_module_is_longer_than_four_hundred_lines() -> None:
+def test_no_module_is_longer_than_five_hundred_lines() -> None:
     long = {relative(file): size for file in python_files() if (size := len(file.read_bytes().splitlines())) > MODULE_LINES}
 
     assert not long, f"split these by noun: {long}"
