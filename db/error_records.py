@@ -17,7 +17,8 @@ from sqlalchemy import Executable, bindparam, case, column, func, select, table,
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
-from db.ids import LAST, PATTERN, new_id
+from db.ids import PATTERN, new_id
+from db.naming import meanings
 from db.tables import error_records
 from db.unit import Statement, Write
 
@@ -140,10 +141,12 @@ class ErrorRecords:
             query = query.where(_view.c.fix_status != FixStatus.FIXED.value)
         return await self._run(query.order_by(_view.c.last_seen.desc(), _view.c.id.desc()))
 
-    async def beginning(self, prefix: str) -> list[Row]:
-        """Those whose id begins like this."""
-        query = select(_view).where(_view.c.id >= prefix, _view.c.id < prefix + LAST)
-        return await self._run(query.order_by(_view.c.id))
+    async def named(self, given: str) -> list[Row]:
+        """Those that a whole or a short id may mean."""
+        for meant in meanings(_view.c.id, given):
+            if found := await self._run(select(_view).where(meant).order_by(_view.c.id)):
+                return found
+        return []
 
     async def last_updated(self) -> str | None:
         """When an error was last seen; None while there was none."""

@@ -3,7 +3,7 @@
 StoreError                 anything below; has a `hint`
 ├── DatabaseUnavailable    the file cannot be opened or written: missing folder, read-only disk, not a database
 ├── SchemaTooNew           written by a newer Outrider
-├── UnknownExecution       no execution has this id, or several share the prefix
+├── UnknownExecution       no execution has this id, or several share its short form
 ├── StillOpen              a tree that cannot be deleted while something of it runs
 ├── QueryRefused           a query that is not a plain, bounded read
 ├── WriteRefused           a row that breaks a rule of the schema, such as a parent that does not exist
@@ -11,6 +11,8 @@ StoreError                 anything below; has a `hint`
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class StoreError(Exception):
@@ -36,13 +38,15 @@ class SchemaTooNew(StoreError):
 
 
 class UnknownExecution(StoreError):
-    """No such execution, or a prefix that several share."""
+    """No such execution, or a short id that several share."""
 
-    def __init__(self, prefix: str, matches: int = 0) -> None:
+    def __init__(self, given: str, matches: Sequence[str] = ()) -> None:
+        self.matches = len(matches)
         if matches:
-            super().__init__(f"{matches} executions begin with `{prefix}`", "give more characters of the id")
+            how = "begin" if matches[0].startswith(given) else "end"
+            super().__init__(f"{len(matches)} executions {how} with `{given}`", "give more characters of the id")
         else:
-            super().__init__(f"no execution `{prefix}`", "`outrider ps --all` lists the executions of this database")
+            super().__init__(f"no execution `{given}`", "`outrider ps --all` lists the executions of this database")
 
 
 class StillOpen(StoreError):

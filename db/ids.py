@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections import deque
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -27,6 +28,10 @@ PATTERN = re.compile(f"[{ALPHABET}]{{{TIME_DIGITS + RANDOM_DIGITS}}}")
 
 LAST = "\U0010ffff"
 """After every id: what begins with a prefix lies between the prefix and the prefix followed by this."""
+
+SHORT, LEAST_ENDING = 6, 4
+"""Characters of the short form of an id, which is its end: ids made at the same time begin alike, and end at random. From
+how many characters on an end names an id at all: fewer are too easily typed by mistake."""
 
 _POOL: deque[int] = deque()
 """Random numbers made in advance: asking the system for them one by one costs more than the rest of an id."""
@@ -58,6 +63,16 @@ def made_at(identifier: str) -> datetime:
     for digit in identifier[:TIME_DIGITS]:
         microseconds = microseconds << 5 | ALPHABET.index(digit)
     return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def shortened(identifier: str, others: Iterable[str]) -> str:
+    """The shortest end of an id, of at least six characters, with which none of the others ends or begins."""
+    size = SHORT
+    for other in others:
+        if other != identifier:
+            while other.endswith(identifier[-size:]) or other.startswith(identifier[-size:]):
+                size += 1
+    return identifier[-size:]
 
 
 def new_execution_id() -> ExecutionId:

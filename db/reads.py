@@ -6,13 +6,12 @@ Returns plain rows (mappings); what they mean to a person or a model is decided 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import anyio
-from sqlalchemy import Executable, and_, case, column, func, or_, select, table
+from sqlalchemy import ColumnElement, Executable, and_, case, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -23,9 +22,10 @@ from db.engine import follow, open_reader
 from db.error_records import ErrorRecords
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.facts import Facts
-from db.ids import ALPHABET, LAST, PATTERN
+from db.ids import SHORT, shortened
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
+from db.naming import meanings
 from db.people import People
 from db.plans import Plans
 from db.questions import Questions, asked_to_repeat
@@ -169,27 +169,34 @@ class Reads:
         found = await self._all(select(executions).where(of_key()), {"asker": principal or "", "key": key})
         return found[0] if found else None
 
-    async def resolve(self, prefix: str) -> str:
-        """The one execution id that begins with `prefix`; raises UnknownExecution."""
-        if not set(prefix) <= set(ALPHABET):
-            raise UnknownExecution(prefix)
-        if PATTERN.fullmatch(prefix):
-            query = select(executions.c.id).where(executions.c.id == prefix)
-        else:
-            beginning = and_(executions.c.id >= prefix, executions.c.id < prefix + LAST)
-            query = select(executions.c.id).where(beginning).limit(100)
-        found = await self._all(query)
-        if len(found) != 1 or not prefix:
-            raise UnknownExecution(prefix, matches=len(found))
-        return str(found[0]["id"])
+    async def resolve(self, given: str) -> str:
+        """The one execution that an id names: the whole of it, or its beginning or its end; raises UnknownExecution."""
+        found = await self.named(given)
+        if len(found) != 1:
+            raise UnknownExecution(given, found)
+        return found[0]
 
-    async def short(self, identifier: str, least: int = 12) -> str:
-        """The shortest beginning of an id, of at least `least` characters, that no other execution shares."""
-        before = select(func.max(executions.c.id)).where(executions.c.id < identifier).scalar_subquery()
-        after = select(func.min(executions.c.id)).where(executions.c.id > identifier).scalar_subquery()
-        row = (await self._all(select(before.label("before"), after.label("after"))))[0]
-        shared = max(_common(identifier, row["before"] or ""), _common(identifier, row["after"] or ""))
-        return identifier[: max(least, shared + 1)]
+    async def named(self, given: str, *conditions: ColumnElement[bool]) -> list[str]:
+        """The executions, at most 100 and of those that fulfil the conditions, that a whole or a short id may mean.
+
+        The one rule for every face: an id that begins so counts before one that ends so.
+        """
+        for meant in meanings(executions.c.id, given):
+            rows = await self._all(select(executions.c.id).where(meant, *conditions).order_by(executions.c.id).limit(100))
+            if rows:
+                return [str(row["id"]) for row in rows]
+        return []
+
+    async def short(self, identifier: str) -> str:
+        """The shortest end of an id, of at least six characters, that names this execution and no other."""
+        return (await self.shorts([identifier]))[identifier]
+
+    async def shorts(self, identifiers: Sequence[str]) -> Mapping[str, str]:
+        """The same of many, by one look at all executions."""
+        ends = sorted({identifier[-SHORT:] for identifier in identifiers})
+        alike = or_(func.substr(executions.c.id, -SHORT).in_(ends), func.substr(executions.c.id, 1, SHORT).in_(ends))
+        others = [str(row["id"]) for row in await self._all(select(executions.c.id).where(alike))]
+        return {identifier: shortened(identifier, others) for identifier in identifiers}
 
     async def children(self, parent: str) -> list[Record]:
         """The children of an execution, in order."""
@@ -374,11 +381,6 @@ class Reads:
         """Whether somebody asked an execution to conclude."""
         query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
         return bool(await self._all(query.limit(1)))
-
-
-def _common(one: str, other: str) -> int:
-    """How many characters two ids share at their beginning."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:

@@ -52,7 +52,7 @@ class Outcome:
 
 
 def cancel(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, short or whole.")],
     wrap_up: Annotated[
         bool, typer.Option("--wrap-up", help="Let it answer with what it has, instead of stopping it.")
     ] = False,

@@ -23,7 +23,7 @@ _LIST = "`outrider errors` lists them"
 
 def errors(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="An error, or the beginning of its id; without: list them.")
+        str, typer.Argument(metavar="ID", help="An error, by its id, short or whole; without: list them.")
     ] = "",
     kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only errors of this type.")] = None,
     only_open: Annotated[bool, typer.Option("--open", help="Without those that are fixed.")] = False,
@@ -99,18 +99,20 @@ async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str
 
 async def _meant(reads: Reads, identifier: str) -> Mapping[str, Any]:
     """The one error an id stands for; raises CommandError."""
-    found = await reads.error_records.beginning(identifier)
+    found = await reads.error_records.named(identifier)
     if not found:
         raise CommandError(f"no error `{identifier}`", _LIST, Exit.NOT_FOUND)
     if len(found) > 1:
-        raise CommandError(f"{len(found)} errors begin with `{identifier}`", "give more of the id", Exit.NOT_FOUND)
+        raise CommandError(f"{len(found)} errors have the short id `{identifier}`", "give more of the id", Exit.NOT_FOUND)
     return found[0]
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    from db.ids import SHORT
+
     agent = json.loads(row["context"]).get("agent")
     seen, count = row["last_seen"][:19].replace("T", " "), row["recurrence_count"]
-    return (row["id"][:16], row["severity"], row["type"], agent, count, seen, row["fix_status"], row["message"])
+    return (row["id"][-SHORT:], row["severity"], row["type"], agent, count, seen, row["fix_status"], row["message"])
 
 
 def _text(row: Mapping[str, Any]) -> str:

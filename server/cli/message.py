@@ -20,7 +20,7 @@ LONGEST = 20_000
 
 
 def message(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, short or whole.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it should know or do; `-` reads standard input.")],
     as_json: JsonOption = False,
     db: DatabaseOption = None,

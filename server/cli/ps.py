@@ -56,7 +56,9 @@ async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
 
     async with reading(database) as reads:
         limit = RECENT if every else 10_000
-        return [await _entry(reads, database, row) for row in await reads.roots(limit, only_open=not every)]
+        roots = await reads.roots(limit, only_open=not every)
+        short = await reads.shorts([row["id"] for row in roots])
+        return [{"id": row["id"], "short_id": short[row["id"]], **await _entry(reads, database, row)} for row in roots]
 
 
 async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,8 +70,6 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
     is_open = row["finished_at"] is None
     pricing = await reads.pricing(row["id"])
     return {
-        "id": row["id"],
-        "short_id": await reads.short(row["id"]),
         "agent": row["agent"],
         "status": row["status"],
         "outcome": row["outcome"],

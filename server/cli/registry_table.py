@@ -18,7 +18,7 @@ async def shown_registry(database: Path, as_json: bool) -> None:
 
     async with reading(database) as reads:
         registry = exported(await reads.delegations.tracked())
-        short = {each["execution_id"]: await reads.short(each["execution_id"]) for each in registry["delegations"]}
+        short = await reads.shorts([each["execution_id"] for each in registry["delegations"]])
     if as_json:
         put_json(registry)
     elif short:

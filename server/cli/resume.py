@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def resume(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution, or the beginning of its id.")],
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, short or whole.")],
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="What a continued execution should know or do now.", show_default=False)
     ] = "",

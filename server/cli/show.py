@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def show(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="An execution (or the beginning of its id), or a tool call.")
+        str, typer.Argument(metavar="ID", help="An execution, by its id, short or whole; or a tool call.")
     ],
     tree: Annotated[bool, typer.Option("--tree", help="Its tree only.")] = False,
     transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
@@ -48,7 +48,7 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
         try:
             execution = await reads.resolve(identifier)
         except UnknownExecution as error:
-            if not error.hint.startswith("give more"):
+            if not error.matches:
                 error.hint = "`outrider ps --all` lists the executions; a tool call is named by its whole id"
             raise
         if part == "transcript":

@@ -38,15 +38,32 @@ async def test_what_is_no_prefix_of_an_id_is_unknown_whatever_it_holds(store: St
         await store.database.reads.resolve(prefix)
 
 
-async def test_an_id_is_shortened_to_what_no_other_shares(store: Store) -> None:
-    ids = ["00000000000aaaa" + "0" * 22, "00000000000aabb" + "0" * 22, "10000000000aabb" + "0" * 22]
+async def test_an_end_stands_for_the_one_execution_that_ends_with_it(store: Store) -> None:
+    ids = ["00000000000" + "0" * 22 + "aaxy", "00000000000" + "0" * 22 + "bbxy", "0000x000000" + "0" * 22 + "aaxz"]
+    for identifier in ids:
+        await store.pending(id=identifier, root_execution_id=identifier)
+    resolve = store.database.reads.resolve
+
+    assert await resolve("aaxy") == ids[0]
+    assert await resolve("0000x") == ids[2]
+    with pytest.raises(UnknownExecution, match="no execution `axz`"):
+        await resolve("axz")  # fewer characters are too easily typed by mistake
+    await store.pending(id="1" * 33 + "aaxy", root_execution_id="1" * 33 + "aaxy")
+    with pytest.raises(UnknownExecution, match="2 executions end with `aaxy`") as several:
+        await resolve("aaxy")
+    assert "more characters" in several.value.hint
+
+
+async def test_an_id_is_shortened_to_an_end_that_no_other_shares(store: Store) -> None:
+    ids = ["0" * 31 + "1aaaaa", "1" * 31 + "1aaaaa", "2" * 30 + "0aaaaaa", "3" * 31 + "444444", "444444" + "5" * 31]
     for identifier in ids:
         await store.pending(id=identifier, root_execution_id=identifier)
 
-    short = [await store.database.reads.short(identifier) for identifier in ids]
+    short = await store.database.reads.shorts(ids)
 
-    assert short == ["00000000000aaa", "00000000000aab", "10000000000a"]
-    assert [await store.database.reads.resolve(each) for each in short] == ids
+    assert list(short.values()) == ["01aaaaa", "11aaaaa", "aaaaaa", "3444444", "555555"]
+    assert [await store.database.reads.resolve(each) for each in short.values()] == ids
+    assert await store.database.reads.short(ids[3]) == "3444444"
 
 
 @requirement("S2-DB-6")

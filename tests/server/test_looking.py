@@ -63,7 +63,7 @@ def test_ps_shows_what_agents_handed_to_each_other(ran: tuple[Shell, str]) -> No
     heading, line = shell.type("ps", "--registry").stdout.splitlines()
     assert "sub-agent" in heading
     assert "Lead → Waiter" in line
-    assert waiter["execution_id"].startswith(line.split()[1])
+    assert waiter["execution_id"].endswith(line.split()[1])
     assert identifier not in line
 
 
@@ -88,7 +88,8 @@ def test_ps_lists_what_ended_only_when_asked(shell: Shell) -> None:
     heading, row = shell.type("ps", "--all").stdout.splitlines()
     assert heading.split() == ["id", "agent", "doing", "age", "executions", "tokens", "cost", "task"]
     assert row.split()[0::2][:2] == ["●", "Quick"]
-    assert len(row.split()[1]) == 12
+    assert shell.json("show", row.split()[1])["agent"] == "Quick"
+    assert len(row.split()[1]) == 6
 
 
 def test_sql_answers_as_a_table_or_as_an_array_of_objects(shell: Shell) -> None:
