@@ -52,7 +52,6 @@ _LATE_REPLY = (
     )
     .values(
         turns=executions.c.turns + 1,
-        tool_call_count=executions.c.tool_call_count + bindparam("calls"),
         input_tokens=executions.c.input_tokens + bindparam("fresh"),
         output_tokens=executions.c.output_tokens + bindparam("made"),
         cache_read_tokens=executions.c.cache_read_tokens + bindparam("cache_read"),
@@ -124,17 +123,14 @@ def reply(
     Refused once the execution is asked to stop, so that none of them begins after that.
     """
     calls = [Added(tool_calls, {**columns_of(tool), **_UNSETTLED}) for tool in tools]
-    return Write(
-        [_spent(_REPLY, attempt, call, len(calls)), Added(model_calls, columns_of(call)), message.added(), *calls], events
-    )
+    return Write([_spent(_REPLY, attempt, call), Added(model_calls, columns_of(call)), message.added(), *calls], events)
 
 
-def _spent(sql: Update, attempt: int, call: ModelCall, calls: int) -> Statement:
+def _spent(sql: Update, attempt: int, call: ModelCall) -> Statement:
     """The totals of an execution after one more model call."""
     parameters = {
         "execution": call.execution_id,
         "fence": attempt,
-        "calls": calls,
         "fresh": call.input_tokens,
         "made": call.output_tokens,
         "cache_read": call.cache_read_tokens,
@@ -157,6 +153,8 @@ class ToolOutcome:
     error_type: str | None = None
     full_text: str | None = None
     consumed: Sequence[str] = field(default=())
+    ran: bool = True
+    """Whether it counts in the totals of its execution; whoever made the call decides."""
 
 
 def late_reply(
@@ -168,8 +166,9 @@ def late_reply(
 ) -> Write:
     """A model's answer to an execution that is asked to stop: kept, because it is paid for; its calls never begin."""
     calls = [Added(tool_calls, {**columns_of(start), **_settlement(outcome)}) for start, outcome in tools]
-    spent = _spent(_LATE_REPLY, attempt, call, len(calls))
-    return Write([spent, Added(model_calls, columns_of(call)), message.added(), *calls], events)
+    return Write(
+        [_spent(_LATE_REPLY, attempt, call), Added(model_calls, columns_of(call)), message.added(), *calls], events
+    )
 
 
 def _settlement(outcome: ToolOutcome) -> dict[str, Any]:
@@ -201,6 +200,12 @@ _SETTLE = (
 )
 
 
+_RAN = (
+    update(executions)
+    .where(executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
+    .values(tool_call_count=executions.c.tool_call_count + 1)
+)
+
 _CONSUME = (
     update(deliveries)
     .where(deliveries.c.id.in_(bindparam("ids", expanding=True)), deliveries.c.consumed_at.is_(None))
@@ -225,6 +230,8 @@ def settling(outcome: ToolOutcome) -> list[Statement | Added]:
     steps: list[Statement | Added] = [Statement(_SETTLE, parameters, guard=True)]
     if outcome.consumed:
         steps.append(_consume(outcome.consumed, by=outcome.id, at=at))
+    if outcome.ran:
+        steps.append(Statement(_RAN, {"execution": outcome.execution_id, "fence": outcome.attempt}))
     return steps
 
 

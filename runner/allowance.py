@@ -237,11 +237,14 @@ class Allowance:
         self.own.dispatches += count
         self.root.dispatched += count
 
-    def settle_call(self, used: Amount, tool_calls: int) -> None:
+    def settle_call(self, used: Amount) -> None:
         """A model call came back."""
         self.own.turns += 1
-        self.own.tool_calls += tool_calls
         self.charge(used)
+
+    def settle_tool(self, ran: bool) -> None:
+        """A tool call has its result; only one that ran counts."""
+        self.own.tool_calls += ran
 
     def charge(self, used: Amount) -> None:
         """So much was used, as far as anybody knows."""

@@ -71,6 +71,13 @@ async def _begin(work: Work, call: ToolCall) -> None:
 
 def _settled(work: Work, call: ToolCall, result: ToolResult) -> facts.ToolSettled:
     outcome = ToolOutcome(
-        call.row, work.place.id, work.attempt, status_of(result), result.text, result.is_error, result.error_type
+        id=call.row,
+        execution_id=work.place.id,
+        attempt=work.attempt,
+        status=status_of(result),
+        text=result.text,
+        is_error=result.is_error,
+        error_type=result.error_type,
+        ran=False,  # only a person was asked
     )
     return facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)

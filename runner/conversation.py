@@ -217,7 +217,7 @@ class Conversation:
         in_time = await self._store(fact, calls)
         self._calls.voice.kept()
         work.rehearsed = work.rehearsed or reply.rehearsed
-        work.allowance.settle_call(bill.used, len(calls))
+        work.allowance.settle_call(bill.used)
         if refused:
             hint = "put the task differently, or give it to an agent with another model"
             raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
@@ -271,7 +271,7 @@ class Conversation:
         fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, notes, (), compaction.told)
         in_time = await self._store(fact, ())
         self._calls.voice.kept()
-        work.allowance.settle_call(bill.used, 0)
+        work.allowance.settle_call(bill.used)
         self._shorten(compaction, words)
         if not in_time:
             raise _stopping()

@@ -14,7 +14,9 @@ REPEATABLE = frozenset({"read_only", "idempotent"})
 UNKNOWN = "whether it took effect is unknown"
 CHECK_FIRST = "do not repeat it blindly: first find out what it did, with a tool that only reads"
 
-NOT_BEGUN = ToolResult("error: not carried out: it was stopped before it began", is_error=True, error_type="cancelled")
+NOT_BEGUN = ToolResult(
+    "error: not carried out: it was stopped before it began", is_error=True, error_type="cancelled", ran=False
+)
 """The result of a call that certainly never left."""
 
 
@@ -26,9 +28,9 @@ def may_repeat(effect: str) -> bool:
 def without_answer(kind: str, happened: str, effect: str, hint: str) -> ToolResult:
     """The result of a call that was made and has no answer anybody can use; `hint` for one that may be repeated."""
     if may_repeat(effect):
-        return ToolResult(f"error: {happened}\nhint: {hint}", is_error=True, error_type=kind)
+        return ToolResult(f"error: {happened}\nhint: {hint}", is_error=True, error_type=kind, ran=False)
     text = f"error: {happened}; {UNKNOWN}\nhint: {CHECK_FIRST}"
-    return ToolResult(text, is_error=True, error_type=kind, uncertain=True)
+    return ToolResult(text, is_error=True, error_type=kind, uncertain=True, ran=False)
 
 
 def cut_short(effect: str) -> ToolResult:

@@ -29,6 +29,7 @@ CUT_OFF = ToolResult(
     "hint: make it again with shorter arguments, or do it in several calls",
     is_error=True,
     error_type="cut_off",
+    ran=False,
 )
 
 
@@ -113,6 +114,7 @@ class Errands:
                 await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
                 self._results.append(work.recorder.post(settled))
+        work.allowance.settle_tool(result.ran)
         work.inbox.took(*result.consumed)
         return result
 
@@ -147,6 +149,7 @@ class Errands:
             error_type=result.error_type,
             full_text=clean(result.full_text) if result.full_text is not None else None,
             consumed=result.consumed,
+            ran=result.ran,
         )
 
 

@@ -30,5 +30,6 @@ async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended
             text=result.text,
             is_error=result.is_error,
             error_type=result.error_type,
+            ran=result.ran,
         )
         await recorder.record(facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))

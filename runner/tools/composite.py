@@ -65,7 +65,7 @@ class CompositeTools:
                 return self._unknown(call.name)
             if call.malformed is not None:
                 message = f"error: the arguments of `{name}` are not a JSON object\nhint: send one object"
-                return ToolResult(message, is_error=True, error_type="invalid_arguments")
+                return ToolResult(message, is_error=True, error_type="invalid_arguments", ran=False)
             tool, layer = route
             call.flight.sent = True  # as far as anybody here can tell; a layer may know better
             return await layer.call(call if name == call.name else replace(call, name=name))
@@ -90,7 +90,8 @@ class CompositeTools:
         for server, reason in self._unavailable().items():
             if name.startswith((f"{server}__", f"{server}.")):
                 message = f"error: `{shown}` was not called: upstream `{server}` {reason}"
-                return ToolResult(f"{message}\nhint: go on without it", is_error=True, error_type="unavailable")
+                return ToolResult(f"{message}\nhint: go on without it", is_error=True, error_type="unavailable", ran=False)
         close = ", ".join(f"`{each}`" for each in nearest(shown, (self._routes or {}).keys()))
         hint = f"the nearest are {close}" if close else "you have no tools; answer with what you know"
-        return ToolResult(f"error: there is no tool `{shown}`\nhint: {hint}", is_error=True, error_type="unknown_tool")
+        message = f"error: there is no tool `{shown}`\nhint: {hint}"
+        return ToolResult(message, is_error=True, error_type="unknown_tool", ran=False)

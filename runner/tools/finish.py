@@ -42,8 +42,8 @@ def finish_tool(accept: Callable[[Result], str | None]) -> OwnTool[FinishArgumen
     async def run(_call: ToolCall, arguments: FinishArguments) -> ToolResult:
         refusal = accept(_result(arguments))
         if refusal is not None:
-            return ToolResult(refusal, is_error=True, error_type="not_yet")
-        return answer({"accepted": True})
+            return ToolResult(refusal, is_error=True, error_type="not_yet", ran=False)
+        return answer({"accepted": True}, ran=False)
 
     return OwnTool(NAME, DESCRIPTION, FinishArguments, run, effect="idempotent")
 

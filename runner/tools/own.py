@@ -70,9 +70,9 @@ def answer(value: Any, **more: Any) -> ToolResult:
     return ToolResult(to_json(value).decode(), structured=value, **more)
 
 
-def refuse(kind: str, message: str, hint: str) -> ToolResult:
+def refuse(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
     """An error written for a model: what was wrong, what to do next."""
-    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, error_type=kind)
+    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, error_type=kind, ran=ran)
 
 
 class OwnTools:

@@ -18,6 +18,10 @@ class ToolResult:
     structured: Any = None
     error_type: str | None = None
     """From a closed set: `unknown_tool`, `invalid_arguments`, `timeout`, `unavailable`, `not_found`, `tool_error` …"""
+    ran: bool = True
+    """Whether it counts as a tool call: a tool carried it out and answered, be it with an error of its own. Not so what was
+    refused, what no tool has, what never came back, and a report by `finish`.
+    """
     uncertain: bool = False
     """Whether nobody can tell if it took effect; `runner/effects.py` decides."""
     consumed: tuple[str, ...] = ()

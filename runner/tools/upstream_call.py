@@ -71,7 +71,7 @@ class UpstreamCall:
     def wants_input(self) -> ToolResult:
         """The server wants to ask somebody something first."""
         message = f"`{self.label}` asked for input from a person, which it cannot have here"
-        return failure("tool_error", message, "give all it needs in the arguments")
+        return failure("tool_error", message, "give all it needs in the arguments", ran=True)
 
     def lost(self, reason: str) -> ToolResult:
         """The server went away in the middle of it."""
@@ -92,7 +92,7 @@ class UpstreamCall:
 
     def _answered(self, error: MCPError) -> ToolResult:
         """An error came as the answer, from the server or from our transport in its place."""
-        from mcp.types import INVALID_PARAMS
+        from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
 
         message = f"`{self.label}` failed: {said(error)}"
         if error.code == CUT_OFF:
@@ -100,7 +100,9 @@ class UpstreamCall:
         if error.code in _SAYS_NOTHING:
             return self._without_answer("tool_error", message, _SAYS_NOTHING[error.code])
         kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
-        return failure(kind, message, _OF_NO_USE if error.code == REFUSED else "correct the arguments, or go on without it")
+        refused = error.code in (REFUSED, METHOD_NOT_FOUND) or kind == "invalid_arguments"
+        hint = _OF_NO_USE if error.code == REFUSED else "correct the arguments, or go on without it"
+        return failure(kind, message, hint, ran=not refused)
 
     def _without_answer(self, kind: str, message: str, hint: str) -> ToolResult:
         return without_answer(kind, clean(message), self.effect if self.flight.sent else "read_only", hint)
@@ -113,9 +115,9 @@ def away(error: Exception) -> str | None:
     return error.message.removeprefix("the server ") if isinstance(error, MCPError) and error.code == AWAY else None
 
 
-def failure(kind: str, message: str, hint: str) -> ToolResult:
+def failure(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
     """An error for a model; the words may be a server's, so they are cleaned."""
-    return refuse(kind, clean(message), hint)
+    return refuse(kind, clean(message), hint, ran=ran)
 
 
 def said(error: Exception) -> str:

@@ -58,14 +58,14 @@ def utility_tools(now: Callable[[], datetime], locale: str) -> list[OwnTool[Any]
         if found is not None:
             return answer({"resolved": found.iso, "dayOfWeek": found.day_of_week})
         if resolve_time_range(arguments.phrase, now(), locale) is not None:
-            return refuse("unresolved", "the phrase names several days", "ask `resolve_time_range`")
-        return refuse("unresolved", "no date could be found for the phrase", "keep the phrase as it is")
+            return refuse("unresolved", "the phrase names several days", "ask `resolve_time_range`", ran=True)
+        return refuse("unresolved", "no date could be found for the phrase", "keep the phrase as it is", ran=True)
 
     async def time_range(_call: ToolCall, arguments: RangeArguments) -> ToolResult:
         found = resolve_time_range(arguments.phrase, now(), locale)
         if found is not None:
             return answer({"start": found.start, "end": found.end})
-        return refuse("unresolved", "no time range could be found for the phrase", "keep the phrase as it is")
+        return refuse("unresolved", "no time range could be found for the phrase", "keep the phrase as it is", ran=True)
 
     async def current_time(_call: ToolCall, _arguments: NoArguments) -> ToolResult:
         moment = now()

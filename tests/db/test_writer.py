@@ -289,6 +289,8 @@ async def test_own_totals_are_the_sums_of_the_stored_calls(store: Store) -> None
         said = message(place, turn)
         tools = [tool_start(place, said, number) for number in range(turn)]
         assert (await store.apply(turns.reply(1, model_call(place, turn, input_tokens=turn), said, tools, []))).held
+        for tool in tools:
+            assert (await store.apply(turns.settle(outcome(tool, ran=tool.position > 0), []))).held
     await store.apply(ending(place))
     assert not (await store.apply(turns.reply(1, model_call(place, 4), message(place, 4), [], []))).held
 
@@ -296,7 +298,8 @@ async def test_own_totals_are_the_sums_of_the_stored_calls(store: Store) -> None
     sums = store.sql(
         "select count(*) as turns, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,"
         " sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,"
-        " sum(cost_usd) as cost_usd, (select count(*) from tool_calls) as tool_call_count from model_calls"
+        " sum(cost_usd) as cost_usd, (select count(*) from tool_calls where position > 0) as tool_call_count"
+        " from model_calls"
     )[0]
 
     assert sums["turns"] == 3

@@ -1,5 +1,6 @@
 """Asking for results: `get_result` and `wait_for` say what is, wait as long as they were told, and hand over once."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from db.clock import moment
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from tests.support.gated import DELETE, NO, asked, decide
 from tests.support.local_tools import LocalTools
-from tests.support.models import Turn, call, fail, gate, hang, say
+from tests.support.models import Turn, call, fail, gate, hang, malformed_call, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results, shown
 from tests.support.requirement import requirement
 from tests.support.service import bench
@@ -265,14 +267,18 @@ async def test_an_answer_names_others_that_ended_and_were_not_read(tmp_path: Pat
         assert [each.text for each in delivered(asked)] == ["right"]
 
 
+async def _look(arguments: Mapping[str, Any]) -> str:
+    return "seen"
+
+
 @requirement("S2-LE-18")
 async def test_a_result_says_how_many_tool_calls_it_rests_on(tmp_path: Path) -> None:
     scripts = {
         "Lead": [dispatch("Left") + dispatch("Right"), ask(wait_seconds=20), say("waiting"), say("done")],
-        "Left": [call("nothing") + call("nothing"), say("left")],
+        "Left": [call("look") + call("look"), say("left")],
         "Right": [say("out of my head")],
     }
-    async with bench(tmp_path, CONFIG, scripts) as service:
+    async with bench(tmp_path, CONFIG, scripts, LocalTools({"look": _look}).for_agents("Left")) as service:
         await service.run("Lead")
 
         requests = service.model.of("Lead")
@@ -281,3 +287,32 @@ async def test_a_result_says_how_many_tool_calls_it_rests_on(tmp_path: Path) -> 
         assert 'tool_calls="0"' in shown(requests[-1])
         rows = service.sql("select agent, tool_call_count from executions where depth = 1 order by agent")
         assert [row["tool_call_count"] for row in rows] == [2, 0]
+
+
+@requirement("S2-LE-18")
+async def test_only_tool_calls_that_ran_are_counted_not_reports_refused_or_unknown_ones(tmp_path: Path) -> None:
+    looking, deleting = LocalTools({"look": _look}), LocalTools({"delete": _look}, gate="ask")
+    never_ran = call("no_such_tool") + call("read_result", execution_id=7) + malformed_call("look", "[1, 2")
+    scripts = {
+        "Lead": [dispatch("Left") + dispatch("Nobody"), ask(wait_seconds=20), say("done")],
+        "Left": [call("look") + never_ran + DELETE, call("finish", status="partial", summary="half of it")],
+    }
+    layers = [*looking.for_agents("Left"), *deleting.for_agents("Left")]
+    async with bench(tmp_path, CONFIG, scripts, layers) as service:
+        started = await service.dispatcher.start(Order("Lead", "go"))
+        with anyio.fail_after(20):
+            [question] = await asked(service)
+            await decide(service, question, NO)
+            lead = await service.dispatcher.wait(started.id)
+
+        counted = answer(service.model.of("Lead")[2])["usage"]["tool_calls"]
+        rows = service.sql(
+            "select agent, tool_call_count, json_extract(result, '$.metadata.tool_calls') as told from executions"
+        )
+        calls = service.sql("select tool, status from tool_calls order by execution_id, started_at, position")
+
+    assert (len(looking.calls), len(deleting.calls)) == (1, 0)
+    assert counted == 1
+    assert lead.usage["tool_calls"] == 2  # it dispatched one agent, and asked for its result
+    assert {row["agent"]: (row["tool_call_count"], row["told"]) for row in rows} == {"Lead": (2, 2), "Left": (1, 1)}
+    assert len(calls) == 9  # each has its row, also those that do not count
