@@ -25,7 +25,7 @@ Gate = Literal["ask", "none"]
 Isolation = Literal["shared", "per_execution"]
 
 DEFAULT_START_TIMEOUT = 10.0
-DEFAULT_MAX_RESULT_BYTES = 262_144
+DEFAULT_MAX_RESULT_BYTES = 50_000
 
 _HEADER_VALUE = re.compile(r"[^\x00-\x20\x7f](?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?")
 
@@ -82,7 +82,10 @@ class UpstreamEntry(Entry):
     )
     timeout: Seconds | None = Field(default=None, description="time for one call; absent: the agent's `tool_timeout`")
     start_timeout: Seconds = Field(default=DEFAULT_START_TIMEOUT, description="time to start and answer the first request")
-    max_result_bytes: Count = Field(default=DEFAULT_MAX_RESULT_BYTES, description="longest result that is passed on whole")
+    max_result_bytes: Count = Field(
+        default=DEFAULT_MAX_RESULT_BYTES,
+        description="longest result that a model is shown whole; the rest is read with `read_result`",
+    )
     isolation: Isolation = Field(default="shared", description="one connection for all, or one for each execution")
 
     @model_validator(mode="after")

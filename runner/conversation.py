@@ -39,6 +39,7 @@ from runner.remarks import conclude_note, countdown_note, counted_down
 from runner.result import Result
 from runner.roles import STEADY
 from runner.summary import Kept
+from runner.tools.content import within_turn
 from runner.transcript import FULL, Block, Message, Tool, ToolCall, Transcript, clean, distinct, tool_results
 from runner.work import Work
 
@@ -299,7 +300,7 @@ class Conversation:
         try:
             await self._errands.run(calls, answers)
         finally:
-            self.transcript.append(tool_results(answers[call.id] for call in asked))
+            self.transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
 
     # -- what we say ---------------------------------------------------------------------------------------------------
 

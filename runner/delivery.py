@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.excerpt import cut_mark, first_bytes, fitting, size_in_bytes
 from runner.inbox import Item
 from runner.inert import inert, label
-from runner.transcript import Block, Delivered, Message
+from runner.shortening import limit_of
+from runner.transcript import Block, Delivered, Message, clean
 
-SHOWN_CHARACTERS = 32_000
+SHOWN_BYTES = 32_000
 """Of one child's text; the rest is read with `read_result`."""
+SHOWN_TOGETHER = 200_000
+"""Bytes of the texts of all children in one message."""
 
 SENDER_CHARACTERS = 100
 SPOKEN = "Whoever you work for has something to say meanwhile. It counts as much as your task: follow it from here on."
@@ -24,22 +28,33 @@ _REASONS = {
 }
 
 
-def cut(text: str, handle: str, limit: int = SHOWN_CHARACTERS) -> str:
-    """Text up to the limit, with a visible mark and the way to the rest."""
-    if len(text) <= limit:
+def cut(text: str, handle: str, limit: int = SHOWN_BYTES) -> str:
+    """Text up to so many bytes, with a visible mark and the way to the rest."""
+    if size_in_bytes(text) <= limit:
         return text
-    rest = f"read_result(execution_id={handle!r}, offset={limit})"
-    return f"{text[:limit]}\n[cut after {limit} of {len(text)} characters; {rest} continues]"
+    kept = first_bytes(text, limit)
+    return kept + cut_mark(len(kept), len(text), handle)
 
 
-def _report(result: Delivered) -> str:
+def shares(texts: Sequence[str], together: int) -> int:
+    """The bytes each text may have so that all of them are no more than so many; the short ones are not cut."""
+    lengths = [min(size_in_bytes(text), SHOWN_BYTES) for text in texts]
+    over = sum(lengths) - together
+    return SHOWN_BYTES if over <= 0 else limit_of(lengths, over)
+
+
+def _report(result: Delivered, limit: int) -> str:
     state = result.status if result.outcome in (None, result.status) else f"{result.status} ({result.outcome})"
     head = (
         f'<report agent="{label(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
         f'tool_calls="{result.tool_calls}">'
     )
     note = _REASONS.get(result.status)
-    body = cut(inert(result.text) or "(no text)", result.execution_id)
+    text = clean(result.text)  # as it is read on: the mark counts its characters, not those that make it inert
+    kept = text if size_in_bytes(text) <= limit else fitting(text, limit)
+    body = inert(kept) or "(no text)"
+    if len(kept) < len(text):
+        body += cut_mark(len(kept), len(text), result.execution_id)
     return "\n".join(part for part in (head, note, body, "</report>") if part)
 
 
@@ -51,9 +66,10 @@ def _message(item: Item) -> str:
 def delivery_message(items: Sequence[Item], still_out: int) -> Message:
     """One user message that shows everything that arrived, and says how many children are still at work."""
     blocks: list[Block] = []
+    limit = shares([item.result.text for item in items if item.result is not None], SHOWN_TOGETHER)
     for item in items:
         if item.result is not None:
-            blocks.append({"type": "text", "text": _report(item.result)})
+            blocks.append({"type": "text", "text": _report(item.result, limit)})
         elif item.kind == "message":
             blocks.append({"type": "text", "text": _message(item)})
         else:

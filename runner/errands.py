@@ -17,9 +17,11 @@ from pydantic_core import to_json
 from db.clock import stamp
 from db.turns import ToolOutcome, ToolStart
 from db.unit import Ticket
+from registry.upstreams import DEFAULT_MAX_RESULT_BYTES
 from runner import facts
 from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.tools import finish
+from runner.tools.content import cut
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, Tool, ToolCall, clean
 from runner.work import Work
@@ -103,7 +105,7 @@ class Errands:
             await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
             begun = time.monotonic()
             with work.draining:
-                result = refused or await work.toolbox.tools.call(call)
+                result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
             if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
                 work.recorder.post(self._settled(call, tool, _cut_short(call, tool), begun))
@@ -117,6 +119,11 @@ class Errands:
         work.allowance.settle_tool(result.ran)
         work.inbox.took(*result.consumed)
         return result
+
+    def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
+        """A result as its model is shown it. Upstream servers have a limit of their own, which was kept."""
+        upstream = tool is not None and tool.server in self._work.settings.upstreams
+        return result if upstream or result.recorded else cut(result, call.id, DEFAULT_MAX_RESULT_BYTES)
 
     def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
         return Answer(call, result.text, result.is_error, citable=tool is not None and tool.server in self._citable)

@@ -5,6 +5,16 @@ from __future__ import annotations
 from runner.inert import inert
 
 
+def first_bytes(text: str, most: int) -> str:
+    """The beginning of a text that has at most so many bytes; a character is never split."""
+    return text[:most].encode()[:most].decode("utf-8", "ignore")
+
+
+def size_in_bytes(text: str) -> int:
+    """The bytes of a text; most are ASCII, where characters are bytes, and a long one is not copied to be measured."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
 def fitting(text: str, most: int) -> str:
     """As much of a text as fits into so many bytes once it is inert."""
     kept = text.encode()[:most].decode(errors="ignore")

@@ -41,7 +41,7 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
     if work.subject.workspaces:
         own += _workspaces(execution, work)
     shown = work.role in SHOWN_STEPS or work.subject.context.level is not None
-    if work.catalogue or work.subject.mcp_servers or shown:
+    if work.catalogue or work.subject.mcp_servers or work.subject.workspaces or shown:
         own.append(read_result_tool(partial(full_text, execution)))
     return own
 

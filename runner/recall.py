@@ -19,6 +19,7 @@ from runner.effects import NOT_BEGUN, cut_short, may_repeat
 from runner.lookup import TOKENS
 from runner.past import Chapter, Past
 from runner.result import Result
+from runner.tools.content import within_turn
 from runner.tools.finish import NAME as FINISH
 from runner.tools.finish import reported
 from runner.tools.own import SERVER
@@ -147,7 +148,7 @@ class _Reading:
                 open_.append(_left_open(each, row))
         self._transcript.unanswered, self._transcript.answers = open_, answers
         if asked and not open_:
-            self._transcript.append(tool_results(answers.values()))
+            self._transcript.append(tool_results(within_turn(list(answers.values()))))
 
     def _finish(self, row: Record) -> None:
         if row["tool"] == FINISH and row["server"] == SERVER and not row["is_error"]:

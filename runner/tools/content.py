@@ -1,23 +1,30 @@
 """What an upstream answered, as a tool result: text for a model, structure for rows, and nothing dropped in silence.
 
-Owns: the mapping of content blocks to text, the cut at the cap, and its marker. Must not know: connections or servers.
-Invariant: the text is within the cap and clean; whatever was cut off is in `full_text`, up to the cap on that.
+Owns: the mapping of content blocks to text, the cut at the cap of one result and of all results of one turn, and their
+markers. Must not know: connections or servers. Invariant: the text is within the cap and clean; whatever was cut off is in
+`full_text`, up to the cap on that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
 
+from runner.excerpt import first_bytes, size_in_bytes
+from runner.shortening import limit_of
 from runner.tools.protocol import ToolResult
-from runner.transcript import clean
+from runner.transcript import Answer, clean
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 STORED_CAP = 10_000_000
 """Most of one result that is kept at all, in bytes."""
+TURN_CAP = 200_000
+"""Most of all results of one turn that a model is shown, in bytes, unless a server's `max_result_bytes` allows more."""
 
 
 def tool_result(answer: CallToolResult) -> ToolResult:
@@ -36,28 +43,44 @@ def tool_result(answer: CallToolResult) -> ToolResult:
 
 def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
     """Return the result with its text within the cap, and how to read the rest at its end."""
-    # A long text is not copied to be measured: most are ASCII, where characters are bytes.
-    total = len(result.text) if result.text.isascii() else len(result.text.encode())
+    total = size_in_bytes(result.text)
     if total <= cap:
         return result
-    stored = result.text if total <= STORED_CAP else _first(result.text, STORED_CAP)
+    stored = result.text if total <= STORED_CAP else first_bytes(result.text, STORED_CAP)
     lost = f", of which {size(STORED_CAP)} are kept" if total > STORED_CAP else ""
     # The marker names the place it stands at, so it is measured with the longest number that can be there.
     room = cap - len(_marker(total, total, lost, call_id).encode())
-    head = _first(result.text, max(0, room))
+    head = first_bytes(result.text, max(0, room))
     marker = _marker(len(head), total, lost, call_id)
-    return ToolResult(
-        text=head + marker,
-        is_error=result.is_error,
-        structured=result.structured,
-        error_type=result.error_type,
-        full_text=stored,
+    return replace(result, text=head + marker, full_text=stored)
+
+
+def within_turn(answers: Sequence[Answer]) -> Sequence[Answer]:
+    """The answers of one turn, the longest cut so that all of them fit; rows keep each as it was.
+
+    The same answers are always cut in the same way: a conversation that is made from rows again is the same one.
+    """
+    lengths = [size_in_bytes(each.text) for each in answers]
+    most = max(TURN_CAP, *lengths) if lengths else TURN_CAP
+    over = sum(lengths) - most
+    if over <= 0:
+        return answers
+    limit = limit_of(lengths, over)
+    pairs = zip(answers, lengths, strict=True)
+    return [each if length <= limit else _cut_for_turn(each, limit) for each, length in pairs]
+
+
+def _cut_for_turn(answer: Answer, limit: int) -> Answer:
+    room = limit - len(_turn_marker(limit, answer.call.id).encode())
+    head = first_bytes(answer.text, max(0, room))
+    return replace(answer, text=head + _turn_marker(len(head), answer.call.id))
+
+
+def _turn_marker(shown: int, call_id: str) -> str:
+    return (
+        f"\n[cut after {shown} characters: the results of this turn are too long together. "
+        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}]'
     )
-
-
-def _first(text: str, count: int) -> str:
-    """The beginning of a text that is so many bytes long at most."""
-    return text[:count].encode()[:count].decode("utf-8", "ignore")
 
 
 def _marker(shown: int, total: int, lost: str, call_id: str) -> str:

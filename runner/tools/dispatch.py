@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from registry import CatalogueEntry
 from registry.durations import LONGEST
-from runner.delivery import cut
+from runner.delivery import SHOWN_BYTES, cut, shares
 from runner.errors import Refusal
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
 from runner.result import Result
@@ -168,17 +168,18 @@ def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
     return shown | {"note": note}
 
 
-def _shown(result: Result, handle: str) -> dict[str, Any]:
+def _shown(result: Result, handle: str, most: int) -> dict[str, Any]:
     """A result as a caller gets it: the whole answer up to the cap, then what else it says."""
-    shown: dict[str, Any] = {"outcome": result.outcome, "summary": result.summary, "output": cut(result.text, handle)}
+    output = cut(result.text, handle, most)
+    shown: dict[str, Any] = {"outcome": result.outcome, "summary": result.summary, "output": output}
     for name in ("artifacts", "errors", "next_steps", "signals"):
         if value := getattr(result, name):
             shown[name] = value
     return shown
 
 
-def describe(child: Child) -> dict[str, Any]:
-    """One execution, as every tool answers about it."""
+def describe(child: Child, most: int = SHOWN_BYTES) -> dict[str, Any]:
+    """One execution, as every tool answers about it; `most` are the bytes of its answer that are shown."""
     result = child.result
     shown: dict[str, Any] = {
         "execution_id": child.id,
@@ -186,7 +187,7 @@ def describe(child: Child) -> dict[str, Any]:
         "status": child.status,
         "outcome": result.outcome if result is not None else None,
         "reason": result.reason if result is not None else None,
-        "result": _shown(result, child.id) if result is not None else None,
+        "result": _shown(result, child.id, most) if result is not None else None,
         "error": child.error,
         "usage": dict(child.usage),
         "warnings": list(result.metadata.get("warnings", ())) if result is not None else [],
@@ -286,7 +287,8 @@ class DispatchTools:
         if isinstance(found, str):
             return missing(found)
         ended = sum(child.ended for child in found)
-        shown = {"ended": ended, "open": len(found) - ended, "executions": [describe(child) for child in found]}
+        most = shares([child.result.text for child in found if child.result is not None], SHOWN_BYTES)
+        shown = {"ended": ended, "open": len(found) - ended, "executions": [describe(child, most) for child in found]}
         return answer(shown, consumed=self._consumed(found))
 
     async def cancel(self, _call: ToolCall, arguments: CancelArguments) -> ToolResult:

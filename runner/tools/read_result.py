@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from pydantic import Field
 
+from runner.excerpt import first_bytes
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
 
 NAME = "read_result"
 MOST = 32_000
+"""Characters of one page, and its bytes where a character has several."""
 
 
 class ReadResultArguments(Arguments):
@@ -25,6 +28,13 @@ class ReadResultArguments(Arguments):
 DESCRIPTION = "Read a long result in parts: the full answer of an agent you dispatched, or a tool result that was cut."
 
 
+def page_of(text: str, offset: int, limit: int) -> dict[str, Any]:
+    """One page of a text, as tools answer it: no more than so many characters, nor more bytes than a page may have."""
+    part = first_bytes(text[offset : offset + limit], MOST)
+    end = offset + len(part)
+    return {"text": part, "offset": offset, "total": len(text), "next_offset": end if end < len(text) else None}
+
+
 def read_result_tool(full_text: Callable[[str], Awaitable[str | None]]) -> OwnTool[ReadResultArguments]:
     """The tool; `full_text` finds the whole text behind an id that belongs to the caller, or None."""
 
@@ -35,14 +45,6 @@ def read_result_tool(full_text: Callable[[str], Awaitable[str | None]]) -> OwnTo
             return refuse(
                 "not_found", message, "use an execution_id you were given, or the id named where a result was cut"
             )
-        part = text[arguments.offset : arguments.offset + arguments.limit]
-        end = arguments.offset + len(part)
-        shown = {
-            "text": part,
-            "offset": arguments.offset,
-            "total": len(text),
-            "next_offset": end if end < len(text) else None,
-        }
-        return answer(shown)
+        return answer(page_of(text, arguments.offset, arguments.limit))
 
     return OwnTool(NAME, DESCRIPTION, ReadResultArguments, run)

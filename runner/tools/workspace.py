@@ -21,14 +21,13 @@ from runner.enclosure import LONGEST_PATH, Refused
 from runner.masking import Mask
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
+from runner.tools.read_result import MOST, page_of
 from runner.transcript import ToolCall
 from runner.workspace import MOST_BYTES, Hit, Search, Workspace
 
 LIST, READ, SEARCH = "list_files", "read_file", "search_files"
 WRITE, EDIT = WRITING
 
-MOST_SHOWN = 32_000
-"""Characters of a file in one answer."""
 MOST_LISTED, MOST_HITS = 1_000, 200
 LONGEST_LINE = 300
 """Characters that are shown of a line that matches."""
@@ -64,7 +63,7 @@ class ReadArguments(InFile):
     """Which part of which file."""
 
     offset: int = Field(default=0, ge=0, description="First character.")
-    limit: int = Field(default=MOST_SHOWN, ge=1, le=MOST_SHOWN, description="Characters to return.")
+    limit: int = Field(default=MOST, ge=1, le=MOST, description="Characters to return.")
 
 
 class SearchArguments(InWorkspace):
@@ -164,15 +163,7 @@ class _WorkspaceTools:
     async def read(self, _call: ToolCall, arguments: ReadArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             text = await _looked(partial(workspace.read, arguments.path))
-            part = text[arguments.offset : arguments.offset + arguments.limit]
-            end = arguments.offset + len(part)
-            shown = {
-                "text": part,
-                "offset": arguments.offset,
-                "total": len(text),
-                "next_offset": end if end < len(text) else None,
-            }
-            return await self._desk.mask.result(answer(shown))
+            return await self._desk.mask.result(answer(page_of(text, arguments.offset, arguments.limit)))
 
         return await self._in(arguments, run)
 

@@ -78,7 +78,7 @@ CALLS: Sequence[UpstreamFault] = (
     _both(
         "large",
         "answers with 8 MB",
-        "the first 256 kB and where to read on; all of it is stored",
+        "the first 50 kB and where to read on; all of it is stored",
         Outcome("Read on with `read_result`"),
     ),
     _both(

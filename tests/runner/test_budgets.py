@@ -59,19 +59,19 @@ async def test_a_result_too_long_to_be_paid_is_cut_so_that_a_conclusion_can_be(t
         return "first of all: " + "x" * 200_000
 
     tools = LocalTools({"flood": flood}).for_agents("Lead")
-    script = {"Lead": steps(call("flood") + call("nothing"))}
+    script = {"Lead": steps(call("flood") + call("flood") + call("nothing"))}
     async with bench(tmp_path, worth(0.1), script, tools) as service:
         ended = await service.run("Lead")
 
         assert ended.result is not None
         assert (ended.result.reason, ended.result.text) == ("cost_budget", "concluded")
-        long, short = results(service.model.requests[-1])
-        assert long["content"].startswith("first of all")
-        assert long["content"].endswith(MARK)
+        *long, short = results(service.model.requests[-1])
+        assert all(each["content"].startswith("first of all") for each in long)
+        assert all(each["content"].endswith(MARK) for each in long)
         assert MARK not in short["content"]
         assert cost(service) <= 0.1
-        [row] = service.sql("select length(result) as length from tool_calls where tool = 'local.flood'")
-        assert row["length"] > 200_000  # what was brought is kept
+        rows = service.sql("select length(full_result) as length from tool_calls where tool = 'local.flood'")
+        assert all(row["length"] > 200_000 for row in rows)  # what was brought is kept
 
 
 @pytest.mark.parametrize("ending", ["failed", "crashed", "timed_out", "cancelled"])

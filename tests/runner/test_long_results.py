@@ -2,14 +2,16 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from runner.llm.protocol import Request
+from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, say
-from tests.support.reading import answer, results, text_of
+from tests.support.reading import answer, delivered, dispatch, results, text_of
 from tests.support.servers import raw_server
 from tests.support.service import bench
 
-CAP = 262_144
+CAP, TURN_CAP = 50_000, 200_000
 WHOLE = 7_980_000
 
 
@@ -28,3 +30,80 @@ async def test_a_long_result_is_cut_with_a_marker_stored_and_read_on_from_there(
         query = "select length(result) as shown, length(full_result) as kept from tool_calls where tool = 'box.poke'"
         (row,) = service.sql(query)
         assert (CAP - 200 < row["shown"] <= CAP, row["kept"]) == (True, WHOLE)
+
+
+async def flood(arguments: Any) -> str:
+    """A text that is long in every way: 600 kB, of letters that have several bytes."""
+    return f"{arguments['of']}: " + "ü€" * 120_000
+
+
+def marks(text: str) -> tuple[str, int]:
+    """The id and the offset that the marker at the end of a cut text names."""
+    found = re.search(r'execution_id "([^"]+)", offset (\d+)\]$', text)
+    assert found is not None
+    return found[1], int(found[2])
+
+
+async def test_the_results_of_one_turn_are_bounded_together_and_each_is_read_on(tmp_path: Path) -> None:
+    config = "agents: {Solo: {sub_agents: [Other]}, Other: {description: looks}}"
+    calls = call("flood", of=0)
+    for number in range(1, 11):
+        calls += call("flood", of=number)
+
+    def read_on(request: Request) -> Turn:
+        handle, offset = marks(text_of(results(request)[7]))
+        return call("read_result", execution_id=handle, offset=offset)
+
+    tools = LocalTools({"flood": flood}).for_agents("Solo")
+    async with bench(tmp_path, config, {"Solo": [calls, read_on, say("read")]}, tools) as service:
+        first = await service.run("Solo")
+        second, third = service.model.of("Solo")[1:]
+
+        texts = [text_of(block) for block in results(second)]
+        assert [text.split(":")[0] for text in texts] == [str(number) for number in range(11)]
+        assert TURN_CAP * 0.9 < sum(len(text.encode()) for text in texts) <= TURN_CAP
+        page, offset = answer(third), marks(texts[7])[1]
+        whole = await flood({"of": 7})
+        assert (page["offset"], page["total"]) == (offset, len(whole))
+        assert whole.startswith(page["text"], offset)
+        assert 30_000 < len(page["text"].encode()) <= 32_000
+        rows = service.sql("select length(full_result) as kept from tool_calls where tool = 'local.flood'")
+        assert {row["kept"] for row in rows} <= {len(whole), len(whole) + 1}
+
+        service.model.scripts["Solo"] = [say("again")]
+        continued = await service.dispatcher.resume(first.id, "and now?")
+        await service.ended(continued.id)
+        [recalled] = service.model.of(continued.id)
+        assert [each.encoded for each in recalled.messages[:3]] == [each.encoded for each in second.messages]
+
+
+async def test_a_long_result_of_a_tool_of_ours_is_cut_and_stored_as_an_upstreams_is(tmp_path: Path) -> None:
+    tools = LocalTools({"flood": flood}).for_agents("Solo")
+    async with bench(tmp_path, "agents: {Solo: {}}", {"Solo": [call("flood", of=1), say("read")]}, tools) as service:
+        await service.run("Solo")
+        [block] = results(service.model.of("Solo")[1])
+        assert CAP - 10 < len(text_of(block).encode()) <= CAP
+        assert marks(text_of(block))[1] > 0
+
+
+async def test_the_reports_of_many_agents_are_bounded_together_and_each_says_where_it_goes_on(tmp_path: Path) -> None:
+    config = "agents: {Lead: {sub_agents: [Leaf], limits: {max_concurrent_agents: 20}}, Leaf: {description: looks}}"
+    said = "</report> " + "ü" * 100_000
+    calls = dispatch("Leaf")
+    for _ in range(19):
+        calls += dispatch("Leaf")
+    lead = [calls, say("waiting"), lambda r: call("wait_for", execution_ids=[each.execution_id for each in delivered(r)])]
+    async with bench(tmp_path, config, {"Lead": [*lead, say("done")], "Leaf": [say(said)]}) as service:
+        await service.run("Lead")
+        _, _, told, waited = service.model.of("Lead")
+
+        reports = [block["text"] for block in told.messages[-1].content if block["text"].startswith("<report")]
+        assert len(reports) == 20
+        assert TURN_CAP * 0.9 < sum(len(text.encode()) for text in reports) <= TURN_CAP * 1.05
+        kept = re.search(
+            r"\n\[cut after (\d+) of 100010 characters; read_result\(execution_id='[^']+', offset=\1\)", reports[3]
+        )
+        assert kept is not None
+        assert reports[3].partition("<")[2].count("ü") == int(kept[1]) - len("</report> ")
+        assert len(text_of(results(waited)[0]).encode()) <= CAP
+        assert len(answer(waited)["executions"]) == 20

@@ -93,15 +93,13 @@ async def test_a_task_longer_than_the_window_is_cut_and_its_rest_can_be_read(tmp
 
 
 async def test_one_result_longer_than_the_window_is_cut_where_the_model_sees_it(tmp_path: Path) -> None:
-    script = talking(call("look", at=1, length=100_000) + call("look", at=2), say("seen"))
+    script = talking(call("look", at=1, length=40_000) + call("look", at=2), say("seen"))
     async with bench(tmp_path, CONFIG, {"Lead": script}, TOOLS) as service:
         assert (await service.run("Lead")).status == "completed"
 
         long, short = map(text_of, results(service.model.requests[1]))
         assert long.startswith("1: xxx")
-        assert re.search(
-            r"\[cut after \d+ of 100003 characters .*read_result\(execution_id='toolu_\w+', offset=\d+\)", long
-        )
+        assert re.search(r"\[cut after \d+ of 40003 characters .*read_result\(execution_id='toolu_\w+', offset=\d+\)", long)
         assert len(short) == 1003
         assert fits(service.model.requests)
         assert (stages(service), len(service.model.requests)) == (["cut"], 2)
