@@ -9,6 +9,7 @@ from pathlib import Path
 
 from db.ids import Owner
 from db.owners import Ownership
+from db.query_gate import QueryGate
 from db.reads import Reads
 from db.unit import Event
 from db.writer import Writer
@@ -22,6 +23,8 @@ class Database:
     owner: Owner
     writer: Writer
     reads: Reads
+    queries: QueryGate
+    """Read-only SQL of callers."""
 
 
 @asynccontextmanager
@@ -34,4 +37,4 @@ async def open_database(path: Path, publish: Callable[[Sequence[Event]], None]) 
         last.callback(ownership.close)
         reads = Reads(path, lambda: writer.openings)
         stack.push_async_callback(reads.close)
-        yield Database(path, ownership.owner, writer, reads)
+        yield Database(path, ownership.owner, writer, reads, QueryGate(path))

@@ -1,7 +1,8 @@
 """Read-only SQL for people and models. The database itself refuses everything else: no text of a query is ever inspected.
 
 A query runs in a process of its own (`db/confined.py`): whatever it does to memory, time or SQLite's locks, it does not do
-it here, and it can be ended from outside. This file owns the bounds, that process, and what a refusal says.
+it here, and it can be ended from outside. This file owns the bounds, that process, and what a refusal says; how many run at
+once in a service is `db/query_gate.py`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from db.ids import ALPHABET
 from db.location import read_only_uri
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
-"""Bounds of one query: its time, its rows, and the size of what it returns."""
+"""Bounds of one query: its time, its rows, and the size of its encoded answer."""
 GRACE = 2.0
 """Seconds on top for the process to start and to answer, before it is ended from outside."""
 
@@ -38,22 +38,12 @@ class Answer:
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     truncated: bool = False
+    names: tuple[str, ...] = ()
+    """The columns with a name of their own each: one that comes again gets a number, `n`, `n_2`."""
 
     def as_objects(self) -> list[dict[str, Any]]:
-        """One mapping per row; a column name that comes again gets a number: `n`, `n_2`."""
-        names = _distinct(self.columns)
-        return [dict(zip(names, row, strict=True)) for row in self.rows]
-
-
-def _distinct(columns: tuple[str, ...]) -> list[str]:
-    names: list[str] = []
-    for column in columns:
-        name, number = column, 1
-        while name in names or (number > 1 and name in columns):
-            number += 1
-            name = f"{column}_{number}"
-        names.append(name)
-    return names
+        """One mapping per row."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +57,13 @@ class Relation:
 
 def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
     """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
-    said = _ask(path, {"sql": sql, "seconds": seconds, "rows": rows})
-    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"])
+    said = _ask(order_of(path, sql, seconds=seconds, rows=rows))
+    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"]))
 
 
 def relations(path: Path) -> list[Relation]:
     """What there is to ask: tables, then views."""
-    said = _ask(path, {"sql": None, "seconds": SECONDS, "rows": ROWS})
+    said = _ask(order_of(path, None))
     return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
 
 
@@ -101,26 +91,54 @@ def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Gli
     return [Glimpse(*row) for row in found.rows]
 
 
-def _ask(path: Path, order: Mapping[str, Any]) -> dict[str, Any]:
-    """What the process of an order answers; raises QueryRefused or DatabaseUnavailable."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the process of a query is started with, and told."""
+
+    path: Path
+    seconds: float
+    words: bytes
+
+    @property
+    def command(self) -> list[str]:
+        """`-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second."""
+        return [sys.executable, "-I", "-S", str(_CONFINED)]
+
+    @property
+    def patience(self) -> float:
+        """Seconds until the process is ended from outside."""
+        return self.seconds + GRACE
+
+    def answer(self, code: int | None, output: bytes) -> dict[str, Any]:
+        """What the process said; raises QueryRefused or DatabaseUnavailable. Without a code it was ended from outside."""
+        if code is None:
+            raise _refusal("interrupted", self.path, self.seconds)
+        if code != 0:
+            raise _refusal("out of memory", self.path, self.seconds)
+        said: dict[str, Any] = json.loads(output)
+        if (trouble := said.get("error")) is not None:
+            raise _refusal(trouble, self.path, self.seconds)
+        return said
+
+
+def order_of(
+    path: Path, sql: str | None, *, seconds: float = SECONDS, rows: int = ROWS, objects_within: int | None = None
+) -> Order:
+    """An order to an existing database; `objects_within` so many bytes each row is an object instead of a list."""
     if not path.exists():
         raise DatabaseUnavailable(
             f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
         )
-    seconds = order["seconds"]
-    # `-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second.
-    command = [sys.executable, "-I", "-S", str(_CONFINED)]
-    words = json.dumps({"uri": read_only_uri(path), "bytes": BYTES, **order}).encode()
+    bounds = {"seconds": seconds, "rows": rows, "bytes": objects_within or BYTES, "objects": objects_within is not None}
+    return Order(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
+
+
+def _ask(order: Order) -> dict[str, Any]:
     try:
-        done = subprocess.run(command, input=words, capture_output=True, timeout=seconds + GRACE, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise _refusal("interrupted", path, seconds) from error
-    if done.returncode != 0:
-        raise _refusal("out of memory", path, seconds)
-    said: dict[str, Any] = json.loads(done.stdout)
-    if (trouble := said.get("error")) is not None:
-        raise _refusal(trouble, path, seconds)
-    return said
+        done = subprocess.run(order.command, input=order.words, capture_output=True, timeout=order.patience, check=False)
+    except subprocess.TimeoutExpired:
+        return order.answer(None, b"")
+    return order.answer(done.returncode, done.stdout)
 
 
 def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:
@@ -137,7 +155,7 @@ def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUn
         return QueryRefused("the query is empty", _ONE_SELECT)
     if has("no such table", "no such column"):
         return QueryRefused(said, "`outrider sql` without a query lists the tables, views and their columns")
-    if has("too big", "too large", "too many", "too complex", "overflow", "out of memory"):
+    if has("too big", "too large", "too many", "too complex", "overflow", "out of memory", "disk is full"):
         return QueryRefused(f"the query asks for too much: {said}", _SMALLER)
     if has("unable to open", "not a database", "malformed", "I/O error"):
         hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anyio.to_thread
 from pydantic import Field
 
 from db.errors import QueryRefused
 from db.ids import PATTERN
 from db.listing import Wanted
-from db.query import query
 from db.status import ExecutionStatus
 from registry import fold
 from runner.tools.dispatch import missing
@@ -28,7 +26,8 @@ from server.mcp_face.client import Client
 LIST_EXECUTIONS, TREE, QUERY = "list_executions", "get_execution_tree", "query_executions"
 
 MOST_LISTED, MOST_NODES, MOST_ROWS = 100, 500, 200
-MOST_CHARACTERS = 100_000
+MOST_BYTES = 100_000
+"""Of the rows of a query, as JSON: more is of no use to a model."""
 SHOWN = 300
 """Characters of a task or a summary in lists and trees."""
 
@@ -124,20 +123,12 @@ class _LookingTools:
         return answer(await tree_of(self._client, arguments.execution_id))
 
     async def query(self, _call: ToolCall, arguments: QueryArguments) -> ToolResult:
-        path = self._client.dispatcher.services.database.path
+        queries, who = self._client.dispatcher.services.database.queries, self._client.who.principal
         try:
-            found = await anyio.to_thread.run_sync(lambda: query(path, arguments.sql, rows=MOST_ROWS))
+            found = await queries.ask(who, arguments.sql, rows=MOST_ROWS, size=MOST_BYTES)
         except QueryRefused as error:
             return refuse("query_refused", str(error), error.hint)
-        result = answer({"columns": list(found.columns), "rows": found.as_objects(), "truncated": found.truncated})
-        if len(result.text) > MOST_CHARACTERS:
-            message = (
-                f"the answer has {len(result.text)} characters, more than the {MOST_CHARACTERS} a model should be given"
-            )
-            return refuse(
-                "query_refused", message, "ask for fewer rows or columns, or cut texts with `substr(column, 1, 200)`"
-            )
-        return result
+        return answer({"columns": found["columns"], "rows": found["rows"], "truncated": found["truncated"]})
 
 
 def _cut(text: str | None) -> str | None:

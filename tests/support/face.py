@@ -73,10 +73,10 @@ class Face:
         return self.bench.model
 
     @asynccontextmanager
-    async def client(self, mode: str = "auto", **more: Any) -> AsyncIterator[Caller]:
+    async def client(self, mode: str = "auto", *, within: float = 20, **more: Any) -> AsyncIterator[Caller]:
         """A client in one of the eras: `auto` (modern) or `legacy`."""
         server = mcp_server(self.service, self.updates)
-        with anyio.fail_after(20):
+        with anyio.fail_after(within):
             async with Client(server, mode=mode, **more) as client:
                 listed = (await client.list_tools()).tools
                 yield Caller(client, {tool.name: tool.output_schema or {} for tool in listed})

@@ -16,7 +16,7 @@ from tests.faults.guarantees.kills import (
     swept,
 )
 from tests.faults.guarantees.recoveries import recovered
-from tests.faults.guarantees.suites import Suite, overshoot, said
+from tests.faults.guarantees.suites import Suite, held_up, overshoot, said
 
 
 def contained(_: Course) -> Measured:
@@ -109,6 +109,11 @@ EVERY = (
         "acknowledgements",
         "an id is told only after its row is on the disk",
         Suite("tests/faults/storage/test_acknowledgement.py", "OUTRIDER_ACKNOWLEDGEMENTS", 1000, said("0 told before")),
+    ),
+    Guarantee(
+        "queries",
+        "hostile SQL of a client, in columns, rows, values, time and number, holds up neither the service nor other clients",
+        Suite("tests/mcp_face/test_queries.py", "OUTRIDER_QUERIES", 200, held_up),
     ),
     Guarantee("outside", "whatever a model API or an upstream server does is contained", contained),
 )

@@ -60,3 +60,12 @@ def overshoot(told: Told) -> str:
         f"{over:,} of {limits:,} limits gone over, by {error:.0%} of the error of the estimates in flight at most "
         f"({share:.1%} of the limit); {executions:,} executions, 0 neighbours hurt"
     )
+
+
+def held_up(told: Told) -> str:
+    """Of hostile queries: how far they reached beyond their own processes."""
+    [figures] = told
+    return (
+        f"event loop late by {figures['lag'] * 1000:.0f} ms at p99, {figures['growth'] / 1024**2:.0f} MB more memory, "
+        f"a neighbour's slowest call {figures['neighbour'] * 1000:.0f} ms"
+    )
