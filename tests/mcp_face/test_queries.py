@@ -140,13 +140,12 @@ async def test_a_caller_has_a_few_queries_at_once_and_the_rest_wait_or_are_refus
             async with anyio.create_task_group() as group:
                 for _ in range(40):
                     group.start_soon(ask, caller)
-                while len(refused) < 40 - OF_ONE_CALLER - WAITING or not list(children()):
-                    await anyio.sleep(0.01)
+                most = 40 - OF_ONE_CALLER - WAITING
+                await opened.bench.until(lambda: len(refused) >= most and list(children()))
                 assert len(list(children())) <= OF_ONE_CALLER < AT_ONCE
                 await neighbour.call("list_executions")
                 group.cancel_scope.cancel()  # the client goes: its queries go with it
-            while list(children()):
-                await anyio.sleep(0.01)
+            await opened.bench.until(lambda: not list(children()))
             assert await answered(caller, "select 1 as n")
 
     assert all("10 queries of this caller run or wait already" in text for text in refused)
