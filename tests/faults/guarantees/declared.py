@@ -112,7 +112,7 @@ EVERY = (
     ),
     Guarantee(
         "queries",
-        "hostile SQL of a client, in columns, rows, values, time and number, holds up neither the service nor other clients",
+        "hostile SQL of a client (columns, rows, values, time, number) holds up neither the service nor other clients",
         Suite("tests/mcp_face/test_queries.py", "OUTRIDER_QUERIES", 200, held_up),
     ),
     Guarantee("outside", "whatever a model API or an upstream server does is contained", contained),
