@@ -16,7 +16,7 @@ import pytest
 from db.query_gate import AT_ONCE, OF_ONE_CALLER, WAITING
 from server.mcp_face.looking import MOST_BYTES
 from tests.support.face import Caller, face, text_of
-from tests.support.figures import tell
+from tests.support.figures import FIGURES, tell
 from tests.support.requirement import requirement
 
 CONFIG = "agents: {Quick: {description: answers}}"
@@ -24,8 +24,8 @@ ENDLESS = "with recursive r(n) as (select 1 union all select n + 1 from r) selec
 NUMBERS = "with recursive r(n) as (select 1 union all select n + 1 from r limit {rows})"
 
 WANTED = int(os.environ.get("OUTRIDER_QUERIES", "16"))
-MEASURED = WANTED >= 200
-"""Whether lag, memory and neighbours are held against their bounds: only a quiet machine can tell."""
+QUIET = FIGURES in os.environ
+"""Whether the machine is quiet, as `make faults` wants it; on a busy one only what the loop itself computed counts as lag."""
 LAG_SECONDS, GROWTH_BYTES, NEIGHBOUR_SECONDS = 0.05, 64 * 1024 * 1024, 0.2
 
 
@@ -61,6 +61,12 @@ async def answered(caller: Caller, sql: str) -> dict[str, Any] | None:
     return found
 
 
+async def rest(seconds: float) -> None:
+    """Give the loop to others for a while."""
+    with anyio.move_on_after(seconds):
+        await anyio.sleep_forever()
+
+
 class Watch:
     """How late the event loop is, how long a neighbour's calls take, and how large the process grows."""
 
@@ -73,17 +79,18 @@ class Watch:
 
     async def mind_the_loop(self) -> None:
         while True:
-            due = time.perf_counter() + 0.005
-            await anyio.sleep(0.005)
-            self.lags.append(time.perf_counter() - due)
+            due, computed = time.monotonic() + 0.005, time.thread_time()
+            await rest(0.005)
+            late = time.monotonic() - due
+            self.lags.append(late if QUIET else min(late, time.thread_time() - computed))
             self.peak = max(self.peak, psutil.Process().memory_info().rss - self._before)
 
     async def be_a_neighbour(self, caller: Caller) -> None:
         while True:
-            begun = time.perf_counter()
+            begun = time.monotonic()
             await caller.call("list_executions")
-            self.waits.append(time.perf_counter() - begun)
-            await anyio.sleep(0.02)
+            self.waits.append(time.monotonic() - begun)
+            await rest(0.02)
 
 
 @pytest.mark.timeout(600)
@@ -111,10 +118,9 @@ async def test_hostile_queries_hold_neither_the_loop_nor_its_memory_nor_a_neighb
     assert watch.waits
     lag = sorted(watch.lags)[int(len(watch.lags) * 0.99)]
     tell(queries=WANTED, lag=lag, growth=watch.peak, neighbour=max(watch.waits))
-    if MEASURED:
-        assert lag < LAG_SECONDS
-        assert watch.peak < GROWTH_BYTES
-        assert max(watch.waits) < NEIGHBOUR_SECONDS
+    assert lag < LAG_SECONDS
+    assert watch.peak < GROWTH_BYTES
+    assert not QUIET or max(watch.waits) < NEIGHBOUR_SECONDS
 
 
 def children() -> Iterator[psutil.Process]:
@@ -132,7 +138,7 @@ async def until(condition: Callable[[], object]) -> None:
     for _ in range(2_000):
         if condition():
             return
-        await anyio.sleep(0.01)
+        await rest(0.01)
     raise TimeoutError
 
 
