@@ -25,7 +25,7 @@ NUMBERS = "with recursive r(n) as (select 1 union all select n + 1 from r limit 
 
 WANTED = int(os.environ.get("OUTRIDER_QUERIES", "16"))
 QUIET = FIGURES in os.environ
-"""Whether the machine is quiet, as `make faults` wants it; on a busy one only what the loop itself computed counts as lag."""
+"""Whether the machine is quiet, as `make faults` wants it. On a busy one only what the loop itself computed is lag."""
 LAG_SECONDS, GROWTH_BYTES, NEIGHBOUR_SECONDS = 0.05, 64 * 1024 * 1024, 0.2
 
 
