@@ -72,7 +72,8 @@ def answer(value: Any, **more: Any) -> ToolResult:
 
 def refuse(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
     """An error written for a model: what was wrong, what to do next."""
-    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, error_type=kind, ran=ran)
+    problem = {"type": kind, "message": message, "hint": hint}
+    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, structured=problem, error_type=kind, ran=ran)
 
 
 class OwnTools:

@@ -47,6 +47,9 @@ ErrorType = (
 ERROR_TYPES = frozenset(name for part in get_args(ErrorType) for name in get_args(part))
 """Everything a refusal can be; clients may rely on it."""
 
+ERROR = "io.github.outrider-dev/error"
+"""The key in `_meta` of an error: its type, message and hint, for programs."""
+
 LOOKS = t.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 STARTS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
 SPEAKS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
@@ -163,9 +166,8 @@ def wire(name: str, result: ToolResult) -> t.CallToolResult:
     """A result as it goes to a client: text for models, and the structured form."""
     if result.is_error:
         assert result.error_type in ERROR_TYPES
-        message, _, hint = result.text.removeprefix("error: ").partition("\nhint: ")
-        problem = {"error": {"type": result.error_type, "message": message, "hint": hint}}
-        return t.CallToolResult(content=[_text(result.text)], structured_content=problem, is_error=True)
+        # No structured content: clients check it against the tool's output schema, also in an error.
+        return t.CallToolResult(content=[_text(result.text)], is_error=True, _meta={ERROR: result.structured})
     return t.CallToolResult(content=[_text(TABLE[name].render(result.structured))], structured_content=result.structured)
 
 

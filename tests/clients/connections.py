@@ -1,4 +1,4 @@
-"""Clients of two SDKs, connected in either era over stdio or HTTP, each with the same two verbs.
+"""Clients of three SDKs, connected in either era over stdio or HTTP, each with the same three verbs.
 
 Owns: how each is made. The TypeScript SDK's runs in Node and is told what to do line by line (`typescript_client.mjs`).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import StdioServerParameters
 from mcp.client import Client
-from mcp.types import TextResourceContents
+from mcp.types import TextContent, TextResourceContents
 
 from tests.clients.served import Served
 from tests.third_party.place import installed
@@ -40,6 +40,14 @@ class PythonConnection:
         assert not result.is_error, result.content
         answer: dict[str, Any] = result.structured_content
         return answer
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """The text of a tool's error."""
+        result = await self._client.call_tool(tool, arguments)
+        assert result.is_error, result
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return block.text
 
     async def read(self, uri: str) -> str:
         """The text of a resource."""
@@ -79,6 +87,14 @@ class TypeScriptConnection:
         answer: dict[str, Any] = result["structuredContent"]
         return answer
 
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """The text of a tool's error, which the SDK has checked like every answer."""
+        result = await self.ask(do="call", name=tool, arguments=arguments)
+        assert result["isError"], result
+        [block] = result["content"]
+        text: str = block["text"]
+        return text
+
     async def read(self, uri: str) -> str:
         """The text of a resource."""
         [contents] = (await self.ask(do="read", uri=uri))["contents"]
@@ -87,10 +103,10 @@ class TypeScriptConnection:
 
 
 @asynccontextmanager
-async def typescript(target: Served | str, mode: str) -> AsyncIterator[TypeScriptConnection]:
+async def typescript(target: Served | str, mode: str, major: str = "2") -> AsyncIterator[TypeScriptConnection]:
     """Connected with the TypeScript SDK, to a process of its own or to a URL."""
     [node] = installed("bin/node")
-    async with await anyio.open_process([node, str(BRIDGE)], stderr=None) as process:
+    async with await anyio.open_process([node, str(BRIDGE), major], stderr=None) as process:
         assert process.stdout is not None
         connection = TypeScriptConnection(process, BufferedByteReceiveStream(process.stdout))
         try:
@@ -100,3 +116,8 @@ async def typescript(target: Served | str, mode: str) -> AsyncIterator[TypeScrip
             await connection.ask(do="close")
         finally:
             process.kill()
+
+
+def typescript_1(target: Served | str, mode: str) -> AbstractAsyncContextManager[TypeScriptConnection]:
+    """The same with version 1.x of the SDK, which most clients in use are made of."""
+    return typescript(target, mode, "1")

@@ -20,6 +20,10 @@ class Connected(Protocol):
         """The structured answer of a tool that succeeds."""
         ...
 
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """The text of a tool's error."""
+        ...
+
     async def read(self, uri: str) -> str:
         """The text of a resource."""
         ...

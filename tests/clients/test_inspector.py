@@ -1,7 +1,13 @@
-"""The official inspector's command line lists and calls the tools, over stdio and HTTP, in both eras."""
+"""The official inspector's command line lists and calls the tools, over stdio and HTTP, in both eras.
+
+Two versions of it: the newest, and the one that `npx` picks on Node 20. Since 0.16 it requires Node 22, so `npx` falls back
+to 0.15.0, which is made of version 1 of the TypeScript SDK.
+"""
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +16,7 @@ import pytest
 
 from tests.clients.served import Served, serve_rehearsed
 from tests.mcp_face.test_tools import TOOLS
-from tests.third_party.place import installed
+from tests.third_party.place import SERVERS, installed
 
 SECONDS = 50
 ERAS = ("modern", "legacy")
@@ -58,3 +64,32 @@ async def test_the_inspector_lists_and_calls_the_tools_over_http(tmp_path: Path)
         async with served.over_http() as url:
             target = configured(tmp_path, {"type": "streamable-http", "url": url})
             assert [await look_and_run(target, served, era) for era in ERAS] == ["42 files"] * len(ERAS)
+
+
+async def inspect_on_node_20(*words: str, served: Served) -> Any:
+    """What the inspector of Node 20 prints: whatever it cannot read, it says on standard error and exits with 1."""
+    programs = installed("bin/node", "node_modules/.bin/mcp-inspector-cli")
+    path = f"{SERVERS / 'bin'}{os.pathsep}{os.environ['PATH']}"  # it starts itself once more, as `node`
+    ran = await anyio.run_process([*programs, "--cli", *words], check=False, env={**served.environ, "PATH": path})
+    assert ran.returncode == 0, ran.stderr.decode()
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_the_inspector_of_node_20_reads_answers_and_errors(tmp_path: Path, transport: str) -> None:
+    served = serve_rehearsed(tmp_path)
+    with anyio.fail_after(SECONDS):
+        async with AsyncExitStack() as stack:
+            if transport == "http":
+                target = [await stack.enter_async_context(served.over_http())]
+            else:
+                target = ["--config", str(configured(tmp_path, served.entry)), "--server", "outrider"]
+            listed = await inspect_on_node_20(*target, "--method", "tools/list", served=served)
+            call = [*target, "--method", "tools/call", "--tool-name"]
+            done = await inspect_on_node_20(*call, "run_agent", "--tool-arg", "name=Quick", "task=count", served=served)
+            refused = await inspect_on_node_20(*call, "get_result", "--tool-arg", "execution_id=nobody", served=served)
+
+    assert "get_result" in [tool["name"] for tool in listed["tools"]]
+    assert done["structuredContent"]["result"]["output"] == "42 files"
+    assert refused["isError"]
+    assert refused["content"][0]["text"].startswith("error: you have not dispatched an execution `nobody`\nhint: ")

@@ -45,10 +45,10 @@ CLIENTS = """
 
 Tests drive `outrider serve` with clients that others wrote: {clients}.
 
-- The clients of the two SDKs play one scenario in both eras, over stdio and HTTP: dispatch three agents, wait for one,
-  steer one, cancel one, collect all, read the tree.
+- The clients of the SDKs play one scenario over stdio and HTTP, in both eras where the SDK knows both: dispatch three
+  agents, wait for one, steer one, cancel one, collect all, read the tree. They read every kind of error.
 - The Inspector's command line lists and calls the tools over stdio and HTTP in both eras, and follows the tasks that calls
-  become.
+  become. The version that `npx` picks on Node 20 lists and calls the tools, too, and reads errors.
 - Claude Code's own client, offline and with a scripted model, dispatches an agent over stdio and reports its result.
 """
 
@@ -78,8 +78,8 @@ def _table(kept: Mapping[str, Any], revision: str) -> Iterable[str]:
 def _clients(folder: Path) -> dict[str, str]:
     return {
         "Python SDK": version("mcp"),
-        "TypeScript SDK": npm_version("client"),
-        "MCP Inspector": npm_version("inspector"),
+        "TypeScript SDK": f"{npm_version('client')} and {npm_version('sdk')}",
+        "MCP Inspector": f"{npm_version('inspector')} and {npm_version('inspector-cli')}",
         "Claude Code": claude_code.version(folder),
     }
 

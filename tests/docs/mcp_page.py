@@ -17,7 +17,7 @@ from registry import ChatSpec, load
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.resources import RESOURCES, TEMPLATES
 from server.mcp_face.tasks import TASKS
-from server.mcp_face.tools import ERROR_TYPES, STARTING, listed
+from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, listed
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
@@ -42,8 +42,10 @@ everywhere: text for a model that gets nothing else, and structured content as t
 ERRORS = """\
 ## Errors
 
-A refusal is a result with `isError`, a text `error: …` and `hint: …`, and the same as structured content: `{{"error":
-{{"type", "message", "hint"}}}}`. Arguments are refused by name; what they held is not repeated. The types are {types}.
+A refusal is a result with `isError` and a text `error: …`, then `hint: …`. It has no structured content, because clients
+check that against the tool's output schema. For programs the same stands in `_meta`, under
+`{key}`: `{{"type", "message", "hint"}}`. Arguments are refused by name; their values are not repeated.
+The types are {types}.
 """
 
 TASK_WORDS = """\
@@ -65,7 +67,9 @@ def tools() -> list[t.Tool]:
 
 def page() -> str:
     """The whole page."""
-    return "\n".join([HEAD, *_tools(), ERRORS.format(types=_names(sorted(ERROR_TYPES))), *_resources(), _tasks()])
+    return "\n".join(
+        [HEAD, *_tools(), ERRORS.format(key=ERROR, types=_names(sorted(ERROR_TYPES))), *_resources(), _tasks()]
+    )
 
 
 def table() -> str:

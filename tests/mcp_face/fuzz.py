@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonschema
 
-from tests.support.wire import request
+from tests.support.wire import problem_of, request
 
 CANARY = "k4n4ry"
 """Stands in wrong values; no refusal may repeat it."""
@@ -244,7 +244,7 @@ def _refusal(answer: Mapping[str, Any]) -> str | None:
     result: Mapping[str, Any] = answer["result"]
     if not result.get("isError"):
         return None
-    problem = result["structuredContent"]["error"]
+    problem = problem_of({"result": result})
     [block] = result["content"]
     assert block["text"] == f"error: {problem['message']}\nhint: {problem['hint']}", answer
     return str(block["text"])

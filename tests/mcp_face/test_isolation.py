@@ -19,7 +19,7 @@ from db.ids import ALPHABET
 from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, make_shell
-from tests.support.wire import LEGACY, MODERN, HttpWire, about, over_http, request, served_over_http
+from tests.support.wire import LEGACY, MODERN, HttpWire, about, over_http, problem_of, request, served_over_http
 
 COUNT = int(os.environ.get("OUTRIDER_FOREIGN", "300"))
 SEED = int(os.environ.get("OUTRIDER_SEED", "0")) or secrets.randbelow(10**9)
@@ -178,7 +178,7 @@ async def test_lists_keys_and_sql_show_a_caller_its_own_and_nothing_else(here: W
     shown = json.dumps(listings)
     assert own in shown
     assert not any(each in shown or each in json.dumps(hers) for each in alices)
-    assert mixed["result"]["structuredContent"]["error"]["type"] == "not_found"
+    assert problem_of(mixed)["type"] == "not_found"
     assert mine["execution_id"] not in alices
     assert json.dumps(unoffered["result"]).replace("query_executions", "no_such_tool") == json.dumps(nothing["result"])
     assert [row["principal"] for row in asked["rows"]] == ["alice", "bob", "carol"]
@@ -252,7 +252,7 @@ async def test_no_request_sets_a_command_an_argument_a_variable_or_an_address(he
         assert tool["inputSchema"]["additionalProperties"] is False
         assert not inside & set(tool["inputSchema"]["properties"])
         refused = await bob.call(tool["name"], {name: {"gate": ["sh", "-c", "id"]} for name in inside})
-        problem = refused["result"]["structuredContent"]["error"]
+        problem = problem_of(refused)
         assert problem["type"] == "invalid_arguments"
         assert "is not an argument of this tool" in problem["message"]
     ended = await said(bob, "run_agent", name="Quick", task=task, wait_seconds=20)

@@ -18,7 +18,18 @@ import pytest
 from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
-from tests.support.wire import LEGACY, LONGEST, MODERN, StdioWire, over_stdio, peak, request, wired
+from tests.support.wire import (
+    LEGACY,
+    LONGEST,
+    MODERN,
+    StdioWire,
+    introduction,
+    over_stdio,
+    peak,
+    problem_of,
+    request,
+    wired,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -218,3 +229,22 @@ async def test_a_line_that_is_too_long_is_answered_to_its_own_id_and_no_others(s
     assert "longer than 4 MB" in refused["error"]["message"]
     assert answered["result"]["tools"]
     assert len(long) < LONGEST
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26"])
+async def test_a_client_of_the_first_revisions_reads_answers_and_errors(shell: Shell, version: str) -> None:
+    command = [str(SCRIPT), "serve"]
+    async with await anyio.open_process(command, cwd=shell.folder, env=shell.surroundings(), stderr=None) as process:
+        wire = StdioWire(process, LEGACY)
+        greeted = await wire.ask("initialize", introduction(version=version))
+        await wire.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
+        listed = await wire.ask("tools/list")
+        done = await wire.call("run_agent", {"name": "Quick", "task": "count", "wait_seconds": 20})
+        refused = await wire.call("get_result", {"execution_id": "nobody"})
+        assert await wire.close() == 0
+
+    assert greeted["result"]["protocolVersion"] == version
+    assert "get_result" in [tool["name"] for tool in listed["result"]["tools"]]
+    assert done["result"]["content"][0]["text"].startswith("Quick completed")
+    assert problem_of(refused)["type"] == "not_found"
+    assert refused["result"]["content"][0]["text"].startswith("error: ")

@@ -10,7 +10,7 @@ from runner.chat import FAILED
 from runner.transcript import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.client import Asking, Client
-from server.mcp_face.tools import called
+from server.mcp_face.tools import ERROR, called
 from tests.mcp_face.test_approvals import Answering
 from tests.mcp_face.test_tools import TOOLS
 from tests.runner.commanded import crew
@@ -144,6 +144,6 @@ async def test_a_caller_speaks_for_itself_unless_its_token_says_more(
         rows: list[dict[str, Any]] = opened.bench.sql("select principal from executions")
         assert rows == ([{"principal": who.principal}] if speaks else [])
         if not speaks:
-            assert result.structured_content["error"]["type"] == "unknown_user"
+            assert (result.meta or {})[ERROR]["type"] == "unknown_user"
             assert text_of(result).startswith(f"error: no user named `{user}`")
             assert "Known" not in text_of(result)

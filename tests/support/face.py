@@ -21,6 +21,7 @@ from registry import AgentSpec
 from runner.tools.protocol import ToolExecutor
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
+from server.mcp_face.tools import ERROR
 from server.mcp_face.updates import Updates
 from tests.support.models import ScriptedModel
 from tests.support.service import Bench, bench
@@ -45,7 +46,8 @@ class Caller:
         """The error of a tool that refuses."""
         result = await self.client.call_tool(tool, arguments)
         assert result.is_error, result.structured_content
-        problem: dict[str, str] = result.structured_content["error"]
+        assert result.structured_content is None
+        problem: dict[str, str] = (result.meta or {})[ERROR]
         assert problem["message"]
         assert problem["hint"]
         assert text_of(result) == f"error: {problem['message']}\nhint: {problem['hint']}"

@@ -20,6 +20,7 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from server.mcp_face.tools import ERROR
 from tests.support.shell import SCRIPT, Shell
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -54,10 +55,19 @@ def about(era: str, capabilities: Mapping[str, Any] | None = None) -> dict[str, 
     }
 
 
-def introduction(capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def problem_of(answer: Answer) -> dict[str, str]:
+    """Type, message and hint of a tool's error; an error has no structured content."""
+    result = answer["result"]
+    assert result["isError"], result
+    assert "structuredContent" not in result, result
+    found: dict[str, str] = result["_meta"][ERROR]
+    return found
+
+
+def introduction(capabilities: Mapping[str, Any] | None = None, version: str = LEGACY) -> dict[str, Any]:
     """The handshake of the older era."""
     about_us = {"name": "wire", "version": "1"}
-    return {"protocolVersion": LEGACY, "capabilities": dict(capabilities or {}), "clientInfo": about_us}
+    return {"protocolVersion": version, "capabilities": dict(capabilities or {}), "clientInfo": about_us}
 
 
 def request(identifier: Any, method: str, parameters: Parameters | None, era: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from anyio.abc import Process
 
 from tests.faults.shutdown.scene import Scene, scene
 from tests.support.requirement import requirement
-from tests.support.wire import MODERN, HttpWire, StdioWire, over_http, over_stdio, request, served_over_http
+from tests.support.wire import MODERN, HttpWire, StdioWire, over_http, over_stdio, problem_of, request, served_over_http
 
 RUNS = int(os.environ.get("OUTRIDER_SHUTDOWNS", "3"))
 TREES = 10 if RUNS <= 3 else 50
@@ -35,11 +35,10 @@ ON_THE_WAY = 0.5
 async def dispatched(wire: HttpWire | StdioWire) -> str | None:
     """The id of a tree just begun; None if it is refused because the service stops."""
     answer = await wire.call("dispatch_agent", {"name": "Lead", "task": "go"})
-    content = answer["result"]["structuredContent"]
-    if "error" in content:
-        assert content["error"]["type"] == "stopping"
+    if answer["result"]["isError"]:
+        assert problem_of(answer)["type"] == "stopping"
         return None
-    return str(content["execution_id"])
+    return str(answer["result"]["structuredContent"]["execution_id"])
 
 
 async def wait_is_ended(client: HttpWire, tree: str, ended: anyio.Event) -> None:

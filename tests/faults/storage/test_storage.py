@@ -17,7 +17,7 @@ import pytest
 from tests.faults.storage.causes import CAUSES, Cause, Victim, held, locked, small_disk
 from tests.support.gates import at_gate
 from tests.support.shell import Shell, make_shell
-from tests.support.wire import MODERN, HttpWire, over_http, served_over_http
+from tests.support.wire import MODERN, HttpWire, over_http, problem_of, served_over_http
 
 ROUNDS = int(os.environ.get("OUTRIDER_STORAGE_ROUNDS", "1"))
 LONG_SECONDS = 30.0
@@ -35,9 +35,10 @@ class Service:
     async def dispatch(self, agent: str) -> dict[str, Any]:
         """Start an agent; the refusal if it is refused."""
         answer = await self.client.call("dispatch_agent", {"name": agent, "task": "go"})
+        if answer["result"]["isError"]:
+            return problem_of(answer)
         content: dict[str, Any] = answer["result"]["structuredContent"]
-        if "execution_id" in content:
-            self.told.append(content["execution_id"])
+        self.told.append(content["execution_id"])
         return content
 
     async def status(self, execution: str) -> str:
@@ -69,7 +70,7 @@ async def suffered(service: Service, gate: Path, cause: Cause, seconds: float) -
     async with cause.bring(service.victim):
         if cause.words:
             red = await service.until_health(503)
-            refused = (await service.dispatch("Quick"))["error"]
+            refused = await service.dispatch("Quick")
             assert cause.words in refused["message"], cause.name
             assert refused["type"] == "unavailable"
             assert refused["hint"] == red.json()["hint"]
