@@ -46,18 +46,15 @@ def demo(
     def tell(ended: Ended) -> None:
         report.tell(ended, as_json=as_json)
         if ended.child.status == "completed":
-            _what_next(ended.short_id, lead, f" --db {db}" if db else "")
+            _what_next(ended.short_id, lead)
 
     return report.exit_of(anyio.run(Launch(blueprint, ordered(order), tree_view()).run, tell))
 
 
-def _what_next(short_id: str, lead: str, where: str) -> None:
+def _what_next(short_id: str, lead: str) -> None:
+    from server.cli.invocation import command
     from server.cli.messages import note
 
     query = "select agent, status, own_seconds, own_tokens from execution_tree order by id"
-    note(
-        "what to type next\n"
-        f"  outrider show {short_id} --tree{where}\n"
-        f'  outrider sql "{query}"{where}\n'
-        f'  outrider run {lead} "why is checkout slow?"{where}'
-    )
+    commands = [f"show {short_id} --tree", f'sql "{query}"', f'run {lead} "why is checkout slow?"']
+    note("\n  ".join(["what to type next", *map(command, commands)]))

@@ -6,19 +6,27 @@ Invariant: nothing but typer is imported for a help page.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from server.cli.exits import CommandError
+from server.cli.invocation import NAME, program
 
-OTHER = "Commands"
+OTHER, EXAMPLE = "Commands", f"For example: {NAME}"
 LONGEST = 200
 """Characters of a command's first sentence; more than any has."""
 
 
 class Page(TyperCommand):
     """One command: its arguments by their names alone, then its options."""
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Write what it does; an example is written as it can be typed here."""
+        with _examples(self, "help"):
+            super().format_help_text(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write both lists."""
@@ -27,6 +35,11 @@ class Page(TyperCommand):
 
 class Commands(TyperGroup):
     """Several commands, under the headings they were registered with."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write an example, as it can be typed here."""
+        with _examples(self, "epilog"):
+            super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the commands before the options: they are what a reader looks for."""
@@ -57,6 +70,16 @@ class Commands(TyperGroup):
         path = ctx.command_path
         hint = f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"
         raise CommandError(f"no command `{path} {name}`", hint)
+
+
+@contextmanager
+def _examples(command: Any, attribute: str) -> Iterator[None]:
+    text = getattr(command, attribute)
+    setattr(command, attribute, text and text.replace(EXAMPLE, f"{EXAMPLE.removesuffix(NAME)}{program()}"))
+    try:
+        yield
+    finally:
+        setattr(command, attribute, text)
 
 
 def _parameters(command: Any, ctx: Any, formatter: Any) -> None:

@@ -27,6 +27,7 @@ from server.cli.errors import errors
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
 from server.cli.install import install
+from server.cli.invocation import begin
 from server.cli.message import message
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
@@ -91,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     atexit.register(gc.freeze)  # else the interpreter ends with a search for garbage in all that was imported: 0.3 s
     if shell := os.environ.get(QUESTION):
         return _complete(shell, arguments)
+    begin(sys.argv[1:] if arguments is None else arguments)
     try:
         code: Any = app(args=arguments, standalone_mode=False, prog_name="outrider")
         return int(code) if isinstance(code, int) else Exit.DONE

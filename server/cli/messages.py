@@ -13,6 +13,8 @@ import re
 import sys
 from typing import Any, TextIO
 
+from server.cli.invocation import runnable
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Everything that moves a cursor, rings, or turns the direction of writing; line breaks and tabs stay."""
 
@@ -91,5 +93,5 @@ def error(message: str, hint: str = "") -> None:
 
 def _line(label: str, text: str, colour: str) -> None:
     head = f"\x1b[{colour}m{label}:\x1b[0m" if coloured(sys.stderr) else f"{label}:"
-    sys.stderr.write(f"{head} {safe(text)}\n")
+    sys.stderr.write(f"{head} {safe(runnable(text))}\n")
     sys.stderr.flush()

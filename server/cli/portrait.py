@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server.cli.invocation import command, runnable
 from server.cli.messages import one_line, safe
 from server.cli.report import answer_text, files_of
 from server.cli.tree_model import TreeModel
@@ -40,6 +41,7 @@ class Portrait:
     rows: Sequence[Record]
     remarks: Sequence[str]
     owner_gone: bool
+    short_id: str
 
     @property
     def pricing(self) -> set[str]:
@@ -87,7 +89,7 @@ class Portrait:
         if row["reason"]:
             status += f" ({row['reason']})"
         if self.owner_gone:
-            status += "; its process is gone, `outrider resume` goes on with it"
+            status += f"; its process is gone, `{command('resume ' + self.short_id)}` goes on with it"
         figures = [count(row["turns"], "turn"), count(row["tool_call_count"], "tool call"), tokens(row["own_tokens"])]
         whole = [
             count(row["subtree_executions"], "execution"),
@@ -116,7 +118,7 @@ class Portrait:
         facts.append(("files", files_of(result) if result is not None else ""))
         advice = [safe(problem.recommendation or "") for problem in result.errors] if result is not None else []
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
-        return [*facts, *(("advice", each) for each in advice), *(("note", remark) for remark in self.remarks)]
+        return [*facts, *(("advice", runnable(each)) for each in advice), *(("note", remark) for remark in self.remarks)]
 
     def _answer(self) -> str:
         result = self._result()
@@ -145,7 +147,7 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
-    return Portrait(row, model, rows, remarks, gone)
+    return Portrait(row, model, rows, remarks, gone, await reads.short(execution))
 
 
 # -- transcripts and tool calls ----------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ def sql(
 
 def _list(database: Path, as_json: bool) -> int:
     from db.query import relations
+    from server.cli.invocation import command
     from server.cli.messages import put, put_json
 
     found = relations(database)
@@ -58,5 +59,5 @@ def _list(database: Path, as_json: bool) -> int:
         put(f"{each.name} ({each.kind})\n    {', '.join(each.columns)}")
     put("\nexamples")
     for what, example in EXAMPLES:
-        put(f'    # {what}\n    outrider sql "{example}"')
+        put(f"    # {what}\n    " + command(f'sql "{example}"'))
     return 0

@@ -1,10 +1,11 @@
-"""Numbers, moments and happenings as people read them. Pure."""
+"""Numbers, moments and happenings as people read them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from server.cli.invocation import command
 from server.shapes import SHAPES
 
 ENDED = frozenset(SHAPES) - {"pending", "running", "partial"}
@@ -48,7 +49,7 @@ def price(usd: float, pricing: Collection[str]) -> str:
 
 def waits(tool: str, approval: str) -> str:
     """That a call waits for a person, and what the person types to allow it."""
-    return f"waiting for approval of {tool}: outrider approve {approval}"
+    return f"waiting for approval of {tool}: {command(f'approve {approval}')}"
 
 
 def happening(kind: str, payload: Mapping[str, Any]) -> str:
@@ -73,7 +74,7 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
 
 def unknown_outcome(call: Mapping[str, Any]) -> str:
     """A tool call of which nobody knows whether it took effect, as a row or an event tells it."""
-    return f"{call['tool']}: outcome unknown ({call['error_type']}); `outrider show {call['id']}` has the call"
+    return f"{call['tool']}: outcome unknown ({call['error_type']}); `{command('show ' + call['id'])}` has the call"
 
 
 def _timeline(kind: str, payload: Mapping[str, Any]) -> str:

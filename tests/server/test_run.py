@@ -22,7 +22,7 @@ def test_the_answer_goes_to_stdout_and_the_tree_to_stderr(shell: Shell) -> None:
     assert (done.returncode, done.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
     assert re.search(r"◐ Quick  running\n", done.stderr)
     assert re.search(r"● Quick  completed: at once \([\d.]+s, \d+ tok, rehearsed\)", done.stderr)
-    assert re.search(r"note: 1 execution, .* rehearsed; `outrider show \w{12}` shows it again", done.stderr)
+    assert re.search(r"note: 1 execution, .* rehearsed; `outrider show \w{6}` shows it again", done.stderr)
     assert "\x1b" not in done.stderr
 
 

@@ -74,6 +74,7 @@ class Shell:
     def surroundings(self, **more: str) -> dict[str, str]:
         """The environment of a command."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        kept["PATH"] = f"{SCRIPT.parent}{os.pathsep}{kept['PATH']}"  # so that commands are told by their bare name
         return {**kept, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder / "data"), **self.environ, **more}
 
     def type(self, *words: str, stdin: str = "", fresh: bool = False, **environ: str) -> subprocess.CompletedProcess[str]:
