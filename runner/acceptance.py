@@ -8,16 +8,16 @@ is not whole is kept as it is, with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from registry import AgentSpec, misfits
 from runner.errors import ValidationError
-from runner.fenced import json_of
+from runner.fenced import json_of, read_json
 from runner.in_words import in_words
 from runner.result import Outcome, Problem, Result, failed, summarise
-from runner.returns import folders_of, invalid_return, read_return
+from runner.returns import REQUIRED, folders_of, invalid_return, read_return
 from runner.signals import signalled
 from runner.tools.finish import NAME as FINISH
 from runner.transcript import CORRECTION, REMINDER, Transcript
@@ -89,12 +89,29 @@ def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
 def _standard(agent: AgentSpec, answer: Result, session: str) -> tuple[Result, Sequence[Objection]]:
     """The result that a standard return stands for, or what keeps it from being one."""
     try:
-        value = json_of(answer.output) if isinstance(answer.output, str) else answer.output
+        value = _spelled(answer.output, _is_return)
         read = read_return(value, session, folders_of(agent))
     except (ValueError, ValidationError) as error:
         problem = invalid_return(error, answer.output)
         return answer, (Objection(CORRECTION, _RETURN_AGAIN.format(fault=error), problem),)
     return replace(read, signals=answer.signals), ()
+
+
+def _spelled(output: Any, fits: Callable[[Any], bool]) -> Any:
+    """The value that an output spells: as it is written, else the one in its prose that fits; raises ValueError."""
+    if not isinstance(output, str):
+        return output
+    try:
+        return json_of(output)
+    except ValueError:
+        value = read_json(output, fits)
+        if value is None:
+            raise
+        return value
+
+
+def _is_return(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(name in value for name in REQUIRED)
 
 
 def _misshapen(faults: tuple[str, ...]) -> Sequence[Objection]:
@@ -111,13 +128,14 @@ def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, Sequence[Objectio
     schema, output = agent.output_schema, answer.output
     if schema is None:
         return answer, ()
+    text_fits = isinstance(output, str) and not misfits(output, schema)  # where a text is wanted, it need not be quoted
     try:
-        value = json_of(output) if isinstance(output, str) else output
+        value = _spelled(output, lambda found: not text_fits and not misfits(found, schema))
         faults = tuple(misfits(value, schema))
     except ValueError as error:
         value, faults = output, (f"`$`: {error}",)
-    if faults and isinstance(output, str) and not misfits(output, schema):
-        value, faults = output, ()  # where a text is wanted, it need not be quoted
+    if faults and text_fits:
+        value, faults = output, ()
     return (answer, _misshapen(faults)) if faults else (_with_output(answer, value), ())
 
 

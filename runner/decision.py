@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry import fold
-from runner.planning.blueprint import folded_keys, read_json
+from runner.fenced import read_json
+from runner.planning.blueprint import folded_keys
 from runner.transcript import clean
 
 GENERAL = "general"
@@ -33,7 +34,7 @@ class Decision:
 
 def read_decision(answer: str, agents: Sequence[str]) -> Decision:
     """Read a classifier's answer; what is no decision, or names nobody there is, is answered in words."""
-    value = read_json(answer)
+    value = read_json(answer, lambda value: isinstance(value, dict))
     if not isinstance(value, dict):
         return Decision()
     fields = folded_keys(value)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runner.planning.blueprint import folded_keys, read_json
+from runner.fenced import read_json
+from runner.planning.blueprint import folded_keys
 from runner.transcript import clean
 
 MOST_TASKS = 100
@@ -42,7 +43,7 @@ class Decision:
 
 def read_decision(answer: str) -> Decision:
     """Read a planner's answer; one that says it is finished, or names no task, is. Raises NoDecision for no object."""
-    value = read_json(answer)
+    value = read_json(answer, lambda value: isinstance(value, dict))
     if not isinstance(value, dict):
         raise NoDecision("it is no JSON object")
     fields = folded_keys(value)

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from db.status import ExecutionStatus
 from registry import IterateSpec
 from runner.excerpt import cut_mark, fitting
-from runner.fenced import json_of
+from runner.fenced import read_json
 from runner.inbox import Item
 from runner.result import Outcome, Result
 from runner.tariff import BYTES_PER_TOKEN, tokens_of
@@ -67,12 +67,12 @@ def concluded(record: TaskRecord, end: Item) -> TaskRecord:
 def _said(answer: Result) -> Mapping[str, Any]:
     """What a worker answered, where it says itself whether it succeeded."""
     output = answer.output
-    if isinstance(output, str):
-        try:
-            output = json_of(output)
-        except ValueError:
-            return {}
-    return output if isinstance(output, Mapping) and isinstance(output.get("success"), bool) else {}
+    said = read_json(output, _says_so) if isinstance(output, str) else output
+    return said if _says_so(said) else {}
+
+
+def _says_so(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("success"), bool)
 
 
 def _plain(answer: Result, said: Mapping[str, Any]) -> Any:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from runner import facts
 from runner.commissions import Commissioner
-from runner.fenced import FENCE, json_of
-from runner.planning.blueprint import PlannedStep, read_json
+from runner.fenced import FENCE, json_of, read_json
+from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing
 from runner.planning.digest import Brought, digest_of
 from runner.planning.phrases import phrase
@@ -98,7 +98,7 @@ def is_raw(text: str) -> bool:
     """Whether a text is data and no words: nothing to show a person. Code and notes that begin with a bracket are words."""
     begins = text.lstrip()
     if begins.startswith("{"):
-        return isinstance(read_json(begins), dict)
+        return read_json(begins, lambda value: isinstance(value, dict)) is not None
     if not begins.startswith(("[", FENCE)):
         return False
     try:

@@ -7,23 +7,18 @@ Invariant: whatever an answer holds, reading it ends soon, with steps whose text
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from pydantic_core import to_json
 
-from runner.fenced import json_of
+from runner.fenced import read_json
 from runner.transcript import clean
 
 PERFORM = "perform_action"
 """The intent of a step that names none."""
-
-PLACES = 50
-"""Where in an answer JSON is looked for: one that opens a bracket ten thousand times must not cost ten thousand tries."""
 
 LONGEST_SECONDS = 1e9
 
@@ -66,15 +61,14 @@ class Blueprint:
 
 def read_blueprint(answer: str) -> Blueprint:
     """Read a planner's answer; raises NotAPlan."""
-    value = read_json(answer)
-    if isinstance(value, list):
-        value = {"steps": value}
-    if not isinstance(value, dict):
-        raise NotAPlan("the answer is no JSON object or array")
-    fields = folded_keys(value)
-    steps = fields.get("steps", fields.get("actions", fields.get("plan")))
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise NotAPlan("`steps` is missing, or is no list of objects")
+    value = read_json(answer, lambda value: _planned(value) is not None)
+    steps = _planned(value)
+    if steps is None:
+        is_json = isinstance(read_json(answer), dict | list)
+        raise NotAPlan(
+            "`steps` is missing, or is no list of objects" if is_json else "the answer is no JSON object or array"
+        )
+    fields = folded_keys(value) if isinstance(value, dict) else {}
     read = _steps([folded_keys(each) for each in steps])
     resolved = fields.get("resolvedvalues")
     return Blueprint(
@@ -86,20 +80,12 @@ def read_blueprint(answer: str) -> Blueprint:
     )
 
 
-def read_json(answer: str) -> Any:
-    """The JSON of an answer: all of it, what a fence holds, or the first object or array in it; None when there is none."""
-    try:
-        return json_of(answer)
-    except ValueError:
-        pass
-    decoder = json.JSONDecoder()
-    for match in islice(re.finditer(r"[{\[]", answer), PLACES):
-        try:
-            value = decoder.raw_decode(answer, match.start())[0]
-            return json.loads(clean(json.dumps(value, ensure_ascii=False)))
-        except (ValueError, RecursionError):
-            continue
-    return None
+def _planned(value: Any) -> list[Any] | None:
+    """The steps as a planner wrote them, where a value is a plan."""
+    if isinstance(value, dict):
+        fields = folded_keys(value)
+        value = fields.get("steps", fields.get("actions", fields.get("plan")))
+    return value if isinstance(value, list) and all(isinstance(step, dict) for step in value) else None
 
 
 def folded_keys(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def test_a_decision_is_completed_from_what_it_says(answer: dict[str, Any], agent
         ('It is:\n```json\n{"primaryIntent": "gmail", "confidence": 3}\n```\nNo?', Decision("gmail", ("gmail",), False, 1)),
         ('{"primaryIntent": "gmail", "confidence": 1' + "0" * 400 + "}", Decision("gmail", ("gmail",), False, 1)),
         ('{"primaryIntent": "gmail", "confidence": -1e999}', Decision("gmail", ("gmail",), False, 0)),
-        ('{"primaryIntent": "gmail", "confidence": NaN}', Decision("gmail", ("gmail",), False, 0)),
+        ('{"primaryIntent": "gmail", "confidence": NaN}', Decision("gmail", ("gmail",), False, None)),
         ('{"primaryIntent": "gmail", "confidence": true}', Decision("gmail", ("gmail",))),
         (r'well: {"primaryIntent": "gmail \ud800", "involvedAgents": ["gmail"]}', Decision("gmail ?", ("gmail",))),
         ('{"primaryIntent": "' + "x" * 10_000 + '", "involvedAgents": ["gmail"]}', Decision("x" * 100, ("gmail",))),
