@@ -93,11 +93,11 @@ def show(file: FileArgument = None, as_json: JsonOption = False, config: ConfigO
     from dataclasses import asdict
 
     from registry import chain_limits, describe, load, values
-    from server.cli.messages import put, put_json, safe
+    from server.cli.messages import put, put_json
 
     settings = load(chosen_config(file or config))
     if not as_json:
-        put(safe(describe(settings)))
+        put(describe(settings))
         return 0
     places = [place for chain in settings.chains.values() for place in chain_limits(settings, chain)]
     limits = {

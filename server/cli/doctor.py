@@ -66,10 +66,10 @@ def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
 
 
 def _tell(finding: Finding) -> None:
-    from server.cli.messages import put, safe
+    from server.cli.messages import put
 
-    detail = safe(finding.detail).strip().replace("\n", "\n" + " " * (NAME_COLUMN + 3))
+    detail = finding.detail.strip().replace("\n", "\n" + " " * (NAME_COLUMN + 3))
     lines = [f"{MARKS[finding.state]} {finding.name:<{NAME_COLUMN}} {detail}"]
     if finding.hint:
-        lines.append(f"{'':<{NAME_COLUMN + 2}} hint: {safe(finding.hint)}")
+        lines.append(f"{'':<{NAME_COLUMN + 2}} hint: {finding.hint}")
     put("\n".join(lines))

@@ -117,7 +117,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _text(row: Mapping[str, Any]) -> str:
     """An error for people."""
-    from server.cli.messages import one_line, safe
+    from server.cli.messages import one_line
 
     fix = ", ".join(one_line(str(each)) for each in (row["fix_status"], row["fix_plan_ref"], row["fix_task_ref"]) if each)
     facts = [
@@ -131,4 +131,4 @@ def _text(row: Mapping[str, Any]) -> str:
         *((f"  {name}", one_line(json.dumps(value))) for name, value in json.loads(row["context"]).items()),
     ]
     lines = [f"{name:<12} {value}" for name, value in facts]
-    return "\n".join([*lines, safe(row["stack_trace"])] if row["stack_trace"] else lines)
+    return "\n".join([*lines, row["stack_trace"]] if row["stack_trace"] else lines)

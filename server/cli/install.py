@@ -85,22 +85,21 @@ def _place(explicit: Path | None, client: Client) -> Path:
 
 
 def _show(difference: Sequence[str]) -> None:
-    from server.cli.messages import coloured, safe
+    from server.cli.messages import say
 
     for line in difference:
-        colour = COLOURS.get(line[:1]) if coloured(sys.stderr) else None
-        sys.stderr.write(f"\x1b[{colour}m{safe(line)}\x1b[0m\n" if colour else f"{safe(line)}\n")
-    sys.stderr.flush()
+        say(line, COLOURS.get(line[:1], ""))
 
 
 def _agreed(file: Path) -> bool:
     """Ask the person; where there is none, nothing is written."""
+    from server.cli.messages import ask
+
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise CommandError(
             "nothing was written: there is no terminal to ask at", "`--yes` writes without asking, `--print` only prints"
         )
-    sys.stderr.write(f"write this to {file}? [y/N] ")
-    sys.stderr.flush()
+    ask(f"write this to {file}? [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -15,6 +15,8 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
+from server.cli.messages import ask
+
 MOST = 65_536
 """Bytes read at once."""
 
@@ -28,8 +30,7 @@ class Keyboard:
     async def line(self, prompt: str) -> str | None:
         """The next line, without its end; None when there is no more. On a terminal the prompt is shown before it."""
         if sys.stdin.isatty():
-            sys.stderr.write(prompt)
-            sys.stderr.flush()
+            ask(prompt)
         while b"\n" not in self._rest:
             read = await _read()
             if not read and not self._rest:

@@ -29,6 +29,7 @@ from server.cli.help_page import Commands, Page
 from server.cli.install import install
 from server.cli.invocation import begin
 from server.cli.message import message
+from server.cli.messages import LogLines
 from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
@@ -117,7 +118,9 @@ def _settle_log() -> None:
     """Log lines stay away unless asked for."""
     level = os.environ.get("OUTRIDER_LOG", "").upper()
     if level in logging.getLevelNamesMapping():
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(LogLines("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logging.basicConfig(level=level, handlers=[handler])
     else:
         # What happens to an execution is in its rows and on the screen; a log line in between would only tear the tree.
         logging.getLogger().addHandler(logging.NullHandler())

@@ -1,12 +1,14 @@
-"""What the command line says besides its data: errors, hints and notes on stderr, and text made safe for a terminal.
+"""What the command line writes: data on stdout; errors, hints, notes and questions on stderr.
 
 Owns the form of these lines and the decision for or against colour. Must not know: what a command does.
-Invariant: text that came from a model, a tool or a file reaches a terminal without its control characters.
+Invariant: a terminal shows what a model, a tool or a file said and obeys none of it. Text is made safe where it is written,
+here, in `server/cli/console.py` and in log lines, so no command can forget it. JSON keeps every character, by its number.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
@@ -15,13 +17,20 @@ from typing import Any, TextIO
 
 from server.cli.invocation import runnable
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Everything that moves a cursor, rings, or turns the direction of writing; line breaks and tabs stay."""
+_MARKS = re.compile("[\u061c\u200e\u200f]")
+"""They only tell a terminal the direction of their neighbours; right-to-left texts are full of them."""
+
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What moves a cursor, rings, starts a sequence, or turns the direction of writing; line breaks and tabs stay."""
 
 
 def safe(text: str) -> str:
     """Text that a terminal shows and does not obey."""
-    return _CONTROL.sub("�", text.replace("\r\n", "\n"))
+    if text.isascii() and text.isprintable():
+        return text
+    return _OBEYED.sub("\ufffd", _MARKS.sub("", text.replace("\r\n", "\n")))
 
 
 def one_line(text: str, most: int = 0) -> str:
@@ -56,14 +65,19 @@ def coloured(stream: TextIO) -> bool:
 
 
 def put(text: str) -> None:
-    """Data, on stdout."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
-    sys.stdout.flush()
+    """Text for people, on stdout."""
+    _write(sys.stdout, safe(text))
 
 
 def put_json(value: Any) -> None:
-    """Data for programs, on stdout: one JSON document."""
-    put(json.dumps(_jsonable(value), ensure_ascii=False, indent=2))
+    """Data for programs, on stdout: one JSON document. Exact: what a terminal would obey is written by its number."""
+    text = json.dumps(_jsonable(value), ensure_ascii=False, indent=2)
+    _write(sys.stdout, _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(text if text.endswith("\n") else text + "\n")
+    stream.flush()
 
 
 def _jsonable(value: Any) -> Any:
@@ -80,18 +94,39 @@ def _jsonable(value: Any) -> Any:
 
 def note(text: str) -> None:
     """A remark, on stderr."""
-    _line("note", text, "36")
+    _labelled("note", text, "36")
 
 
 def error(message: str, hint: str = "") -> None:
     """What went wrong and, after a blank line, what to do about it."""
-    _line("error", message, "1;31")
+    _labelled("error", message, "1;31")
     if hint:
         sys.stderr.write("\n")
-        _line("hint", hint, "36")
+        _labelled("hint", hint, "36")
 
 
-def _line(label: str, text: str, colour: str) -> None:
-    head = f"\x1b[{colour}m{label}:\x1b[0m" if coloured(sys.stderr) else f"{label}:"
-    sys.stderr.write(f"{head} {safe(runnable(text))}\n")
+def say(line: str, colour: str = "") -> None:
+    """A line on stderr, in a colour where that is wanted."""
+    _write(sys.stderr, _in_colour(safe(line), colour))
+
+
+def ask(question: str) -> None:
+    """A question on stderr; the person answers on the same line."""
+    sys.stderr.write(safe(question))
     sys.stderr.flush()
+
+
+def _labelled(label: str, text: str, colour: str) -> None:
+    _write(sys.stderr, f"{_in_colour(label + ':', colour)} {safe(runnable(text))}")
+
+
+def _in_colour(text: str, colour: str) -> str:
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour and coloured(sys.stderr) else text
+
+
+class LogLines(logging.Formatter):
+    """Log lines: nothing in them is obeyed, and no text in them begins a line that looks like another record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record, its further lines indented."""
+        return safe(super().format(record)).replace("\n", "\n    ")

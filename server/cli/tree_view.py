@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from server.cli.messages import coloured, note, one_line
+from server.cli.messages import note, one_line, say
 from server.cli.tree_model import TreeModel
 from server.cli.tree_node import Node
 from server.cli.tree_rows import asked_of, drawn, rows_of, words_of
@@ -135,8 +135,7 @@ class LinePainter:
         if (node.id, words) not in self._told:
             self._told.add((node.id, words))
             since = duration(time.time() - self._begun)
-            sys.stderr.write(f"{since:>7}  {mark} {node.path}  {words}\n")
-            sys.stderr.flush()
+            say(f"{since:>7}  {mark} {node.path}  {words}")
 
 
 class WindowPainter:
@@ -189,6 +188,6 @@ def tree_view() -> TreeView:
     """The view that suits stderr: a window on a terminal that can redraw, lines otherwise."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or os.environ.get("OUTRIDER_LOG"):
         return TreeView(LinePainter())
-    from rich.console import Console
+    from server.cli.console import terminal
 
-    return TreeView(WindowPainter(Console(stderr=True, no_color=not coloured(sys.stderr), highlight=False)))
+    return TreeView(WindowPainter(terminal(stderr=True)))
