@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
+from db import private
 from db.batch import Batch
 from db.engine import checkpoint, data_version, open_writer, touch
 from db.errors import DatabaseUnavailable, StoreError
@@ -68,12 +69,7 @@ class Committer:
 
     def open(self) -> None:
         """Open, and bring to the newest schema; raises StoreError."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DatabaseUnavailable(
-                f"cannot create the folder `{self._path.parent}`: {error.strerror}", "name another database with `--db`"
-            ) from error
+        private.prepare(self._path)
         self._lock = FileLock(self._path.with_name(self._path.name + "-lock"))
         self._lock.acquire(OPENING_SECONDS)
         try:
@@ -153,6 +149,10 @@ class Committer:
 
     def _connect(self) -> None:
         """Under the lock."""
+        try:
+            private.create(self._path)
+        except OSError as error:
+            raise unavailable(self._path, error) from error
         engine = open_writer(self._path)
         try:
             connection = engine.connect()

@@ -23,7 +23,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
-from db.errors import DatabaseUnavailable
+from db.errors import DatabaseUnavailable, NoDatabase
 from db.location import read_only_uri
 
 BUSY_MILLISECONDS = 2_000
@@ -132,9 +132,7 @@ def _async_driver() -> AsyncAdapt_aiosqlite_dbapi:
 def open_reader(path: Path) -> AsyncEngine:
     """Async reads through aiosqlite; a few connections, none of which can write."""
     if not path.exists():
-        raise DatabaseUnavailable(
-            f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
-        )
+        raise NoDatabase(path)
     return create_async_engine(
         URL.create("sqlite+aiosqlite", database=str(path)),
         module=_async_driver(),

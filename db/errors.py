@@ -2,6 +2,7 @@
 
 StoreError                 anything below; has a `hint`
 ├── DatabaseUnavailable    the file cannot be opened or written: missing folder, read-only disk, not a database
+│   └── NoDatabase         there is none yet, and only looking creates none
 ├── SchemaTooNew           written by a newer Outrider
 ├── UnknownExecution       no execution has this id, or several share its short form
 ├── StillOpen              a tree that cannot be deleted while something of it runs
@@ -25,6 +26,15 @@ class StoreError(Exception):
 
 class DatabaseUnavailable(StoreError):
     """The database cannot be opened or written."""
+
+
+class NoDatabase(DatabaseUnavailable):
+    """A command that only looks found no database."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
+        )
 
 
 class SchemaTooNew(StoreError):

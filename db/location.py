@@ -1,4 +1,4 @@
-"""Where the database is: a URL or a path, an environment variable, or the platform's place for application data."""
+"""Where the database is: at a URL or a path that is given, in a project's folder, or in the user's application data."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ from db.errors import DatabaseUnavailable
 
 VARIABLE = "OUTRIDER_DATABASE_URL"
 SQLITE = "sqlite:///"
+FOLDER, NAME = ".outrider", "outrider.db"
+"""A project's folder for Outrider's files, and the database in it."""
 
 
-def locate(explicit: str | None, environ: Mapping[str, str]) -> Path:
-    """The file to use: `explicit` (from `--db`), else the environment, else the default of the platform."""
+def locate(explicit: str | None, environ: Mapping[str, str], project: Path | None = None) -> Path:
+    """The file to use: `explicit` (from `--db`), else the environment, else the project's, else the user's."""
     given = explicit or environ.get(VARIABLE)
     if given:
         return _from_url(given)
+    return project.absolute() / FOLDER / NAME if project is not None else of_user(environ)
+
+
+def of_user(environ: Mapping[str, str]) -> Path:
+    """The database of this user, for work that belongs to no project."""
     if data := environ.get("XDG_DATA_HOME"):
-        return Path(data) / "outrider" / "outrider.db"
+        return Path(data) / "outrider" / NAME
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("outrider", appauthor=False)) / "outrider.db"
+    return Path(platformdirs.user_data_dir("outrider", appauthor=False)) / NAME
 
 
 def _from_url(given: str) -> Path:

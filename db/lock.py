@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from db.errors import DatabaseUnavailable
+from db.private import FILE_MODE
 
 if sys.platform == "win32":
     import msvcrt
@@ -51,7 +52,7 @@ class FileLock:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
         except OSError as error:
             raise DatabaseUnavailable(
                 f"cannot write beside the database: `{path}`: {error.strerror}",

@@ -13,6 +13,7 @@ from pathlib import Path
 from db.errors import DatabaseUnavailable
 from db.ids import Owner
 from db.lock import FileLock
+from db.private import FOLDER_MODE
 
 
 def _folder(database: Path) -> Path:
@@ -24,7 +25,7 @@ class Ownership:
 
     def __init__(self, database: Path) -> None:
         folder = _folder(database)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
         sweep(database)
         self.owner = Owner(f"{os.getpid()}-{secrets.token_hex(6)}")
         self._lock = FileLock(folder / self.owner)

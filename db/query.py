@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from db.errors import DatabaseUnavailable, QueryRefused
+from db.errors import DatabaseUnavailable, NoDatabase, QueryRefused
 from db.ids import ALPHABET
 from db.location import read_only_uri
 
@@ -126,9 +126,7 @@ def order_of(
 ) -> Order:
     """An order to an existing database; `objects_within` so many bytes each row is an object instead of a list."""
     if not path.exists():
-        raise DatabaseUnavailable(
-            f"no database at `{path}`", "run something first (`outrider demo`), or name a database with `--db`"
-        )
+        raise NoDatabase(path)
     bounds = {"seconds": seconds, "rows": rows, "bytes": objects_within or BYTES, "objects": objects_within is not None}
     return Order(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
 

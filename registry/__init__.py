@@ -19,7 +19,7 @@ from registry.folder import Folder, Unreadable
 from registry.input_schema import filled_in, meant
 from registry.iterating import ComponentSpec, IterateSpec
 from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
-from registry.loading import find_config, load, restore
+from registry.loading import load, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, StreamTimeouts
 from registry.names import fold, nearest
@@ -112,7 +112,6 @@ __all__ = [
     "cost_of",
     "describe",
     "filled_in",
-    "find_config",
     "fold",
     "held_secrets",
     "is_component",

@@ -1,6 +1,6 @@
 """Loading: from `config.yaml`, or from a snapshot of it, to Settings.
 
-Owns: where the file is looked for and the order of reading, checking and building. Must not know: who uses it.
+Owns: the order of reading, checking and building. Must not know: where the file was found, or who uses it.
 Invariant: either there is no problem and Settings come out, or one ConfigError carries every problem there is.
 """
 
@@ -42,28 +42,6 @@ from registry.users import check_users, user_spec
 from registry.variables import built_in_variables
 from registry.work_items import check_work_items, work_items_spec
 from registry.workspaces import check_workspaces, workspace_specs
-
-CONFIG_VARIABLE = "OUTRIDER_CONFIG"
-_PACKAGE = Path(__file__).resolve().parent
-
-
-def find_config(
-    explicit: Path | str | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> Path:
-    """Return the file to load: as asked for, else by `OUTRIDER_CONFIG`, else `./config.yaml`, else the packaged one."""
-    chosen = explicit or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
-    folder = Path.cwd() if cwd is None else cwd
-    if chosen:
-        return folder / Path(chosen).expanduser()
-    local = folder / "config.yaml"
-    return local if local.is_file() else packaged_config()
-
-
-def packaged_config() -> Path:
-    """Return the configuration that comes with Outrider: the SRE example."""
-    packaged = _PACKAGE / "default_config.yaml"
-    # An editable install has no packaged copy: there the file stands beside the packages.
-    return packaged if packaged.is_file() else _PACKAGE.parent / "config.yaml"
 
 
 def load(path: Path | str, environ: Mapping[str, str] | None = None, registered: Iterable[AgentSpec] = ()) -> Settings:

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from registry.loading import CONFIG_VARIABLE
+from server.project import CONFIG_VARIABLE
 from tests.support.sources import PACKAGES, ROOT
 
 TEXT = {"type": "string", "minLength": 1}
@@ -130,6 +130,6 @@ def test_the_bundle_holds_what_the_server_is_built_from_and_no_folders(bundle: P
 def test_the_bundle_starts_the_console_script_of_the_project() -> None:
     config = document("manifest.json")["server"]["mcp_config"]
 
-    assert [config["command"], *config["args"][:3]] == ["uv", "run", "--directory", "${__dirname}"]
+    assert [config["command"], *config["args"][:3]] == ["uv", "run", "--project", "${__dirname}"]
     assert config["args"][-2] in project()["scripts"]
     assert config["args"][-1] == "serve"

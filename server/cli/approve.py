@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.exits import CommandError, Exit
-from server.cli.options import DatabaseOption, JsonOption, chosen_database, person
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.reads import Reads
     from runner.approvals import Question
 
 
-def approve(
+def approve(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[
         str,
         typer.Argument(metavar="ID", help="An approval, or an execution with one call that waits; without: list them."),
@@ -24,6 +24,7 @@ def approve(
     deny: Annotated[bool, typer.Option("--deny", help="Do not allow the call.")] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept, and told to the agent.")] = "",
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """Allow a call that waits for approval, or refuse it; works from any process."""
@@ -32,9 +33,9 @@ def approve(
     if not identifier:
         if deny or reason:
             raise CommandError("which call is meant?", "`outrider approve` lists the calls that wait, with their ids")
-        anyio.run(_list, chosen_database(db), as_json)
+        anyio.run(_list, chosen_database(db, config), as_json)
     else:
-        anyio.run(_decide, chosen_database(db), identifier, (not deny, reason), as_json)
+        anyio.run(_decide, chosen_database(db, config), identifier, (not deny, reason), as_json)
     return 0
 
 

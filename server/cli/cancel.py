@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.exits import CommandError
-from server.cli.options import DatabaseOption, JsonOption, chosen_database, person
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.database import Database
@@ -51,13 +51,14 @@ class Outcome:
         return sum(row["finished_at"] is None for row in self.rows)
 
 
-def cancel(
+def cancel(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, short or whole.")],
     wrap_up: Annotated[
         bool, typer.Option("--wrap-up", help="Let it answer with what it has, instead of stopping it.")
     ] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the execution.")] = FROM_THE_SHELL,
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """Cancel an execution and everything below it; works from any process."""
@@ -69,7 +70,7 @@ def cancel(
         hint = 'say it to the agent: `outrider message ID "…"`'
         raise CommandError("`--reason` is kept with a cancelled execution; `--wrap-up` cancels none", hint)
     wish = Wish(wrap_up, reason)
-    outcome = anyio.run(_carry_out, chosen_database(db), identifier, wish)
+    outcome = anyio.run(_carry_out, chosen_database(db, config), identifier, wish)
     if as_json:
         put_json(_object(outcome, wish))
     else:

@@ -6,7 +6,6 @@ Invariant: a shell gets candidates or nothing, never an error; names and ids com
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,10 +94,11 @@ def _names(place: Place) -> Iterator[Candidate]:
 
 def _executions(place: Place) -> Iterator[Candidate]:
     """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
-    from db.location import locate
     from db.query import recent
+    from server.cli.options import chosen_database
 
-    path = locate(place.given.get("db"), os.environ)
+    config = place.given.get("config")
+    path = chosen_database(place.given.get("db"), Path(config) if config else None)
     for each in recent(path, place.unfinished, only_open=place.command.name in ("cancel", "approve", "message")):
         yield Candidate(each.id, f"{each.agent} ({each.status}) {each.task}")
 

@@ -41,11 +41,11 @@ def chat(
     from server.cli import preflight
     from server.cli.conversation import Conversation
 
-    settings = chosen_settings(config)
+    database, settings = chosen_database(db, config), chosen_settings(config)
     talk = Conversation(_speaker(settings, user), as_json=as_json)
     said = sys.stdin.read() if text == "-" else text
     preflight.check(settings, _assistant(settings), os.environ, task=said or "")
-    blueprint = Blueprint(settings, chosen_database(db))
+    blueprint = Blueprint(settings, database)
     return anyio.run(talk.line_by_line, blueprint) if said is None else anyio.run(talk.say, blueprint, said)
 
 

@@ -158,3 +158,14 @@ def database(path: Path) -> Finding:
     if not found.checked_whole:
         return Finding("database", "ok", detail + "too large to be checked whole here")
     return Finding("database", "ok", detail + "sound")
+
+
+def earlier_database() -> Iterator[Finding]:
+    """Executions in the user's database, where a project has one of its own: earlier versions kept them there."""
+    from server.cli.places import of_user_instead
+    from server.cli.wording import count
+
+    kept = of_user_instead()
+    if kept is not None:
+        detail = f"{kept.path}: {count(kept.executions, 'execution')} outside of this project"
+        yield Finding("user database", "ok", detail, f"add `--db {kept.path}` to look at them")

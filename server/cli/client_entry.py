@@ -49,7 +49,7 @@ def told(client: Client, wish: Wish) -> Told:
 
     file = chosen_config(wish.config).absolute()
     variables = load(file).variables()
-    command = [program(), "serve", "--config", str(file), "--db", str(chosen_database(wish.database))]
+    command = [program(), "serve", "--config", str(file), "--db", str(chosen_database(wish.database, wish.config))]
     return Told(client.local(command, variables), variables)
 
 

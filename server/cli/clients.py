@@ -144,5 +144,6 @@ def client_named(name: str) -> Client:
             f"no client `{name}`",
             f"known are {known}; for another, `outrider install cursor --print` shows the usual form",
             Exit.NOT_FOUND,
+            names_places=False,
         )
     return CLIENTS[name]

@@ -25,12 +25,12 @@ def demo(
     import anyio
 
     from registry import load
-    from registry.loading import packaged_config
     from server.app import Blueprint
     from server.cli import preflight, report
     from server.cli.launch import Ended, Launch, ordered
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
+    from server.project import packaged_config
     from server.sre.incident import incident_folder
 
     settings = load(explicit_config(config) or packaged_config())
@@ -39,7 +39,7 @@ def demo(
     if live:
         preflight.check_live(settings, order.name, os.environ)
     pace = 0.0 if fast else PACE
-    blueprint = Blueprint(settings if live else settings.rehearsed(), chosen_database(db), pace=pace)
+    blueprint = Blueprint(settings if live else settings.rehearsed(), chosen_database(db, config), pace=pace)
 
     lead = settings.chain(order.name).stages[0].agents[0].name
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from server.cli.checkup import Finding
@@ -23,16 +24,15 @@ def doctor(as_json: JsonOption = False, config: ConfigOption = None, db: Databas
     from server.cli.exits import Exit
     from server.cli.messages import put_json
 
-    found = _examine(chosen_config(config), db, tell=not as_json)
+    found = _examine(config, db, tell=not as_json)
     healthy = all(finding.state != "failed" for finding in found)
     if as_json:
         put_json({"ok": healthy, "checks": [{**asdict(each), "ok": each.state != "failed"} for each in found]})
     return Exit.DONE if healthy else Exit.USAGE
 
 
-def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
+def _examine(config: Path | None, db: str | None, *, tell: bool) -> list[Finding]:
     from server.cli import checkup
-    from server.cli.work_checkup import work
 
     found: list[Finding] = []
 
@@ -43,15 +43,9 @@ def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
 
     for check in (checkup.python, checkup.terminal, checkup.import_names, checkup.sqlite):
         note(check())
-    try:
-        path = chosen_database(db)
-        note(checkup.database(path))
-        if found[-1].state == "ok" and path.exists():
-            for each in work(path):
-                note(each)
-    except Exception as error:  # a place that is none, such as the URL of another kind of database
-        note(checkup.failed("database", error))
-    finding, settings = checkup.configuration(config)
+    for each in _databases(config, db):
+        note(each)
+    finding, settings = checkup.configuration(chosen_config(config))
     note(finding)
     if settings is not None:
         for each in checkup.models(settings, os.environ):
@@ -63,6 +57,22 @@ def _examine(config: Path, db: str | None, *, tell: bool) -> list[Finding]:
 
             anyio.run(upstreams, settings.upstreams, note)
     return found
+
+
+def _databases(config: Path | None, db: str | None) -> Iterator[Finding]:
+    from server.cli import checkup
+    from server.cli.work_checkup import work
+
+    try:
+        path = chosen_database(db, config)
+    except Exception as error:  # a place that is none, such as the URL of another kind of database
+        yield checkup.failed("database", error)
+        return
+    found = checkup.database(path)
+    yield found
+    yield from checkup.earlier_database()
+    if found.state == "ok" and path.exists():
+        yield from work(path)
 
 
 def _tell(finding: Finding) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.exits import CommandError, Exit
-from server.cli.options import DatabaseOption, JsonOption, chosen_database
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.reads import Reads
@@ -31,6 +31,7 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
     plan: Annotated[str | None, typer.Option("--plan", metavar="REF", help="With --fix: the plan to fix it.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="REF", help="With --fix: the task to fix it.")] = None,
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """List what went wrong, each error once with how often it came; show one, or say what is done about it."""
@@ -44,7 +45,7 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
         raise CommandError("which error is meant?", f"{_LIST}, with their ids")
     if identifier and (kind or only_open):
         raise CommandError("`--type` and `--open` choose from the list", "leave them out to look at one error")
-    database = chosen_database(db)
+    database = chosen_database(db, config)
     if not identifier:
         anyio.run(_list, database, kind, only_open, as_json)
     elif fix is None:

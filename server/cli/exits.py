@@ -39,9 +39,11 @@ def exit_of_status(status: str) -> Exit:
 class CommandError(Exception):
     """A command that cannot do what it was asked to, told for people."""
 
-    def __init__(self, message: str, hint: str = "", code: Exit = Exit.USAGE) -> None:
+    def __init__(self, message: str, hint: str = "", code: Exit = Exit.USAGE, *, names_places: bool = True) -> None:
         super().__init__(message)
         self.hint, self.code = hint, code
+        self.names_places = names_places
+        """Whether something was looked for in the configuration or the database, if it was not found."""
 
 
 class Failure(NamedTuple):
@@ -53,9 +55,26 @@ class Failure(NamedTuple):
 
 
 def explain(error: BaseException) -> Failure:
-    """Turn an exception into words and an exit code."""
+    """Turn an exception into words and an exit code; what was not found is told with the files that were looked into."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    failure = _explained(error)
+    from server.cli.places import look_elsewhere, places_used
+
+    if failure.code == Exit.NOT_FOUND and getattr(error, "names_places", True):
+        return failure._replace(message=failure.message + places_used(), hint=failure.hint + look_elsewhere())
+    if _is_missing_database(error):
+        return failure._replace(hint=failure.hint + look_elsewhere())
+    return failure
+
+
+def _is_missing_database(error: BaseException) -> bool:
+    from db.errors import NoDatabase
+
+    return isinstance(error, NoDatabase)
+
+
+def _explained(error: BaseException) -> Failure:
     if isinstance(error, CommandError):
         return Failure(str(error), error.hint, error.code)
     told = getattr(error, "format_message", None)

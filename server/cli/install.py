@@ -80,6 +80,7 @@ def _place(explicit: Path | None, client: Client) -> Path:
             f"{client.title} has no folder `{file.parent}` here",
             f"start {client.title} once, or name its file with `--file`; `--print` shows what to put there",
             Exit.NOT_FOUND,
+            names_places=False,
         )
     return file
 

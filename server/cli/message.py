@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.exits import CommandError, Exit
-from server.cli.options import DatabaseOption, JsonOption, chosen_database, person
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.reads import Record
@@ -23,6 +23,7 @@ def message(
     identifier: Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, short or whole.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it should know or do; `-` reads standard input.")],
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """Say something to a running execution; works from any process.
@@ -38,7 +39,7 @@ def message(
         raise CommandError("the message is empty", "say what it should know or do from now on")
     if len(said) > LONGEST:
         raise CommandError(f"the message is longer than {LONGEST:,} characters", "say it shorter, or where to find it")
-    row, gone = anyio.run(_send, chosen_database(db), identifier, said)
+    row, gone = anyio.run(_send, chosen_database(db, config), identifier, said)
     if as_json:
         told = {name: row[name] for name in ("agent", "status")}
         put_json({"execution_id": row["id"], **told, "message": "accepted", "owner_gone": gone})

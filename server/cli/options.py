@@ -17,14 +17,19 @@ import typer
 
 if TYPE_CHECKING:
     from registry import Settings
+    from server.project import ProjectConfig
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Configuration; else $OUTRIDER_CONFIG, ./config.yaml, the packaged one."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration; else $OUTRIDER_CONFIG, config.yaml here or above, or the packaged.",
+    ),
 ]
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--db", metavar="URL", help="Database, a path or sqlite:///path; else $OUTRIDER_DATABASE_URL."),
+    typer.Option("--db", metavar="URL", help="Database; else $OUTRIDER_DATABASE_URL, .outrider/ beside the configuration."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -40,16 +45,39 @@ class Given:
 _given: ContextVar[Given] = ContextVar("given", default=Given())  # noqa: B039 - frozen
 
 
+@dataclass(slots=True)
+class Used:
+    """The files a command has resolved its options to, for errors that have to name them."""
+
+    config: Path | None = None
+    database: Path | None = None
+
+
+_used: ContextVar[Used] = ContextVar("used", default=Used())  # noqa: B039 - replaced for every command
+
+
 def remember(given: Given) -> None:
     """Keep the options that stood before the command."""
     _given.set(given)
+    _used.set(Used())
+
+
+def used() -> Used:
+    """The configuration and the database of this command, as far as it has asked for them."""
+    return _used.get()
 
 
 def chosen_config(explicit: Path | None) -> Path:
     """The configuration file to use."""
-    from registry import find_config
+    return _project(explicit).path
 
-    return find_config(explicit or _given.get().config)
+
+def _project(explicit: Path | None) -> ProjectConfig:
+    from server.project import find_config
+
+    found = find_config(explicit or _given.get().config)
+    _used.get().config = found.path
+    return found
 
 
 def chosen_settings(explicit: Path | None) -> Settings:
@@ -64,11 +92,13 @@ def explicit_config(explicit: Path | None) -> Path | None:
     return explicit or _given.get().config
 
 
-def chosen_database(explicit: str | None) -> Path:
-    """The database file to use; raises DatabaseUnavailable."""
+def chosen_database(explicit: str | None, config: Path | None = None) -> Path:
+    """The database file to use: of the project whose configuration is in use. Raises DatabaseUnavailable."""
     from db.location import locate
 
-    return locate(explicit or _given.get().database, os.environ)
+    path = locate(explicit or _given.get().database, os.environ, _project(config).project)
+    _used.get().database = path
+    return path
 
 
 def person() -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import DatabaseOption, JsonOption, chosen_database
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.reads import Reads
@@ -24,6 +24,7 @@ def ps(
         bool, typer.Option("--registry", help="What agents handed to each other, of the last hour too.")
     ] = False,
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """List open executions, whichever process runs them."""
@@ -32,13 +33,13 @@ def ps(
     if registry:
         from server.cli.registry_table import shown_registry
 
-        anyio.run(shown_registry, chosen_database(db), as_json)
+        anyio.run(shown_registry, chosen_database(db, config), as_json)
         return 0
 
     from server.cli.messages import note, put, put_json
     from server.cli.table import aligned
 
-    found = anyio.run(_entries, chosen_database(db), every)
+    found = anyio.run(_entries, chosen_database(db, config), every)
     if as_json:
         put_json(found)
     elif found:

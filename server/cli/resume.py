@@ -35,7 +35,7 @@ def resume(
     from server.cli.store import reading
     from server.cli.tree_view import tree_view
 
-    database = chosen_database(db)
+    database = chosen_database(db, config)
 
     async def resolve() -> str:
         async with reading(database) as reads:

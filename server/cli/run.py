@@ -36,9 +36,9 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
 
-    settings = chosen_settings(config)
+    database, settings = chosen_database(db, config), chosen_settings(config)
     order = order_of(Wish(name, task, alert, inputs or (), timeout, user), settings)
     preflight.check(settings, order.name, os.environ, task=order.task)
-    launch = Launch(Blueprint(settings, chosen_database(db)), ordered(order), tree_view())
+    launch = Launch(Blueprint(settings, database), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
     return report.exit_of(ended)

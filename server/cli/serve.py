@@ -35,7 +35,7 @@ def serve(
     def blueprint() -> Blueprint:
         from server.app import Blueprint
 
-        return Blueprint(chosen_settings(config), chosen_database(db))
+        return Blueprint(chosen_settings(config), chosen_database(db, config))
 
     serving = Serving(blueprint)
     anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving))

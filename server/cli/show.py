@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.exits import CommandError, Exit
-from server.cli.options import DatabaseOption, JsonOption, chosen_database
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.reads import Reads
@@ -22,6 +22,7 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Its plan or its tasks, and what became of each.")] = False,
     as_json: JsonOption = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """Show an execution: facts, answer and tree."""
@@ -30,7 +31,7 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     views = [name for name, wanted in (("tree", tree), ("transcript", transcript), ("plan", plan)) if wanted]
     if len(views) > 1:
         raise CommandError(f"`--{views[0]}` and `--{views[1]}` are two views", "choose one of them")
-    anyio.run(_show, chosen_database(db), identifier, views[0] if views else "all", as_json)
+    anyio.run(_show, chosen_database(db, config), identifier, views[0] if views else "all", as_json)
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import DatabaseOption, chosen_database
+from server.cli.options import ConfigOption, DatabaseOption, chosen_database
 
 EXAMPLES = (
     (
@@ -23,6 +23,7 @@ EXAMPLES = (
 def sql(
     statement: Annotated[str | None, typer.Argument(metavar="QUERY", help="One select.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="An array of objects on stdout.")] = False,
+    config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
     """Ask the database; without a query, list its tables, views and columns.
@@ -33,7 +34,7 @@ def sql(
     from server.cli.messages import note, put, put_json
     from server.cli.table import aligned
 
-    database = chosen_database(db)
+    database = chosen_database(db, config)
     if statement is None:
         return _list(database, as_json)
     answer = query(database, statement)

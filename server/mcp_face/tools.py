@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import mcp_types as t
@@ -49,6 +49,8 @@ ERROR_TYPES = frozenset(name for part in get_args(ErrorType) for name in get_arg
 
 ERROR = "io.github.outrider-dev/error"
 """The key in `_meta` of an error: its type, message and hint, for programs."""
+
+NOT_FOUND = frozenset({"not_found", "unknown_agent", "unknown_chain"})
 
 LOOKS = t.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 STARTS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
@@ -139,7 +141,17 @@ async def called(client: Client, call: ToolCall) -> t.CallToolResult:
     except Exception:
         log.exception("a call of `%s` failed", call.name)
         result = refuse("internal", f"`{call.name}` failed inside Outrider", "try again; its log has the details")
-    return wire(call.name, result)
+    return wire(call.name, _placed(client, result))
+
+
+def _placed(client: Client, result: ToolResult) -> ToolResult:
+    """A name that was not found is told with the files that were used, but not to callers from other machines."""
+    if not result.is_error or result.error_type not in NOT_FOUND or client.who.principal is not None:
+        return result
+    services = client.dispatcher.services
+    message, mark, hint = result.text.partition("\nhint: ")
+    places = f"\n  configuration: {services.settings.source}\n  database: {services.database.path}"
+    return replace(result, text=f"{message}{places}{mark}{hint}")
 
 
 async def called_again(client: Client, call: ToolCall, before: Round, answers: Mapping[str, Any]) -> t.CallToolResult:

@@ -52,8 +52,9 @@ CONFIGURATION = f"""\
 
 {MADE}
 
-One YAML file says what exists: `--config FILE`, else `OUTRIDER_CONFIG`, else `./config.yaml`, else the one that comes with
-Outrider.
+One YAML file says what exists: `--config FILE`, else `OUTRIDER_CONFIG`, else `config.yaml` in the current folder or the
+nearest folder above it, else the one that comes with Outrider. A file above the current folder is taken only if it belongs
+to you or to root. Executions are [kept beside it](../howto/operate.md#where-the-database-is): `.outrider/outrider.db`.
 
 - An unknown key is an error, with file, line, column and what was probably meant; `outrider config check` tells them all.
 - `${{NAME}}` is an environment variable, `${{NAME:-default}}` one that may be absent, `$${{` a literal `${{`. Always there:

@@ -276,6 +276,8 @@ async def test_every_refusal_has_a_type_and_says_what_to_do_and_nothing_is_writt
         for tool, arguments, kind, hint in REFUSALS:
             problem = await caller.refused(tool, **arguments)
             assert (problem["type"], hint in problem["hint"]) == (kind, True), (tool, problem)
+            told = str(tmp_path / "config.yaml") in problem["message"] and str(opened.bench.database) in problem["message"]
+            assert told == (kind in ("not_found", "unknown_agent", "unknown_chain")), problem
         assert opened.bench.sql("select id from executions") == []
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from registry import ConfigError, Limits, Price, Settings, StreamTimeouts, UnknownName, find_config, load, restore
+from registry import ConfigError, Limits, Price, Settings, StreamTimeouts, UnknownName, load, restore
 from tests.registry.conftest import Load, first_place
 
 CONFIG = """\
@@ -142,17 +142,6 @@ def test_the_environment_does_not_change_the_snapshot(load_yaml: Load) -> None:
     text = "agents: {A: {custom_instructions: '${TEXT}'}}"
 
     assert load_yaml(text, {"TEXT": "one"}).snapshot == load_yaml(text, {"TEXT": "two"}).snapshot
-
-
-def test_the_file_is_found_in_a_fixed_order(tmp_path: Path) -> None:
-    packaged = find_config(None, {}, tmp_path)
-    (tmp_path / "config.yaml").touch()
-
-    assert packaged.name in ("default_config.yaml", "config.yaml")
-    assert packaged.is_file()
-    assert find_config(None, {}, tmp_path) == tmp_path / "config.yaml"
-    assert find_config(None, {"OUTRIDER_CONFIG": "other.yaml"}, tmp_path) == tmp_path / "other.yaml"
-    assert find_config("mine.yaml", {"OUTRIDER_CONFIG": "other.yaml"}, tmp_path) == tmp_path / "mine.yaml"
 
 
 def test_a_file_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:

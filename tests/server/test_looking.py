@@ -117,7 +117,12 @@ def test_asking_in_sql_imports_nothing_heavy(shell: Shell) -> None:
     code = "import sys; from server.cli.main import main; main(['sql', 'select 1']); print(*sys.modules, file=sys.stderr)"
 
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=shell.surroundings(), capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", code],
+        cwd=shell.folder,
+        env=shell.surroundings(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout == "1\n1\n"

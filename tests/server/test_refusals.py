@@ -25,7 +25,7 @@ def test_an_unknown_agent(shell: Shell) -> None:
 
     assert (done.returncode, done.stdout) == (4, "")
     hint = f"did you mean `Quick`? Defined in config.yaml:{line_of('Quick')}"
-    assert done.stderr == f"error: no agent or chain named `Quik`\n\nhint: {hint}\n"
+    assert done.stderr == f"error: no agent or chain named `Quik`{shell.places}\n\nhint: {hint}\n"
     assert untouched(shell)
 
 
@@ -33,7 +33,7 @@ def test_a_user_nobody_knows(shell: Shell) -> None:
     done = shell.type("run", "Quick", "look", "--user", "alex")
 
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr.startswith("error: no user named `alex`\n\nhint: ")
+    assert done.stderr.startswith(f"error: no user named `alex`{shell.places}\n\nhint: ")
     assert untouched(shell)
 
 
@@ -77,7 +77,7 @@ def test_an_alert_no_chain_takes(shell: Shell) -> None:
     done = shell.type("run", "--alert", "-", stdin='{"labels": {"alertname": "DiskFul"}}')
 
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr.startswith("error: no alert type named `DiskFul`\n\nhint: did you mean `DiskFull`")
+    assert done.stderr.startswith(f"error: no alert type named `DiskFul`{shell.places}\n\nhint: did you mean `DiskFull`")
     assert untouched(shell)
 
 
@@ -334,4 +334,6 @@ def test_a_prefix_that_several_executions_share(shell: Shell) -> None:
     done = shell.type("show", first)
 
     assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr == f"error: 2 executions begin with `{first}`\n\nhint: give more characters of the id\n"
+    assert (
+        done.stderr == f"error: 2 executions begin with `{first}`{shell.places}\n\nhint: give more characters of the id\n"
+    )

@@ -66,7 +66,7 @@ def test_a_run_for_a_user_is_theirs_and_an_unknown_one_is_refused(tmp_path: Path
     done = shell.type("run", "Quick", "look", "--user", "+15550100")
 
     assert unknown.returncode == 4
-    assert unknown.stderr.startswith("error: no user named `alx`\n\nhint: did you mean `alex`?")
+    assert unknown.stderr.startswith(f"error: no user named `alx`{shell.places}\n\nhint: did you mean `alex`?")
     assert done.returncode == 0, done.stderr
     assert [row["user_id"] for row in shell.rows("select user_id from executions")] == ["alex"]
 

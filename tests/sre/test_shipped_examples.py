@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from registry import find_config, load
+from registry import load
 from registry.document import SECTIONS
 from runner.llm.rehearsal_script import load_rehearsal
+from server.project import find_config
 from server.sre.incident import ALERT
 from tests.sre.investigating import CHAIN, CONFIG
 from tests.support.requirement import requirement
@@ -95,7 +96,7 @@ def test_the_default_configuration_needs_no_variable_and_works_from_any_folder(
 
     settings = load(packaged, {})
 
-    assert find_config(environ={}).read_bytes() == CONFIG.read_bytes()
+    assert find_config(environ={}).path.read_bytes() == CONFIG.read_bytes()
     for model in settings.models.values():
         assert model.rehearsal is not None
         assert load_rehearsal(model.rehearsal).turns_of("Investigator")

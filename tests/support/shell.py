@@ -69,7 +69,12 @@ class Shell:
     @property
     def database(self) -> Path:
         """The default database of every command here."""
-        return self.folder / "data" / "outrider" / "outrider.db"
+        return self.folder / ".outrider" / "outrider.db"
+
+    @property
+    def places(self) -> str:
+        """What an error says after something that was not found: where the command looked."""
+        return f"\n  configuration: {self.folder / 'config.yaml'}\n  database: {self.database}"
 
     def surroundings(self, **more: str) -> dict[str, str]:
         """The environment of a command."""

@@ -1,0 +1,80 @@
+"""Which project a command belongs to: its configuration, and the database beside it.
+
+Owns where both files are looked for and in which order. It imports nothing of Outrider, so that commands that only look at
+a database start quickly. Must not know: what is in the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+CONFIG_VARIABLE = "OUTRIDER_CONFIG"
+NAME = "config.yaml"
+_HOME = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """A configuration file in use."""
+
+    path: Path
+    is_project: bool = True
+    """False for the packaged one, which belongs to no project."""
+
+    @property
+    def project(self) -> Path | None:
+        """The folder of the project; None where the packaged configuration is used."""
+        return self.path.parent if self.is_project else None
+
+
+def find_config(
+    explicit: Path | str | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> ProjectConfig:
+    """Return the configuration file to use.
+
+    As asked for, else by `OUTRIDER_CONFIG`, else `config.yaml` in the folder or the nearest folder above it, else the
+    packaged one.
+    """
+    chosen = explicit or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
+    if chosen:
+        path = (Path.cwd() if cwd is None else cwd) / Path(chosen).expanduser()
+        return ProjectConfig(path, is_project=path != _in_package())
+    found = next(_candidates(cwd), None)
+    return ProjectConfig(found) if found is not None else ProjectConfig(packaged_config(), is_project=False)
+
+
+def packaged_config() -> Path:
+    """Return the configuration that comes with Outrider: the SRE example."""
+    packaged = _in_package()
+    # An editable install has no packaged copy: there the file stands beside the packages.
+    return packaged if packaged.is_file() else _HOME / NAME
+
+
+def _in_package() -> Path:
+    return _HOME / "registry" / "default_config.yaml"
+
+
+def _candidates(cwd: Path | None) -> Iterator[Path]:
+    try:
+        folder = (Path.cwd() if cwd is None else cwd).absolute()
+    except FileNotFoundError:  # the current folder was deleted
+        return
+    here = folder / NAME
+    if here.is_file():
+        yield here
+    # A file above was not chosen by the user. In a folder that several users share, a stranger's file could start commands.
+    yield from (each for each in (above / NAME for above in folder.parents) if _is_trusted(each))
+
+
+def _is_trusted(file: Path) -> bool:
+    """Whether a file above the current folder belongs to this user or to root, also as a link."""
+    try:
+        if not file.is_file():
+            return False
+        owners = {file.lstat().st_uid, file.stat().st_uid}
+    except OSError:
+        return False
+    return not hasattr(os, "getuid") or owners <= {os.getuid(), 0}
