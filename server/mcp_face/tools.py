@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import mcp_types as t
@@ -148,10 +148,9 @@ def _placed(client: Client, result: ToolResult) -> ToolResult:
     """A name that was not found is told with the files that were used, but not to callers from other machines."""
     if not result.is_error or result.error_type not in NOT_FOUND or client.who.principal is not None:
         return result
-    services = client.dispatcher.services
-    message, mark, hint = result.text.partition("\nhint: ")
+    services, problem = client.dispatcher.services, result.structured
     places = f"\n  configuration: {services.settings.source}\n  database: {services.database.path}"
-    return replace(result, text=f"{message}{places}{mark}{hint}")
+    return refuse(problem["type"], problem["message"] + places, problem["hint"])
 
 
 async def called_again(client: Client, call: ToolCall, before: Round, answers: Mapping[str, Any]) -> t.CallToolResult:
