@@ -119,6 +119,9 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            if (other := _imported_already(error.name or "")) is not None:
+                hint = f"give your module `{other.__name__}` another name"
+                raise Unfit(f"`{name}` needs `{error.name}`, but `{other.__name__}` is {other.__file__}", hint) from error
             raise Unfit(f"`{name}` needs a module `{error.name}` that is not there", f"install `{error.name}`") from error
         hint = f"put `{name.partition('.')[0]}.py` beside the configuration, or install it"
         raise Unfit(f"there is no module `{error.name}`", hint) from error
@@ -126,6 +129,12 @@ def _imported(name: str) -> ModuleType:
         raise Unfit(
             f"`{name}` cannot be imported: {type(error).__name__}: {error}", f"try `python -c 'import {name}'`"
         ) from error
+
+
+def _imported_already(name: str) -> ModuleType | None:
+    """The module that stands in this process for the first part of a name: Outrider's own names are taken here."""
+    top, dot, _ = name.partition(".")
+    return sys.modules.get(top) if dot else None
 
 
 def _refuse_another(module: ModuleType, name: str, folder: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_lock_of_npm_holds_what_is_declared_with_hashes_and_no_address() -> 
     assert "://" not in text
 
 
-def test_the_wheel_holds_the_four_packages_and_the_default_configuration() -> None:
+def test_the_wheel_holds_every_package_and_the_default_configuration() -> None:
     wheel = project()["tool"]["hatch"]["build"]["targets"]["wheel"]
 
     assert sorted(wheel["packages"]) == sorted(PACKAGES)

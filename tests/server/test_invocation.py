@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def ran(shell: Shell) -> Shell:
         (".venv/bin/outrider", ".venv/bin/outrider"),
         ("./outrider", "./outrider"),
         (str(SCRIPT), str(SCRIPT)),
+        (f"{sys.executable} -m outrider", f"{sys.executable} -m outrider"),
     ],
 )
 def test_a_printed_command_names_the_program_by_a_path_that_works(ran: Shell, called: str, told: str) -> None:

@@ -103,6 +103,6 @@ if __name__ == "__main__":
     preload(*sys.argv[2:])
     if order := serve(socket.socket(fileno=int(sys.argv[1]))):
         become(order)
-        from server.cli.main import main
+        from outrider.__main__ import main
 
         sys.exit(main())

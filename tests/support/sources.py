@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("db", "registry", "runner", "server")
+PACKAGES = ("db", "outrider", "registry", "runner", "server")
+"""The four that Outrider is made of, and the one that starts it."""
 
 Graph = dict[str, set[str]]
 
