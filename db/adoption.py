@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, func, or_, update
+from sqlalchemy import bindparam, case, func, or_, update
 
 from db.clock import stamp
 from db.ids import inherited_delivery
-from db.status import SLOT, ExecutionStatus
+from db.questions import asked_about
+from db.status import APPROVAL, SLOT, ExecutionStatus
 from db.tables import columns_of, deliveries, executions, model_calls
 from db.turns import ModelCall, fenced
 from db.unit import Added, Event, Statement, Write
@@ -29,7 +30,10 @@ _ADOPT = (
     .values(
         owner=bindparam("heir"),
         attempt=executions.c.attempt + 1,
-        waiting_for=func.coalesce(executions.c.waiting_for, SLOT),
+        waiting_for=case(
+            ((executions.c.waiting_for == APPROVAL) & ~asked_about(), SLOT),
+            else_=func.coalesce(executions.c.waiting_for, SLOT),
+        ),
     )
     .returning(executions.c.id, executions.c.parent_execution_id, executions.c.status)
 )
@@ -68,12 +72,16 @@ _GO_ON = (
         executions.c.status == ExecutionStatus.RUNNING.value,
         executions.c.cancel_requested_at.is_(None),
     )
-    .values(deadline_at=bindparam("deadline"), waiting_for=None)
+    .values(
+        deadline_at=bindparam("deadline"),
+        waiting_for=case(((executions.c.waiting_for == APPROVAL) & asked_about(), APPROVAL), else_=None),
+    )
 )
 
 
 def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) -> Write:
-    """A running execution goes on in another process: the time nobody ran it does not count.
+    """A running execution goes on in another process: the time nobody ran it does not count, and it still waits for a
+    person who was asked and has not answered.
 
     Refused once it is asked to stop: a wish that came after it was adopted found nobody to tell.
     """

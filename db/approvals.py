@@ -5,6 +5,7 @@ UPDATE, so that no order of events and no second process can get round them:
 
 * A decision is for the call and the arguments that were shown, by whom it concerns, in time, once.
 * A call that waits becomes `started` in the write that uses up its approval, and by no other.
+* An open execution says `waiting_for: approval` exactly while a question about it is undecided.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import bindparam, exists, or_, update
+from sqlalchemy import bindparam, exists, or_, select, update
 
 from db.clock import stamp
-from db.status import ExecutionStatus
+from db.questions import asked_about, starts
+from db.status import APPROVAL, ExecutionStatus
 from db.tables import approvals, columns_of, executions, tool_calls
 from db.turns import OPEN_CALLS
 from db.unit import Added, Event, Statement, Write
@@ -83,7 +85,7 @@ def _running(*more: Any) -> list[Any]:
 
 _FENCED = (executions.c.id == bindparam("execution"), executions.c.attempt == bindparam("fence"))
 
-_WAITS = update(executions).where(*_running(*_FENCED)).values(waiting_for="approval")
+_WAITS = update(executions).where(*_running(*_FENCED)).values(waiting_for=APPROVAL)
 
 _HOLD = (
     update(tool_calls)
@@ -140,19 +142,28 @@ _CLOSE = (
     .values(decision=bindparam("said"), decided_at=bindparam("now"))
 )
 
+_MAY_NOT_START = (
+    update(executions)
+    .where(
+        executions.c.parent_execution_id == bindparam("execution"),
+        executions.c.status == ExecutionStatus.PENDING.value,
+        starts(bindparam("call"), executions),
+    )
+    .values(waiting_for=APPROVAL)
+)
+"""The step that a question of its plan is about waits for the answer, too."""
+
 _WAITS_NO_MORE = (
     update(executions)
     .where(
-        *_FENCED,
-        executions.c.waiting_for == "approval",
-        ~exists().where(
-            tool_calls.c.execution_id == bindparam("execution"),
-            tool_calls.c.status == "waiting",
-            tool_calls.c.id != bindparam("call"),
-        ),
+        executions.c.root_execution_id
+        == select(approvals.c.root_execution_id).where(approvals.c.id == bindparam("approval")).scalar_subquery(),
+        executions.c.waiting_for == APPROVAL,
+        ~asked_about(),
     )
     .values(waiting_for=None)
 )
+"""Part of every write that ends a question: no row says that it waits for a person who is not asked."""
 
 _DEADLINE = (
     update(executions)
@@ -167,6 +178,7 @@ def request(new: NewApproval, attempt: int, events: Sequence[Event]) -> Write:
         Statement(_WAITS, {"execution": new.execution_id, "fence": attempt}, guard=True),
         Statement(_HOLD, {"call": new.tool_call_id}, guard=True),
         Added(approvals, {**columns_of(new), **_UNDECIDED}),
+        Statement(_MAY_NOT_START, {"execution": new.execution_id, "call": new.tool_call_id}, looks_around=True),
     ]
     return Write(steps, events)
 
@@ -183,7 +195,8 @@ def decide(decision: Decision, events: Sequence[Event]) -> Write:
         "why": decision.reason or None,
         "now": stamp(),
     }
-    return Write([Statement(_DECIDE, parameters, guard=True, looks_around=True)], events)
+    decided = Statement(_DECIDE, parameters, guard=True, looks_around=True)
+    return Write([decided, _waits_no_more(decision.approval)], events)
 
 
 def use(held: Held, arguments_hash: str, deadlines: Mapping[str, str]) -> Write:
@@ -195,21 +208,24 @@ def use(held: Held, arguments_hash: str, deadlines: Mapping[str, str]) -> Write:
     used = {**whose, "approval": held.approval, "hash": arguments_hash}
     begun = {**whose, "fence": held.attempt}
     steps = [Statement(_USE, used, guard=True), Statement(_BEGIN, begun, guard=True)]
-    return Write([*steps, *_gone_on(held, deadlines)])
+    return Write([*steps, *_deadlines(deadlines)])
 
 
 def close(held: Held, decision: str, events: Sequence[Event]) -> Write:
     """End a question nobody answered: it expired, or its execution withdraws it; refused when it was answered after all."""
     closed = {"approval": held.approval, "execution": held.execution, "fence": held.attempt}
-    return Write([Statement(_CLOSE, {**closed, "said": decision, "now": stamp()}, guard=True)], events)
+    ended = Statement(_CLOSE, {**closed, "said": decision, "now": stamp()}, guard=True)
+    return Write([ended, _waits_no_more(held.approval)], events)
 
 
-def go_on(held: Held, deadlines: Mapping[str, str]) -> Write:
-    """A call waits no longer: its execution's row says so, and when its time and that of its callers ends now."""
-    return Write(_gone_on(held, deadlines))
+def go_on(deadlines: Mapping[str, str]) -> Write:
+    """A call waits no longer: when the time of its execution and of its callers ends now."""
+    return Write(_deadlines(deadlines))
 
 
-def _gone_on(held: Held, deadlines: Mapping[str, str]) -> list[Statement]:
-    waits = {"execution": held.execution, "fence": held.attempt, "call": held.call}
-    steps = [Statement(_WAITS_NO_MORE, waits, looks_around=True)]
-    return [*steps, *(Statement(_DEADLINE, {"execution": each, "deadline": at}) for each, at in deadlines.items())]
+def _waits_no_more(approval: str) -> Statement:
+    return Statement(_WAITS_NO_MORE, {"approval": approval}, looks_around=True)
+
+
+def _deadlines(deadlines: Mapping[str, str]) -> list[Statement]:
+    return [Statement(_DEADLINE, {"execution": each, "deadline": at}) for each, at in deadlines.items()]

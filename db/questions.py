@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, exists, func, select
+from sqlalchemy import ColumnElement, Executable, FromClause, exists, func, literal, select
 
 from db.clock import stamp
 from db.ids import LAST
@@ -18,6 +18,19 @@ from db.tables import approvals, below, executions, tool_calls
 Row = Mapping[str, Any]
 
 _ABOUT = (executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
+
+
+def starts(call: ColumnElement[str], step: FromClause) -> ColumnElement[bool]:
+    """Whether a call is the one that starts a step of a plan: such a call is named by the plan and the step."""
+    return call == step.c.parent_execution_id.concat(literal(".")).concat(step.c.step_id)
+
+
+def asked_about() -> ColumnElement[bool]:
+    """Whether a question is undecided about a call of an execution of the statement, or about whether it may start."""
+    of_it = (approvals.c.execution_id == executions.c.id) | starts(approvals.c.tool_call_id, executions)
+    in_tree = approvals.c.root_execution_id == executions.c.root_execution_id  # which has an index
+    undecided = select(approvals.c.id).where(in_tree, approvals.c.decision.is_(None), of_it)
+    return exists(undecided.correlate(executions))
 
 
 def asked_to_repeat(call: ColumnElement[str]) -> ColumnElement[bool]:
@@ -34,10 +47,13 @@ class Questions:
     async def open(self, top: str | None = None, beginning: str = "") -> list[Row]:
         """Those that wait for an answer, oldest first, with the call each is about and the agent that wants to make it.
 
-        Everywhere or from one execution down; by the beginning of their ids.
+        Everywhere or from one execution down; by the beginning of their ids. `step_execution_id` is the step of a plan that
+        may not start before the answer.
         """
+        step = executions.alias("step")
+        about = step.c.parent_execution_id == approvals.c.execution_id, starts(approvals.c.tool_call_id, step)
         query = (
-            select(approvals, *_ABOUT)
+            select(approvals, *_ABOUT, select(step.c.id).where(*about).scalar_subquery().label("step_execution_id"))
             .join(executions, executions.c.id == approvals.c.execution_id)
             .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
             .where(approvals.c.decision.is_(None), approvals.c.expires_at > stamp(), tool_calls.c.status == "waiting")
@@ -46,9 +62,9 @@ class Questions:
         )
         if top is not None:
             root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
-            query = query.where(
-                approvals.c.root_execution_id == root, approvals.c.execution_id.in_(select(below(top).c.id))
-            )
+            subtree = select(below(top).c.id)
+            waits = approvals.c.execution_id.in_(subtree) | exists().where(*about, step.c.id.in_(subtree))
+            query = query.where(approvals.c.root_execution_id == root, waits)
         return await self._run(query.order_by(approvals.c.id))
 
     async def of_call(self, call: str) -> list[Row]:
@@ -59,6 +75,21 @@ class Questions:
     async def those(self, ids: Sequence[str]) -> list[Row]:
         """These, answered or not."""
         return await self._run(select(approvals).where(approvals.c.id.in_(ids)))
+
+    async def decided(self, top: str) -> list[Row]:
+        """Those from one execution down that were decided, by whomever, or expired; the latest first."""
+        root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+        here = approvals.c.execution_id.in_(select(below(top).c.id))
+        query = select(approvals).where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_not(None))
+        return await self._run(query.order_by(approvals.c.decided_at.desc()))
+
+    async def undecided(self, top: str) -> list[Row]:
+        """Those from one execution down that have no decision, whatever became of their executions."""
+        root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+        of = (executions.c.parent_execution_id, executions.c.attempt, executions.c.finished_at)
+        query = select(approvals, *of).join(executions, executions.c.id == approvals.c.execution_id)
+        here = approvals.c.execution_id.in_(select(below(top).c.id))
+        return await self._run(query.where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_(None)))
 
     async def waiting(self, root: str) -> Mapping[str, Row]:
         """The executions of a tree that wait for a person, answered meanwhile or not: `since` when, and `until` when."""

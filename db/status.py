@@ -49,6 +49,9 @@ TERMINAL = frozenset(status for status, after in TRANSITIONS.items() if not afte
 OPEN = frozenset(TRANSITIONS) - TERMINAL
 
 
+APPROVAL = "approval"
+"""What an execution waits for (`waiting_for`) while a question to a person about it is undecided."""
+
 SLOT = "slot"
 """What an execution waits for (`waiting_for`) until it is its turn: a new one to begin, an adopted one to go on."""
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import bindparam, exists, literal, select, update
+from sqlalchemy import bindparam, case, exists, literal, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
-from db.status import OPEN, ExecutionStatus
+from db.questions import asked_about
+from db.status import APPROVAL, OPEN, ExecutionStatus
 from db.tables import columns_of, config_snapshots, deliveries, executions, of_key
 from db.turns import MessageDraft, ToolOutcome, settling
 from db.unit import Added, Event, Statement, Write
@@ -192,13 +193,13 @@ def snapshot(config_hash: str, body: str) -> Write:
 _WAITING = (
     update(executions)
     .where(executions.c.id == bindparam("execution"), executions.c.status.in_([status.value for status in OPEN]))
-    .values(waiting_for=bindparam("what"))
+    .values(waiting_for=case((asked_about(), APPROVAL), else_=bindparam("what")))
 )
 
 
 def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
-    """What an execution waits for, or that it no longer does."""
-    return Write([Statement(_WAITING, {"execution": execution, "what": what})], events)
+    """What an execution waits for, or that it no longer does; a question that is open meanwhile counts before that."""
+    return Write([Statement(_WAITING, {"execution": execution, "what": what}, looks_around=True)], events)
 
 
 def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:

@@ -16,6 +16,7 @@ import anyio
 from db.endings import Ending
 from db.errors import StoreError, WriterClosed
 from db.status import ExecutionStatus
+from registry import AgentSpec
 from runner import facts
 from runner.advice import explained
 from runner.appearance import activity_of, elapsed_of, standing_of, usage_of
@@ -122,6 +123,10 @@ class Closing:
         if judged.severity is not None and not self._passed_on(result):
             known = result.errors[0].context if result.errors else {}
             self._report(judged, judged.severity, {**known, "task": execution.request.task[:TASK_SHOWN]})
+        agent = execution.request.agent
+        if execution.attempt > 1 and isinstance(agent, AgentSpec) and agent.strategy == "plan":
+            # A plan that concludes after a restart does not come back to the question whether a step may start.
+            await settle_loose_ends(execution.services.database.reads, execution.services.recorder, execution.id)
         return True
 
     async def why_refused(self) -> End | None:

@@ -11,7 +11,6 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.turns import ToolOutcome, ToolStart
-from db.writes import Place
 from runner import facts
 from runner.effects import NOT_BEGUN, status_of
 from runner.errors import Fenced
@@ -27,7 +26,7 @@ RUN_STEP = Tool(
 ALLOWED = ToolResult("it may be carried out")
 
 
-async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
+async def confirmed(work: Work, step: PlannedStep) -> bool:
     """Whether a person allows a step; waits for the answer."""
     arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
     call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
@@ -36,8 +35,6 @@ async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
         return not asked["is_error"]
     if asked is None:
         await _begin(work, call)
-    waiting = Place(child, work.place.id, work.place.root_execution_id)
-    work.recorder.post(facts.Waiting(waiting, "approval"))
     allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
     try:
         refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
@@ -45,7 +42,6 @@ async def confirmed(work: Work, step: PlannedStep, child: str) -> bool:
         if not work.goes_on_elsewhere():
             work.recorder.post(_settled(work, call, NOT_BEGUN))
         raise
-    work.recorder.post(facts.Waiting(waiting, None))
     result = refusal or ALLOWED
     await work.recorder.record(_settled(work, call, result), shielded=True)
     return not result.is_error

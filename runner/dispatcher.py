@@ -265,20 +265,29 @@ class Dispatcher:
         """Take no new work, and return when everything here is at rest, at the latest after `seconds`.
 
         To `keep` it is to let what is under way come to its end, but ask no model any more: whoever waits for an agent, a
-        slot, a person or its next turn is at rest. Otherwise all is to end, or is cancelled for this `reason`.
+        slot, a person or its next turn is at rest. Otherwise all is to end, or is cancelled for this `reason`; what cannot
+        end before a person answers is left to the next process.
         """
         draining = self.services.draining
         draining.stopping, draining.parking = True, wish == "keep"
         with anyio.move_on_after(seconds):
-            if wish == "keep":
-                flush = self.services.database.writer.flush
-                await draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
+            if wish == "cancel":
+                for execution in self.tree:
+                    if execution.parent is None:
+                        await self._cancellation.cancel(execution.id, "outrider", reason)
+                for execution in self.tree:
+                    await execution.done.wait()
                 return
-            for execution in self.tree:
-                if wish == "cancel" and execution.parent is None:
-                    await self._cancellation.cancel(execution.id, "outrider", reason)
-            for execution in self.tree:
-                await execution.done.wait()
+            await self._at_rest()
+            while wish == "finish" and not all(each.allowance.stands for each in self.tree if each.parent is None):
+                with anyio.move_on_after(SUPERVISION_SECONDS):
+                    for execution in self.tree:
+                        await execution.done.wait()
+                await self._at_rest()
+
+    async def _at_rest(self) -> None:
+        flush = self.services.database.writer.flush
+        await self.services.draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
 
     def shut_down(self) -> None:
         """Stop everything that lives here without writing an end: the rows say who goes on with it."""
@@ -333,13 +342,27 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     if settings.work_items.items:
         await services.recorder.record(ItemsPutUp(dict(configured_items(settings))), patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
-    async with anyio.create_task_group() as group:
+    async with anyio.create_task_group() as minders:
+        group = await minders.start(_hold_executions, name="hold executions")
         dispatcher = Dispatcher(services, group)
-        group.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
-        group.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
-        group.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
+        minders.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
+        minders.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
+        minders.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
         try:
             yield dispatcher
         finally:
             dispatcher.shut_down()
             group.cancel_scope.cancel("the service stopped")
+            minders.cancel_scope.cancel("the service stopped")
+
+
+async def _hold_executions(*, task_status: TaskStatus[TaskGroup]) -> None:
+    """Keep the group of the executions open until it is cancelled.
+
+    It is shielded: when whoever opened the service is cancelled, executions must not notice before `shut_down` has told
+    each of them why. An execution that is cancelled without a cause takes it for an end, and withdraws its questions.
+    """
+    with anyio.CancelScope(shield=True):
+        async with anyio.create_task_group() as group:
+            task_status.started(group)
+            await anyio.sleep_forever()

@@ -244,7 +244,6 @@ class ApprovalClosed:
 class WaitedInVain:
     """A call was denied: what waited for it goes on."""
 
-    held: Held
     deadlines: Mapping[str, str]
 
 

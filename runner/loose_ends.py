@@ -1,11 +1,13 @@
-"""Loose ends: tool calls that will never return and plans nobody goes on with, because what they belong to was given up or
-its process is gone.
+"""Loose ends: tool calls that will never return, questions and plans that no process goes on with, because what they belong
+to was given up or its process is gone.
 
-Owns their settling, so that every call that began also ends, and every plan. Whatever ends by itself settles its own.
+Owns their settling, so that every call that began ends, every question and every plan. Whatever ends by itself settles its
+own.
 """
 
 from __future__ import annotations
 
+from db.approvals import WITHDRAWN, Held
 from db.reads import Reads
 from db.turns import ToolOutcome
 from db.writes import Place
@@ -19,6 +21,11 @@ async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended
     for row in await reads.plans.under_way(top, ended=ended):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
         await recorder.record(facts.PlanGivenUp(place, row["attempt"], row["version"]))
+    for row in await reads.questions.undecided(top):
+        if row["finished_at"] is not None or not ended:
+            place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+            held = Held(row["id"], row["tool_call_id"], place.id, row["attempt"])
+            await recorder.record(facts.ApprovalClosed(place, row["tool"], held, WITHDRAWN))
     for row in await reads.loose_tool_calls(top, ended=ended):
         place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
         result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN

@@ -94,8 +94,6 @@ class Permission:
         try:
             if before is None:
                 before = await self._ask(self._question(held, tool, wanted, kind), call)
-            else:
-                self._recorder.post(facts.Waiting(asker.place, "approval"))
             asker.now(f"waiting for approval of {tool.label}")
             row = await self._answer(held, tool, before, answered)
         except anyio.get_cancelled_exc_class():
@@ -110,7 +108,7 @@ class Permission:
             if (await self._recorder.record(used)).held:
                 asker.now(f"calling {tool.label}")
                 return None
-        self._recorder.post(facts.WaitedInVain(held, deadlines))
+        self._recorder.post(facts.WaitedInVain(deadlines))
         return _refusal(tool, row)
 
     # -- the question --------------------------------------------------------------------------------------------------

@@ -189,8 +189,8 @@ def _asking(fact: facts.Asking) -> Write:
         case facts.ApprovalClosed(place, tool, held, closed):
             told = event(place, f"approval.{closed}", {"id": held.approval, "call": held.call, "tool": tool})
             return approvals.close(held, closed, [told])
-        case facts.WaitedInVain(held, deadlines):
-            return approvals.go_on(held, deadlines)
+        case facts.WaitedInVain(deadlines):
+            return approvals.go_on(deadlines)
 
 
 def _remembering(fact: facts.Memory) -> Write:

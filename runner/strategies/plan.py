@@ -148,7 +148,7 @@ class Plan:
         for step in sorted(steps, key=lambda each: each.confirm):  # nobody waits for a person who need not
             self._work.now(f"step {step.id}: {step.agent}")
             child = self._seating.taken[step.id]
-            if step.confirm and not await confirmed(self._work, step, child):
+            if step.confirm and not await confirmed(self._work, step):
                 self._dismiss(step.id, Dismissal("skipped", Problem("denied", "a person did not allow it")))
                 continue
             prompt = self._prompt(step)

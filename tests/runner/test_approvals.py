@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
@@ -19,7 +19,7 @@ from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
-from tests.support.models import Step, Turn, call, hang, malformed_call, say
+from tests.support.models import Step, Turn, call, gate, hang, malformed_call, say
 from tests.support.reading import answer, delivered, dispatch, results, text_of
 from tests.support.service import Bench, bench
 
@@ -221,6 +221,25 @@ async def test_a_caller_sees_that_a_person_is_waited_for_and_cannot_be_that_pers
     assert "you cannot" in seen["hint"]
     assert question.id not in str(seen)
     assert not any("approve" in tool.name for tool in request.tools)
+
+
+@pytest.mark.parametrize(("wish", "left"), [("keep", None), ("finish", None), ("cancel", "withdrawn")])
+async def test_a_service_that_stops_does_not_wait_for_a_person_and_only_a_cancel_ends_the_question(
+    tmp_path: Path, wish: Literal["keep", "finish", "cancel"], left: str | None
+) -> None:
+    lead: list[Step] = [dispatch("Worker") + dispatch("Idler"), say("I wait"), say("done")]
+    under_way = anyio.Event()
+    idler: list[Step] = [gate(under_way, say("idled"))]
+    async with gated(tmp_path, [DELETE], Lead=lead, Idler=idler) as (opened, _):
+        await opened.dispatcher.start(Order("Lead", "clean up"))
+        await asked(opened)
+        await opened.model.started("Idler")
+        async with anyio.create_task_group() as group:
+            group.start_soon(opened.dispatcher.drain, 60, wish, "its client went away")
+            under_way.set()
+
+    assert opened.sql("select decision from approvals") == [{"decision": left}]
+    assert wish != "finish" or opened.statuses()["Idler"] == ["completed"]
 
 
 # -- after a restart ---------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.faults.guarantees.kills import (
     swept,
 )
 from tests.faults.guarantees.recoveries import recovered
-from tests.faults.guarantees.suites import Suite, held_up, overshoot, said
+from tests.faults.guarantees.suites import Suite, held_up, overshoot, said, stayed_open
 
 
 def contained(_: Course) -> Measured:
@@ -99,6 +99,12 @@ EVERY = (
         "shutdown",
         "told to stop with fifty trees at work, it ends within the grace, cuts nothing short, and the next process goes on",
         Suite("tests/faults/shutdown/test_shutdown.py", "OUTRIDER_SHUTDOWNS", 100, said("every exit clean and in time")),
+    ),
+    Guarantee(
+        "approvals-stop",
+        "a question to a person that is open when its process stops, is killed or loses its client stays open, over stdio, "
+        "over HTTP and in `run`",
+        Suite("tests/faults/shutdown/test_open_questions.py", "OUTRIDER_QUESTION_STOPS", 20, stayed_open),
     ),
     Guarantee(
         "storage",
