@@ -16,7 +16,7 @@ from registry import AgentSpec, misfits
 from runner.errors import ValidationError
 from runner.fenced import json_of, read_json
 from runner.in_words import in_words
-from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.result import OWN_WORDS, Outcome, Problem, Result, failed, summarise
 from runner.returns import REQUIRED, folders_of, invalid_return, read_return
 from runner.signals import signalled
 from runner.tools.finish import NAME as FINISH
@@ -75,8 +75,10 @@ def _owned_up(agent: AgentSpec, answer: Result) -> Result:
         return answer
     error = said.get("error")
     message = error.get("message") if isinstance(error, Mapping) else error
-    problem = Problem("failed", message if isinstance(message, str) and message.strip() else "it says that it failed")
-    return replace(answer, outcome=Outcome.FAILED, reason=problem.type, errors=(problem, *answer.errors))
+    why = message if isinstance(message, str) and message.strip() else None
+    problem = Problem("failed", why or "it says that it failed")
+    signals = {**answer.signals, OWN_WORDS: True} if why is not None else answer.signals
+    return replace(answer, outcome=Outcome.FAILED, reason=problem.type, errors=(problem, *answer.errors), signals=signals)
 
 
 def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
@@ -94,7 +96,7 @@ def _standard(agent: AgentSpec, answer: Result, session: str) -> tuple[Result, S
     except (ValueError, ValidationError) as error:
         problem = invalid_return(error, answer.output)
         return answer, (Objection(CORRECTION, _RETURN_AGAIN.format(fault=error), problem),)
-    return replace(read, signals=answer.signals), ()
+    return replace(read, signals={**read.signals, **answer.signals}), ()
 
 
 def _spelled(output: Any, fits: Callable[[Any], bool]) -> Any:

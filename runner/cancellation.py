@@ -14,9 +14,12 @@ from anyio.abc import TaskGroup
 
 from db.database import Database
 from db.endings import CancelWish
+from db.reads import Reads
 from runner import facts
 from runner.cause import Cause
+from runner.chat import language_for
 from runner.execution import Execution
+from runner.language import language_of
 from runner.lookup import gone_owners
 from runner.loose_ends import settle_loose_ends
 from runner.recorder import Recorder
@@ -37,8 +40,9 @@ class Cancellation:
         database = self._services.database
         # What lives here has everything below it here: nobody else needs to be looked for.
         gone = [] if self._tree.get(execution) is not None else await gone_owners(database, execution)
-        wish = CancelWish(execution, by, reason, gone)
-        answer = await wish_to_cancel(database, self._services.recorder, wish, patient=patient)
+        live, wish = self._tree.get(execution), CancelWish(execution, by, reason, gone)
+        language = language_for(live.request.task, live.origin.user) if live is not None else None
+        answer = await wish_to_cancel(database, self._services.recorder, wish, language, patient=patient)
         if answer == "requested":
             self.stop_here(execution, Cause("user", by, reason))
         return answer
@@ -62,6 +66,13 @@ class Cancellation:
                 await execution.abandon()
 
 
+async def _language_of(reads: Reads, execution: str) -> str:
+    """In which the user is told, whose message an execution of another process was to answer."""
+    row = await reads.execution(execution)
+    user = await reads.people.user(row["user_id"]) if row is not None and row["user_id"] is not None else None
+    return language_of(row["task"] or "", user["locale"]) if row is not None and user is not None else "en"
+
+
 async def cancel_from_outside(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:
     """Ask a subtree to stop, for a process that runs nothing of it: `requested` or `already_finished`."""
     return await wish_to_cancel(
@@ -69,9 +80,13 @@ async def cancel_from_outside(database: Database, recorder: Recorder, execution:
     )
 
 
-async def wish_to_cancel(database: Database, recorder: Recorder, wish: CancelWish, *, patient: bool = False) -> str:
+async def wish_to_cancel(
+    database: Database, recorder: Recorder, wish: CancelWish, language: str | None = None, *, patient: bool = False
+) -> str:
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
-    asked = (await recorder.record(facts.CancelWished(wish), patient=patient)).touched
+    if language is None:
+        language = await _language_of(database.reads, wish.execution)
+    asked = (await recorder.record(facts.CancelWished(wish, language), patient=patient)).touched
     if wish.gone_owners:
         await settle_loose_ends(database.reads, recorder, wish.execution)
     if asked:

@@ -1,7 +1,7 @@
 """Chat: what a user says and is answered, from an execution to what is stored, and from a row to what is shown again. Pure.
 
-Owns the words for an end without an answer: whoever wrote hears something in any case, and what to do next.
-Must not know: who asks, or when a message may be answered.
+Owns what a user is told of an end without an answer: they hear something in any case, in their language, and what to do
+next. Must not know: when a message may be answered.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from db.people import Answer, NewChatMessage
 from db.reads import Record
 from db.status import ExecutionStatus
 from db.writes import NewExecution
-from runner.result import Result
+from runner.language import language_of
+from runner.planning.phrases import failure_phrase, phrase
+from runner.result import OWN_WORDS, Outcome, Result
 from runner.tariff import tokens_of
 from runner.transcript import clean
+from runner.user import User
 
 if TYPE_CHECKING:
     from runner.handle import Child
 
 LONGEST = 20_000
 """Characters of what a user says at once."""
-
-STOPPED = "I was stopped before I had an answer. Please send your message again if you still need one."
-TOO_LATE = "I ran out of time before I had an answer. Please try again, or ask for less at once."
-SO_FAR = "I ran out of time. This is what I have so far:"
-NOTHING = "I have no answer to this. Please say it in other words."
-FAILED = (
-    "Something went wrong, and I could not answer. Please send your message again in a moment; if that does not help, tell "
-    "whoever runs this assistant to look at execution {id}."
-)
+_DATA = ("{", "[", "```")
+"""How an output begins that is not written for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +57,56 @@ def heard_of(new: NewExecution) -> NewChatMessage:
     return NewChatMessage(new_id(), new.user_id, text, _tokens(text), new.created_at, new.id)
 
 
-def answer_of(execution: str, status: ExecutionStatus, result: Result | None) -> Answer:
+def language_for(message: str, user: User | None) -> str:
+    """The language a user is answered in: that of their message, as far as its letters tell, else that of their locale."""
+    return language_of(message, user.locale if user is not None else "en")
+
+
+def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> Answer:
     """What is said to the user whose message an execution was to answer."""
-    text = clean(_spoken(execution, status, result))
+    text = clean(_spoken(execution, status, result, language))
     return Answer(execution, text, _tokens(text))
 
 
-def spoken(child: Child) -> str:
-    """The same, of an execution that has ended, as its caller sees it."""
-    return answer_of(child.id, ExecutionStatus(child.status), child.result).content
+def spoken(child: Child, locale: str = "en") -> str:
+    """The same, of an execution that has ended, as its caller sees it; for a user of this locale."""
+    language = language_of(child.task, locale)
+    return answer_of(child.id, ExecutionStatus(child.status), child.result, language).content
 
 
-def _spoken(execution: str, status: ExecutionStatus, result: Result | None) -> str:
-    found = result.text.strip() if result is not None and result.output is not None else ""
-    match status:
-        case ExecutionStatus.COMPLETED:
-            return found or (result.summary.strip() if result is not None else "") or NOTHING
-        case ExecutionStatus.TIMED_OUT:
-            return f"{SO_FAR}\n\n{found}" if found else TOO_LATE
-        case ExecutionStatus.CANCELLED:
-            return STOPPED
-        case _ if result is not None and result.signals.get("worded") and found:
-            return found  # it says itself what went wrong, in words for a person
-        case _:
-            return FAILED.format(id=execution)
+def _spoken(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> str:
+    if status is ExecutionStatus.CANCELLED:
+        return phrase("stopped", language)
+    words = _words(status, result)
+    if words and (status is ExecutionStatus.TIMED_OUT or _ran_out_of_time(result)):
+        return f"{phrase('so_far', language)}\n\n{words}"
+    if words:
+        return words
+    if status is ExecutionStatus.TIMED_OUT:
+        return phrase("too_late", language)
+    if status is ExecutionStatus.COMPLETED and (result is None or result.outcome is Outcome.COMPLETED):
+        return phrase("no_answer", language)
+    return failure_phrase(result, language, execution)
+
+
+def _words(status: ExecutionStatus, result: Result | None) -> str:
+    """What an end says that is meant for a person. A summary without an output is our own, unless all went well."""
+    if result is None:
+        return ""
+    if status in (ExecutionStatus.COMPLETED, ExecutionStatus.TIMED_OUT):
+        whole = result.outcome is Outcome.COMPLETED
+        return result.text.strip() if whole or result.output is not None else ""
+    if result.signals.get(OWN_WORDS) and result.errors:
+        is_data = not isinstance(result.output, str) or result.output.lstrip().startswith(_DATA)
+        return (result.errors[0].message if is_data else result.why).strip()
+    return result.text.strip() if result.signals.get("worded") and result.output is not None else ""
+
+
+def _ran_out_of_time(result: Result | None) -> bool:
+    """Whether the agent that handled the message was cut off, so that its last words are no whole answer."""
+    if result is None or result.outcome is not Outcome.PARTIAL:
+        return False
+    return any(each.type == "timeout" for each in result.errors)
 
 
 def _tokens(text: str) -> int:

@@ -22,7 +22,7 @@ from runner.advice import explained
 from runner.appearance import activity_of, elapsed_of, standing_of, usage_of
 from runner.artifacts import with_artifacts
 from runner.cause import Cause, End, Verdict, verdict
-from runner.chat import answer_of
+from runner.chat import answer_of, language_for
 from runner.error_facts import Failed
 from runner.errors import Fenced
 from runner.handle import Child
@@ -111,7 +111,9 @@ class Closing:
             stopped_because=judged.stopped.reason if judged.stopped is not None else None,
         )
         parent = execution.parent.place if execution.parent is not None else None
-        answer = answer_of(execution.id, judged.status, result) if parent is None and execution.origin.user else None
+        answer = None
+        if parent is None and (user := execution.origin.user) is not None:
+            answer = answer_of(execution.id, judged.status, result, language_for(execution.request.task, user))
         step = execution.request.step
         totals = usage_of(execution) | {"session_id": execution.origin.session}
         totals |= {"step_id": step} if step is not None else {}

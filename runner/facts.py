@@ -180,6 +180,8 @@ class CancelWished:
     """Somebody wants a subtree to stop."""
 
     wish: CancelWish
+    language: str = "en"
+    """In which a user is told, whose message it was to answer."""
 
 
 @dataclass(frozen=True, slots=True)

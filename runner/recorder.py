@@ -115,8 +115,9 @@ class Recorder:
             case facts.Ended():
                 over = endings.end(fact.ending, _end(fact))
                 return over if fact.answer is None else people.answered(over, fact.answer)
-            case facts.CancelWished(wish):
-                return people.answered(endings.cancel(wish), answer_of(wish.execution, ExecutionStatus.CANCELLED, None))
+            case facts.CancelWished(wish, language):
+                stopped = answer_of(wish.execution, ExecutionStatus.CANCELLED, None, language)
+                return people.answered(endings.cancel(wish), stopped)
             case facts.Posted(place, identifier, kind, payload):
                 return writes.deliver(place.id, identifier, kind, payload, [_posted(fact)])
             case Refused() | Failed() | Addressed():

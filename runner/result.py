@@ -23,6 +23,10 @@ Signals = Mapping[str, bool | str]
 """What a result asks of the plan it is part of: `is_empty`, `needs_replan` and `replan_reason`; only what is so."""
 
 
+OWN_WORDS = "own_words"
+"""The signal of a result in which an agent says itself why it failed: that may be shown to a person."""
+
+
 class Outcome(StrEnum):
     """What an execution has to show, apart from how it ended."""
 
@@ -68,6 +72,14 @@ class Result:
         if self.output is None:
             return self.summary
         return self.output if isinstance(self.output, str) else to_json(self.output, indent=2).decode()
+
+    @property
+    def why(self) -> str:
+        """The text of a result that did not succeed: first of all why, then what there is besides."""
+        if not self.errors:
+            return self.text
+        first = self.errors[0].message
+        return first if self.output is None or first.strip() in self.text else f"{first}\n{self.text}"
 
     def stamped(self, **metadata: Any) -> Result:
         """This result with more metadata."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from registry import AgentSpec
 from runner.errors import SessionMismatchError, ValidationError
-from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result, failed
+from runner.result import OWN_WORDS, SUMMARY_LIMIT, Outcome, Problem, Result, failed
 
 REQUIRED = ("status", "summary", "artifacts", "metadata")
 FIELDS = frozenset((*REQUIRED, "errors", "next_steps"))
@@ -42,7 +42,7 @@ def read_return(value: Any, session: str, folders: Folders | None = None) -> Res
         raise ValidationError(f"Errors cannot be empty for status: {outcome.value}")
     reason = errors[0].type if errors else None
     steps = _next_steps(value.get("next_steps"))
-    return Result(outcome, summary, dict(value), reason, artifacts, errors, steps)
+    return Result(outcome, summary, dict(value), reason, artifacts, errors, steps, {OWN_WORDS: True} if errors else {})
 
 
 def invalid_return(error: Exception, original: Any) -> Problem:

@@ -16,7 +16,7 @@ from runner.planning.digest import Brought, digest_of
 from runner.planning.phrases import phrase
 from runner.planning.progress import Progress
 from runner.planning.words import composer_message
-from runner.result import Outcome, Problem, Result, summarise
+from runner.result import OWN_WORDS, Outcome, Problem, Result, summarise
 from runner.roles import COMPOSER
 from runner.seating import Seating
 from runner.work import Work
@@ -48,7 +48,7 @@ class Answering:
             [each.shown() for each in brought] if bare else text,
             reason or next(filter(None, (*(each.type for each in errors), *map(_shortfall, brought))), None),
             errors=errors,
-            signals={} if bare else {"worded": True},
+            signals={} if bare or _is_technical(text, brought) else {"worded": True},
         )
 
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
@@ -119,10 +119,21 @@ def joined(brought: Sequence[Brought]) -> str:
     texts = [each.text for each in brought if each.succeeded and each.text.strip()]
     if texts:
         return "\n\n".join(texts)
+    first = _first_failure(brought)
+    return first.text if first is not None else ""
+
+
+def _first_failure(brought: Sequence[Brought]) -> Brought | None:
     failures = [each for each in brought if each.standing.failed]
-    first = next((each for each in failures if each.standing.status != "blocked"), None)
-    chosen = first or (failures[0] if failures else None)
-    return chosen.text if chosen is not None else ""
+    return next((each for each in failures if each.standing.status != "blocked"), failures[0] if failures else None)
+
+
+def _is_technical(text: str, brought: Sequence[Brought]) -> bool:
+    """Whether an answer is nothing but a failure that no agent told in its own words: nothing to show a person."""
+    first = None if any(each.succeeded for each in brought) else _first_failure(brought)
+    if first is None or text != first.text or first.standing.result is None:
+        return False
+    return not first.standing.result.signals.get(OWN_WORDS)
 
 
 def with_links(text: str, brought: Sequence[Brought]) -> str:

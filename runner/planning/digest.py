@@ -42,10 +42,7 @@ class Brought:
         result = self.standing.result
         if result is None:
             return f"({self.status})"
-        if self.succeeded or not result.errors:
-            return result.text
-        why = result.errors[0].message
-        return why if result.output is None else f"{why}\n{result.text}"
+        return result.text if self.succeeded else result.why
 
     @property
     def opening(self) -> str:

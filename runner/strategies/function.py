@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,7 +14,7 @@ from registry import AgentSpec, misfits
 from runner.errors import InvalidInput, first_cause
 from runner.notebook import Notebook
 from runner.past import Past
-from runner.result import Outcome, Problem, Result, completed, failed, summarise
+from runner.result import OWN_WORDS, Outcome, Problem, Result, completed, failed, summarise
 from runner.returns import folders_of, kept
 from runner.signals import signalled
 from runner.transcript import clean_data
@@ -79,7 +79,7 @@ class Function:
 
     def _result(self, returned: object) -> Result:
         if isinstance(returned, Result):
-            return returned
+            return replace(returned, signals={**returned.signals, OWN_WORDS: True}) if returned.errors else returned
         value = _data(returned)
         agent = self._work.subject
         if isinstance(agent, AgentSpec) and agent.returns:

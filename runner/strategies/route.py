@@ -123,16 +123,17 @@ class Route:
         for (seat, agent), refusal in zip(seats.items(), refusals, strict=True):
             await self._seating.deny(seat, replace(self._commissioner.direct(agent), step=seat), refusal)
         await self._seating.until_ended(seats)
-        reasons = "; ".join(dict.fromkeys(self._reason(refusal) for refusal in refusals))
+        told = dict.fromkeys(map(self._reason, decision.agents, refusals))
+        reasons = "; ".join(told)
         text = phrase("denied", self._work.locale, reasons=reasons)
         problems = [Problem(refusal.kind, str(refusal), recommendation=refusal.hint) for refusal in refusals]
         return Result(Outcome.BLOCKED, summarise(text), text, refusals[0].kind, errors=problems)
 
-    def _reason(self, refusal: Refusal) -> str:
+    def _reason(self, agent: str, refusal: Refusal) -> str:
         missing, context = refusal.context.get("missing"), refusal.context
         if missing in ("capability", "connection"):
             return phrase(missing, self._work.locale, agent=context["agent"], connection=context["what"])
-        return str(refusal)
+        return phrase("not_startable", self._work.locale, agent=agent)
 
     async def _end_of(self, seat: str, request: SpawnRequest) -> Result:
         """What whoever has a seat returned; nobody new gets one when it is time to conclude."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from runner.result import SUMMARY_LIMIT, Outcome, Problem, Result
+from runner.result import OWN_WORDS, SUMMARY_LIMIT, Outcome, Problem, Result
 from runner.signals import ReplanReason, signals
 from runner.tools.own import Arguments, OwnTool, answer
 from runner.tools.protocol import ToolResult
@@ -56,6 +56,7 @@ def reported(arguments: Mapping[str, Any]) -> Result:
 def _result(arguments: FinishArguments) -> Result:
     outcome = Outcome(arguments.status)
     errors: tuple[Problem, ...] = ()
+    asked = signals(is_empty=arguments.is_empty, needs_replan=arguments.needs_replan, reason=arguments.replan_reason)
     if outcome in (Outcome.FAILED, Outcome.BLOCKED):
         # Who is blocked needs something from outside: trying again brings it no nearer.
         again = outcome is Outcome.FAILED
@@ -68,5 +69,5 @@ def _result(arguments: FinishArguments) -> Result:
         artifacts=tuple(arguments.artifacts),
         errors=errors,
         next_steps=tuple(arguments.next_steps),
-        signals=signals(is_empty=arguments.is_empty, needs_replan=arguments.needs_replan, reason=arguments.replan_reason),
+        signals={**asked, OWN_WORDS: True} if errors else asked,
     )

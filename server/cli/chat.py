@@ -12,7 +12,7 @@ from server.cli.exits import CommandError
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
-    from registry import Settings
+    from registry import Settings, UserSpec
 
 
 def chat(
@@ -55,11 +55,11 @@ def _assistant(settings: Settings) -> str:
     return settings.chat.agent
 
 
-def _speaker(settings: Settings, name: str | None) -> str:
+def _speaker(settings: Settings, name: str | None) -> UserSpec:
     if name is not None:
-        return settings.user(name).id
+        return settings.user(name)
     if len(settings.users) == 1:
-        return next(iter(settings.users))
+        return next(iter(settings.users.values()))
     if not settings.users:
         raise CommandError("the configuration names no users", "add `users: {alex: {timezone: Europe/Berlin}}`")
     raise CommandError("who speaks is not said", f"add `--user`: {', '.join(settings.users)}")

@@ -10,22 +10,27 @@ import signal
 
 import anyio
 
+from registry import UserSpec
 from runner.chat import LONGEST, spoken
 from runner.dispatcher import Dispatcher, Order
+from runner.errors import Refusal
 from runner.handle import Child
+from runner.language import language_of
+from runner.planning.phrases import refusal_phrase
 from server.app import Blueprint, open_service
 from server.cli import report
 from server.cli.exits import CommandError, Exit, explain
 from server.cli.keyboard import Keyboard
 from server.cli.launch import SIGNALS, Ended, Launch, Signals
 from server.cli.messages import error as say_error
+from server.cli.messages import note
 from server.cli.tree_view import tree_view
 
 
 class Conversation:
     """One user and their assistant."""
 
-    def __init__(self, user: str, *, as_json: bool) -> None:
+    def __init__(self, user: UserSpec, *, as_json: bool) -> None:
         self._user, self._as_json = user, as_json
 
     async def line_by_line(self, blueprint: Blueprint) -> int:
@@ -50,7 +55,7 @@ class Conversation:
 
         async with anyio.create_task_group() as group:
             group.start_soon(mind, name="mind signals")
-            line = await keyboard.line(f"{self._user}> ")
+            line = await keyboard.line(f"{self._user.id}> ")
             group.cancel_scope.cancel("a line came")
         return leave[0] if leave else line
 
@@ -63,13 +68,24 @@ class Conversation:
                 raise
             failure = explain(error)
         except Exception as error:
+            self._excuse(error, text)
             failure = explain(error)
         say_error(failure.message, failure.hint)
         return failure.code
 
     async def say(self, blueprint: Blueprint, text: str) -> int:
         """One message and its answer; the exit."""
-        return report.exit_of(await self._launch(blueprint, text).run(self._tell))
+        try:
+            return report.exit_of(await self._launch(blueprint, text).run(self._tell))
+        except Exception as error:
+            self._excuse(error, text)
+            raise
+
+    def _excuse(self, error: Exception, text: str) -> None:
+        """Tell a user whose message was not taken, in their language; the error itself is for the operator."""
+        kind = error.kind if isinstance(error, Refusal) else ""
+        if (sentence := refusal_phrase(kind, language_of(text, self._user.locale))) is not None:
+            note(sentence)
 
     def _launch(self, at: Blueprint | Dispatcher, text: str) -> Launch:
         said = text.strip()
@@ -79,10 +95,10 @@ class Conversation:
             raise CommandError(f"the message is longer than {LONGEST:,} characters", "say it shorter")
 
         async def begin(service: Dispatcher) -> Child:
-            child, _ = await service.reception.accept(Order("", said, user=self._user))
+            child, _ = await service.reception.accept(Order("", said, user=self._user.id))
             return child
 
         return Launch(at, begin, tree_view())
 
     def _tell(self, ended: Ended) -> None:
-        report.tell(ended, as_json=self._as_json, answer=spoken(ended.child))
+        report.tell(ended, as_json=self._as_json, answer=spoken(ended.child, self._user.locale))

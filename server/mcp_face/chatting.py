@@ -6,6 +6,7 @@ more. What becomes of a message is the reception's; a wait ends in time like eve
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,6 +17,8 @@ from runner.chat import LONGEST, spoken
 from runner.delivery import cut
 from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.language import language_of
+from runner.planning.phrases import refusal_phrase
 from runner.tools.dispatch import ASK_FOR_IT, DEFAULT_WAIT, LONGEST_WAIT, DispatchTools, GetResultArguments
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
@@ -54,7 +57,7 @@ def chatting_tools(client: Client) -> list[OwnTool[Any]]:
             SEND_USER_MESSAGE,
             "Hand over what a user says to their assistant, and wait for the answer, up to 50 seconds. The assistant knows "
             "the conversation; one message of a user is answered at a time. Pass `answer` on to the user unchanged; if it "
-            "is not there yet, call get_result with the execution_id.",
+            "is not there yet, call get_result with the execution_id. An error has an `answer` for the user, too.",
             UserMessageArguments,
             _ChattingTools(client).send,
             effect="at_most_once",
@@ -79,14 +82,29 @@ class _ChattingTools:
         try:
             child, _ = await self._client.say(message, arguments.wait_seconds)
         except Refusal as refusal:
-            return refuse(refusal.kind, str(refusal), refusal.hint)
+            return self._not_taken(refusal, arguments)
         left = max(0.0, arguments.wait_seconds - (anyio.current_time() - begun))
         which = GetResultArguments(execution_id=child.id, wait_seconds=left)
         described = await DispatchTools(self._client, ASK_FOR_IT).get_result(call, which)
         ended = await self._client.look(child.id)
         if described.is_error or ended is None or not ended.ended:
             return described
-        return answer({**described.structured, "answer": cut(spoken(ended), child.id)})
+        return answer({**described.structured, "answer": cut(spoken(ended, self._locale(arguments.user)), child.id)})
+
+    def _not_taken(self, refusal: Refusal, arguments: UserMessageArguments) -> ToolResult:
+        """Why a message was not taken, for the client, and what to tell the user meanwhile."""
+        refused = refuse(refusal.kind, str(refusal), refusal.hint)
+        sentence = refusal_phrase(refusal.kind, language_of(arguments.text, self._locale(arguments.user)))
+        if sentence is None:
+            return refused
+        told = {**refused.structured, "answer": sentence}
+        return replace(refused, text=f"{refused.text}\nanswer: {sentence}", structured=told)
+
+    def _locale(self, name: str) -> str:
+        try:
+            return self._client.dispatcher.services.settings.user(name).locale
+        except UnknownName:  # spoken for before, and no longer in the configuration
+            return "en"
 
     def _may_speak_for(self, name: str) -> bool:
         who, settings = self._client.who, self._client.dispatcher.services.settings

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.chat import FAILED
+from runner.planning.phrases import phrase
 from runner.transcript import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.client import Asking, Client
@@ -55,11 +55,13 @@ async def test_a_wait_that_ends_first_is_a_normal_answer_and_get_result_goes_on_
     async with face(tmp_path, CONFIG, scripts) as opened, opened.client() as caller:
         early = await caller.call(SEND, user="alex", text="think", wait_seconds=0)
         busy = await caller.refused(SEND, user="alex", text="hurry", wait_seconds=0.1)
+        in_hebrew = await caller.refused(SEND, user="alex", text="מהר", wait_seconds=0)
         opened_gate.set()
         ended = await caller.call("get_result", execution_id=early["execution_id"], wait_seconds=20)
 
         assert (early["status"], early.get("answer"), early["result"]) == ("running", None, None)
-        assert busy["type"] == "busy"
+        assert (busy["type"], busy["answer"]) == ("busy", phrase("busy", "en"))
+        assert in_hebrew["answer"] == phrase("busy", "he")
         assert early["execution_id"] in busy["message"]
         assert ended["result"]["output"] == "At last."
         assert talk(opened) == [("alex", "user", "think"), ("alex", "assistant", "At last.")]
@@ -70,7 +72,7 @@ async def test_the_client_is_told_what_to_say_when_there_is_no_answer(tmp_path: 
     async with face(tmp_path, CONFIG, scripts) as opened, opened.client() as caller:
         told = await caller.call(SEND, user="noa", text="hello")
 
-        assert (told["status"], told["answer"]) == ("failed", FAILED.format(id=told["execution_id"]))
+        assert (told["status"], told["answer"]) == ("failed", phrase("failed", "en", id=told["execution_id"]))
         assert "no such model" in told["error"]
         for arguments, kind in (
             ({"user": "sam", "text": "hello"}, "unknown_user"),

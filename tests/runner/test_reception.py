@@ -8,10 +8,11 @@ import anyio
 import pytest
 
 from db.status import ExecutionStatus
-from runner.chat import FAILED, SO_FAR, STOPPED, TOO_LATE, answer_of, spoken
+from runner.chat import answer_of, spoken
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.handle import Child
+from runner.planning.phrases import phrase
 from runner.result import partial
 from tests.support.models import fail, gate, hang, say
 from tests.support.requirement import requirement
@@ -69,8 +70,8 @@ async def test_whoever_writes_is_told_what_to_do_next_when_there_is_no_answer(tm
         child = await heard(service, "Are you there?")
 
         assert child.status == "failed"
-        assert talk(service) == [("user", "Are you there?"), ("assistant", FAILED.format(id=child.id))]
-        assert spoken(child) == FAILED.format(id=child.id)
+        assert talk(service) == [("user", "Are you there?"), ("assistant", phrase("failed", "en", id=child.id))]
+        assert spoken(child) == phrase("failed", "en", id=child.id)
         service.model.scripts["Helper"] = [say("I am back.")]
         assert spoken(await heard(service, "And now?")) == "I am back."
 
@@ -81,9 +82,9 @@ async def test_what_was_found_in_time_is_told_and_that_it_is_not_all(tmp_path: P
         child = await heard(service, "Think hard")
 
         assert child.status == "timed_out"
-        assert talk(service) == [("user", "Think hard"), ("assistant", TOO_LATE)]
-    found = answer_of(child.id, ExecutionStatus.TIMED_OUT, partial("A first idea.", "timeout"))
-    assert found.content == f"{SO_FAR}\n\nA first idea."
+        assert talk(service) == [("user", "Think hard"), ("assistant", phrase("too_late", "en"))]
+    found = answer_of(child.id, ExecutionStatus.TIMED_OUT, partial("A first idea.", "timeout"), "en")
+    assert found.content == f"{phrase('so_far', 'en')}\n\nA first idea."
 
 
 @requirement("S0-MH-7")
@@ -200,13 +201,16 @@ async def test_whoever_waits_is_told_when_somebody_stops_what_would_answer(tmp_p
 
     async with bench(tmp_path, CONFIG, {"Helper": [hang()]}) as service:
         assert await service.dispatcher.cancel(left, "a person", "enough") == "requested"
-        assert talk(service) == [("user", "first"), ("assistant", STOPPED)]  # it had no task, so it ended with the wish
+        assert talk(service) == [
+            ("user", "first"),
+            ("assistant", phrase("stopped", "en")),
+        ]  # it had no task, so it ended with the wish
 
         child, _ = await service.dispatcher.reception.accept(message("second"))
         await service.model.started("Helper")
         await service.dispatcher.cancel(child.id, "a person", "enough")
-        assert spoken(await service.ended(child.id)) == STOPPED
-        assert talk(service)[2:] == [("user", "second"), ("assistant", STOPPED)]
+        assert spoken(await service.ended(child.id)) == phrase("stopped", "en")
+        assert talk(service)[2:] == [("user", "second"), ("assistant", phrase("stopped", "en"))]
 
 
 async def test_of_two_processes_that_hear_the_same_user_at_once_one_answers(tmp_path: Path) -> None:

@@ -65,12 +65,13 @@ def test_a_conversation_goes_line_by_line_on_a_terminal_and_from_a_pipe(tmp_path
 def test_a_message_that_fails_ends_no_conversation_and_the_user_is_told_what_to_do(tmp_path: Path) -> None:
     shell = shell_of(tmp_path, "Broken")
 
-    done = shell.type("chat", "--user", "alex", stdin="one\n" + "x" * 20_001 + "\ntwo\n")
+    done = shell.type("chat", "--user", "alex", stdin="one\n" + "x" * 20_001 + "\ntwo\nשלום\n")
 
     assert done.returncode == 1
     assert done.stdout.count("Please send your message again in a moment") == 2
     assert "error: the message is longer than 20,000 characters" in done.stderr
-    assert [role for _, role, _ in talk(shell)] == ["user", "assistant"] * 2
+    assert done.stdout.count("שלחו את ההודעה שוב בעוד רגע") == 1  # whoever writes Hebrew reads Hebrew
+    assert [role for _, role, _ in talk(shell)] == ["user", "assistant"] * 3
 
 
 @pytest.mark.parametrize(

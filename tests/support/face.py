@@ -50,7 +50,8 @@ class Caller:
         problem: dict[str, str] = (result.meta or {})[ERROR]
         assert problem["message"]
         assert problem["hint"]
-        assert text_of(result) == f"error: {problem['message']}\nhint: {problem['hint']}"
+        for_user = f"\nanswer: {problem['answer']}" if "answer" in problem else ""
+        assert text_of(result) == f"error: {problem['message']}\nhint: {problem['hint']}{for_user}"
         return problem
 
 

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner.chat import STOPPED
+from runner.planning.phrases import phrase
 from tests.faults.crash.brigade import ROOT
 from tests.faults.crash.expedition import CAUTIOUS, COURIER, MARSHAL, STATUSES, VERSIONS
 
@@ -56,7 +56,7 @@ def users_are_answered_once(history: History) -> list[str]:
         return []
     said = history.sql("select role, content, execution_id from chat_messages order by created_at, role desc")
     [row] = history.labelled(ROOT)
-    heard = STOPPED if row["status"] == "cancelled" else json.loads(row["result"] or "{}").get("output")
+    heard = phrase("stopped", "en") if row["status"] == "cancelled" else json.loads(row["result"] or "{}").get("output")
     wanted = [("user", ROOT, row["id"]), ("assistant", heard, row["id"])]
     kept = [(each["role"], each["content"], each["execution_id"]) for each in said]
     return [f"the conversation is {kept}"] if kept != wanted else []
