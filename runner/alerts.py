@@ -1,40 +1,80 @@
-"""An alert as Alertmanager sends it: which type it is, and the task it means.
+"""An alert or a group of alerts as Alertmanager sends it: whether it still fires, its types, and the task it means.
 
-Owns reading it. Must not know: where it came from, or what it starts.
+Owns reading it. Must not know: where it came from, or what it starts. Invariant: nothing of a group is dropped; those of
+its alerts that are resolved stay in its data, and neither choose what is started nor name the task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+RESOLVED = "resolved"
+MOST_SUMMARIES = 5
+"""Of alerts that are told in a task; the rest is in the data."""
 
-def alert_type(alert: Mapping[str, Any]) -> str | None:
-    """The name of the alert, which chooses its chain; None when it has none."""
-    name = _labels(alert).get("alertname")
-    return name if isinstance(name, str) and name else None
+
+def alert_types(alert: Mapping[str, Any]) -> list[str]:
+    """The name of every alert that fires, in order, each as often as it occurs; the group's own name where none has one."""
+    shared = shared_type(alert)
+    return _names(_firing(alert)) or ([shared] if shared is not None else [])
+
+
+def shared_type(alert: Mapping[str, Any]) -> str | None:
+    """The alert name that the labels of a whole group give, if they do."""
+    names = (_name_in(alert.get(key)) for key in ("commonLabels", "groupLabels"))
+    return next((name for name in names if name is not None), None)
+
+
+def known_types(alert: Mapping[str, Any]) -> list[str]:
+    """The names of all its alerts, also of those that are resolved, each once."""
+    return list(dict.fromkeys(_names(_several(alert) or [alert]))) or alert_types(alert)
+
+
+def is_resolved(alert: Mapping[str, Any]) -> bool:
+    """Whether nothing of it fires any more."""
+    return not _firing(alert)
 
 
 def task_of(alert: Mapping[str, Any]) -> str:
     """What to do about it, in words."""
-    annotations = alert.get("annotations") or alert.get("commonAnnotations")
-    summary = annotations.get("summary") if isinstance(annotations, dict) else None
-    name = alert_type(alert)
-    task = f"Investigate the alert {name}" if name else "Investigate the alert"
-    return f"{task}: {summary}" if summary else task
+    names = list(dict.fromkeys(alert_types(alert)))
+    task = f"Investigate the alert{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else "Investigate the alert"
+    common = _summary_in(alert.get("commonAnnotations"))
+    each = (_summary_in(one.get("annotations")) for one in _firing(alert))
+    summaries = [common] if common else list(dict.fromkeys(filter(None, each)))
+    more = len(summaries) - MOST_SUMMARIES
+    told = [*summaries[:MOST_SUMMARIES], *([f"and {more} more"] if more > 0 else [])]
+    return f"{task}: {'; '.join(told)}" if told else task
 
 
 def unwrapped(content: Mapping[str, Any]) -> Mapping[str, Any]:
     """The alert itself: a webhook around a single alert is taken off."""
-    several = content.get("alerts")
-    if isinstance(several, list) and len(several) == 1 and isinstance(several[0], dict):
-        return several[0]
-    return content
+    several = _several(content)
+    return several[0] if len(several) == 1 and len(content["alerts"]) == 1 else content
 
 
-def _labels(alert: Mapping[str, Any]) -> Mapping[str, Any]:
-    for key in ("labels", "commonLabels", "groupLabels"):
-        if isinstance(alert.get(key), dict):
-            labels: Mapping[str, Any] = alert[key]
-            return labels
-    return {}
+def _several(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The alerts of a group; none where it is an alert itself."""
+    alerts = content.get("alerts")
+    return [each for each in alerts if isinstance(each, dict)] if isinstance(alerts, list) else []
+
+
+def _firing(alert: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Those that fire; an alert that does not say so has the status of its group, and fires where nothing is said."""
+    status = alert.get("status")
+    return [each for each in _several(alert) or [alert] if each.get("status", status) != RESOLVED]
+
+
+def _names(alerts: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [name for each in alerts if (name := _name_in(each.get("labels"))) is not None]
+
+
+def _name_in(labels: Any) -> str | None:
+    name = labels.get("alertname") if isinstance(labels, dict) else None
+    return name if isinstance(name, str) and name else None
+
+
+def _summary_in(annotations: Any) -> str | None:
+    summary = annotations.get("summary") if isinstance(annotations, dict) else None
+    return summary if isinstance(summary, str) and summary.strip() else None

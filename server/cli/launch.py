@@ -49,6 +49,8 @@ class Ended:
     """What upstream servers did to it."""
     short_id: str
     interrupted: bool = False
+    earlier: bool = False
+    """Whether its key was used before, so that nothing was started."""
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -75,6 +77,8 @@ class Launch:
         self._at_work: tuple[Dispatcher, TaskGroup] | None = None
         """The service, and what ends before it closes."""
         self._root: str | None = None
+        self._is_here = True
+        """Whether this process runs it: an execution that a key was used for before may have ended, or run in another."""
         self._ended: Ended | None = None
 
     async def run(self, tell: Callable[[Ended], None]) -> Ended:
@@ -103,16 +107,27 @@ class Launch:
             try:
                 started = await self._begin(service)
                 self._root = started.id
+                self._is_here = service.tree.get(started.id) is not None
+                if not self._is_here:
+                    await self._tell_earlier(service, started)
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
                 if self._interrupted:  # it came while the first row was being written
                     await self._cancel(service, started.id)
-                ended = await self._end_of(service, await service.wait(started.id))
+                child = await service.wait(started.id)
+                if not child.ended:
+                    hint = f"`outrider resume {child.id}` goes on with it"
+                    raise CommandError("the process that ran it is gone, and it has not ended", hint, Exit.FAILED)
+                ended = await self._end_of(service, child)
             finally:
                 self._at_work = None
                 watchers.cancel_scope.cancel()
                 self._view.finish()
             self._ended = ended
             tell(ended)
+
+    async def _tell_earlier(self, service: Dispatcher, child: Child) -> None:
+        short = await service.services.database.reads.short(child.id)
+        self._view.painter.say(f"the key was used before: this is execution {short} ({child.status}); nothing was started")
 
     async def _tell_trouble(self, writer: Writer) -> None:
         """Somebody who watches a tree that stands still should know why."""
@@ -139,6 +154,7 @@ class Launch:
             remarks=remarks,
             short_id=await reads.short(child.id),
             interrupted=self._interrupted,
+            earlier=not self._is_here,
         )
 
     @property
@@ -160,6 +176,9 @@ class Launch:
         if not self._interrupted:
             self._view.painter.say("stopping when what is under way has ended; a second signal leaves at once")
             watchers.start_soon(self._stop, service, scope, name="come to rest")
+            return
+        if not self._is_here:  # another process runs it for its own caller
+            self._leave(scope)
             return
         self._view.painter.say("cancelling; interrupt once more to leave at once")
         if self._root is not None:

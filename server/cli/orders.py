@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any
 
 from registry import AgentSpec, Settings, meant
 from registry.durations import parse_duration
-from runner.alerts import alert_type, task_of, unwrapped
+from runner.alerts import alert_types, is_resolved, known_types, shared_type, task_of, unwrapped
 from runner.dispatcher import Order
 from runner.inputs import accepted_input
 from server.cli.exits import CommandError
 
+LONGEST_KEY = 200
+"""Characters of an idempotency key, as `dispatch_agent` takes it."""
 ALERT_HINT = "give one JSON object with `labels`, `annotations` and `startsAt`, as Alertmanager sends it"
 
 
@@ -34,19 +37,32 @@ class Wish:
     timeout: str | None = None
     user: str | None = None
     """An id or an alias of the person it is to work for."""
+    key: str | None = None
+    """The same key again means the same execution."""
+
+
+class Resolved(Exception):
+    """The alert does not fire any more: there is nothing to start."""
+
+    def __init__(self, types: Sequence[str]) -> None:
+        super().__init__(f"the alert {', '.join(types)} is resolved".replace("  ", " "))
+        self.types = tuple(types)
 
 
 def order_of(wish: Wish, settings: Settings) -> Order:
-    """The order a wish means; raises CommandError, UnknownName for an alert no chain takes or a user nobody knows, and
-    Refusal for input that its agent does not take.
+    """The order a wish means; raises CommandError, Resolved, UnknownName for an alert no chain takes or a user nobody
+    knows, and Refusal for input that its agent does not take.
     """
+    key = _key(wish.key)
     alert = read_alert(wish.alert) if wish.alert is not None else None
+    if alert is not None and is_resolved(alert):
+        raise Resolved(known_types(alert))
     pairs = dict(map(_pair, wish.inputs))
     name = wish.name
     if name is None:
         if alert is None:
             raise CommandError("no agent or chain named", "`outrider agents` lists them; an `--alert` chooses its chain")
-        name = settings.chain_for_alert(_type_of(alert)).name
+        name = chain_of(alert, settings)
     subject = settings.find(name)
     agent = subject if isinstance(subject, AgentSpec) else None
     given = {key: meant(text, key, agent.input_schema if agent is not None else None) for key, text in pairs.items()}
@@ -55,7 +71,8 @@ def order_of(wish: Wish, settings: Settings) -> Order:
         raise CommandError(f"no task for `{name}`", f'say what to do: `outrider run {name} "…"`, or give an `--alert`')
     user = settings.user(wish.user).id if wish.user is not None else None
     data = {**(alert or {}), **given} or None
-    return Order(name, task, data if agent is None else accepted_input(agent, data), _timeout(wish.timeout), user=user)
+    given_input = data if agent is None else accepted_input(agent, data)
+    return Order(name, task, given_input, _timeout(wish.timeout), key=key, user=user)
 
 
 def read_alert(source: str) -> Mapping[str, Any]:
@@ -76,11 +93,27 @@ def read_alert(source: str) -> Mapping[str, Any]:
     return unwrapped(content)
 
 
-def _type_of(alert: Mapping[str, Any]) -> str:
-    name = alert_type(alert)
-    if name is None:
+def chain_of(alert: Mapping[str, Any], settings: Settings) -> str:
+    """The chain that an alert starts. Of a group whose alerts start different ones it is the chain of the name that the
+    group's labels give, else that of most of its alerts, else that of the first.
+    """
+    types = alert_types(alert)
+    if not types:
         raise CommandError("the alert has no `labels.alertname`", "name the chain: `outrider run CHAIN --alert FILE`")
-    return name
+    chains = {each: chain.name for chain in settings.chains.values() for each in chain.alert_types}
+    shared = shared_type(alert)
+    if shared in chains:
+        return chains[shared]
+    votes = Counter(chains[each] for each in types if each in chains)
+    return votes.most_common(1)[0][0] if votes else settings.chain_for_alert(types[0]).name
+
+
+def _key(written: str | None) -> str | None:
+    if written is not None and not 0 < len(written) <= LONGEST_KEY:
+        raise CommandError(
+            f"`--idempotency-key` has {len(written)} characters", f"give it between 1 and {LONGEST_KEY} characters"
+        )
+    return written
 
 
 def _pair(written: str) -> tuple[str, str]:

@@ -103,6 +103,7 @@ def as_object(ended: Ended) -> dict[str, Any]:
     """The end for programs."""
     child = ended.child
     return {
+        **({"earlier": True} if ended.earlier else {}),
         "execution_id": child.id,
         "agent": child.agent,
         "status": child.status,

@@ -19,6 +19,10 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     ] = None,
     timeout: Annotated[str | None, typer.Option("--timeout", metavar="300s", help="Time for the whole of it.")] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The person it works for.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", metavar="KEY", help="The same key again shows its execution and starts none."),
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
     db: DatabaseOption = None,
@@ -33,11 +37,18 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     from server.app import Blueprint
     from server.cli import preflight, report
     from server.cli.launch import Launch, ordered
-    from server.cli.orders import Wish, order_of
+    from server.cli.messages import note, put_json
+    from server.cli.orders import Resolved, Wish, order_of
     from server.cli.tree_view import tree_view
 
     database, settings = chosen_database(db, config), chosen_settings(config)
-    order = order_of(Wish(name, task, alert, inputs or (), timeout, user), settings)
+    try:
+        order = order_of(Wish(name, task, alert, inputs or (), timeout, user, key), settings)
+    except Resolved as resolved:
+        note(f"{resolved}: nothing was started")
+        if as_json:
+            put_json({"started": False, "reason": "resolved", "alerts": list(resolved.types)})
+        return 0
     preflight.check(settings, order.name, os.environ, task=order.task)
     launch = Launch(Blueprint(settings, database), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from registry import UnknownName
 from registry.durations import LONGEST
-from runner.alerts import task_of, unwrapped
+from runner.alerts import is_resolved, task_of, unwrapped
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.tools.dispatch import (
@@ -127,7 +127,11 @@ class _StartingTools:
         except UnknownName as error:
             return refuse("unknown_chain", str(error), error.hint)
         given = dict(unwrapped(arguments.input)) if arguments.input else None
-        task = arguments.task.strip() or task_of(given or {})
+        if given is not None and is_resolved(given) and not arguments.task.strip():
+            return refuse(
+                "resolved", "the alert is resolved: nothing was started", "say in `task` what to find out about it"
+            )
+        task = arguments.task if arguments.task.strip() else task_of(given or {})
         order = Order(chain.name, task, given, arguments.timeout_seconds, key=arguments.idempotency_key)
         try:
             child, _ = await self._client.start(order)

@@ -2,12 +2,13 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
 from tests.support.requirement import requirement
-from tests.support.shell import CONFIG, Shell, make_shell
+from tests.support.shell import CONFIG, Shell, held, make_shell
 
 ALERT = {
     "labels": {"alertname": "DiskFull"},
@@ -49,6 +50,111 @@ def test_an_alert_chooses_its_chain_and_is_the_input(shell: Shell, source: str) 
     root = shell.rows("select agent, task, input from executions where parent_execution_id is null")[0]
     assert (root["agent"], root["task"]) == ("look", "Investigate the alert DiskFull: the disk is full")
     assert json.loads(root["input"]) == ALERT
+
+
+CONFIG_OF_TWO = CONFIG + "  tidy: {alert_types: [DiskDirty, DiskOld], stages: [{name: only, agents: [Quick]}]}\n"
+
+
+def group(*alerts: tuple[str, str], **more: object) -> str:
+    """A webhook of Alertmanager with alerts of these names, each firing or resolved."""
+    listed = [
+        {"status": status, "labels": {"alertname": name, "pod": f"p{number}"}, "annotations": {"summary": f"{name}!"}}
+        for number, (name, status) in enumerate(alerts)
+    ]
+    fires = any(status == "firing" for _, status in alerts)
+    common = {"groupLabels": {"team": "db"}, "commonLabels": {"team": "db"}, "commonAnnotations": {}}
+    return json.dumps({"version": "4", "status": "firing" if fires else "resolved", **common, "alerts": listed, **more})
+
+
+@pytest.mark.parametrize(
+    ("words", "sent", "names"),
+    [
+        ((), json.dumps({**ALERT, "status": "resolved"}), ["DiskFull"]),
+        (("look", "investigate"), group(("DiskFull", "resolved")), ["DiskFull"]),
+        ((), group(("DiskFull", "resolved"), ("DiskDirty", "resolved")), ["DiskFull", "DiskDirty"]),
+    ],
+)
+def test_a_resolved_alert_starts_nothing_and_says_so(shell: Shell, words: list[str], sent: str, names: list[str]) -> None:
+    done = shell.type("run", *words, "--alert", "-", stdin=sent)
+    told = shell.type("run", *words, "--alert", "-", "--json", stdin=sent)
+
+    note = f"note: the alert {', '.join(names)} is resolved: nothing was started\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", note)
+    assert (told.returncode, told.stderr) == (0, note)
+    assert json.loads(told.stdout) == {"started": False, "reason": "resolved", "alerts": names}
+    assert not shell.database.exists()
+
+
+@pytest.mark.parametrize(
+    ("sent", "chain", "task"),
+    [
+        (group(("DiskFull", "firing"), ("Other", "firing")), "look", "alerts DiskFull, Other: DiskFull!; Other!"),
+        (
+            group(("DiskFull", "firing"), ("DiskDirty", "firing"), ("DiskOld", "firing")),
+            "tidy",
+            "alerts DiskFull, DiskDirty, DiskOld: DiskFull!; DiskDirty!; DiskOld!",
+        ),
+        (
+            group(("DiskDirty", "firing"), ("DiskFull", "firing")),
+            "tidy",
+            "alerts DiskDirty, DiskFull: DiskDirty!; DiskFull!",
+        ),
+        (group(("DiskDirty", "resolved"), ("DiskFull", "firing")), "look", "alert DiskFull: DiskFull!"),
+        (
+            group(("DiskDirty", "firing"), ("Other", "firing"), groupLabels={"alertname": "DiskFull"}),
+            "look",
+            "alerts DiskDirty, Other: DiskDirty!; Other!",
+        ),
+        (
+            group(("DiskFull", "firing"), ("DiskFull", "firing"), commonAnnotations={"summary": "all full"}),
+            "look",
+            "alert DiskFull: all full",
+        ),
+    ],
+)
+def test_a_group_of_alerts_starts_one_chain_and_none_of_them_is_dropped(
+    tmp_path: Path, sent: str, chain: str, task: str
+) -> None:
+    shell = make_shell(tmp_path, CONFIG_OF_TWO)
+
+    done = shell.type("run", "--alert", "-", stdin=sent)
+
+    assert done.returncode == 0, done.stderr
+    root = shell.rows("select agent, task, input from executions where parent_execution_id is null")[0]
+    assert (root["agent"], root["task"]) == (chain, f"Investigate the {task}")
+    assert json.loads(root["input"]) == json.loads(sent)
+
+
+def test_the_same_idempotency_key_again_shows_the_earlier_execution_and_starts_none(shell: Shell) -> None:
+    first = shell.json("run", "Quick", "look", "--idempotency-key", "k1")
+    again = shell.type("run", "Quick", "look", "--idempotency-key", "k1", "--json")
+    words = shell.type("run", "Quick", "look", "--idempotency-key", "k1")
+    other = shell.type("run", "Quick", "look elsewhere", "--idempotency-key", "k1")
+
+    assert "earlier" not in first
+    told = json.loads(again.stdout)
+    assert (told.pop("earlier"), told["execution_id"], told["result"]) == (True, first["execution_id"], first["result"])
+    assert (words.returncode, words.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
+    assert "the key was used before: this is execution" in words.stderr
+    assert other.returncode == 3
+    assert "the key `k1` was used for another dispatch" in other.stderr
+    assert len(shell.rows("select 1 from executions")) == 1
+    assert shell.type("run", "Quick", "look", "--idempotency-key", "").returncode == 2
+
+
+def test_a_key_whose_execution_runs_elsewhere_waits_for_it_and_leaves_it_alone(shell: Shell) -> None:
+    gate, words = shell.gate("gate"), ("run", "Waiter", "wait", "--idempotency-key", "k1")
+    with shell.start(*words, GATE=str(gate)) as first:
+        with held(gate), shell.start(*words) as second:
+            assert second.stderr is not None
+            said = next(line for line in second.stderr if "the key was used before" in line)
+            second.send_signal(signal.SIGINT)
+            assert second.wait(20) == 130
+        answer, _ = first.communicate(timeout=20)
+
+    assert "(running)" in said
+    assert "I waited" in answer
+    assert [row["status"] for row in shell.rows("select status from executions")] == ["completed"]
 
 
 def test_inputs_are_data_and_a_timeout_bounds_the_execution(shell: Shell) -> None:
