@@ -26,6 +26,7 @@ from server.cli.doctor import doctor
 from server.cli.errors import errors
 from server.cli.exits import Exit, explain
 from server.cli.help_page import Commands, Page
+from server.cli.init import init
 from server.cli.install import install
 from server.cli.invocation import begin
 from server.cli.message import message
@@ -58,7 +59,7 @@ RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 for heading, commands in (
     (RUN, (demo, run, chat, serve, resume, message, approve, cancel)),
     (LOOK, (ps, show, errors, sql)),
-    (CONFIGURE, (agents, doctor, install, completion)),
+    (CONFIGURE, (init, agents, doctor, install, completion)),
 ):
     for command in commands:
         app.command(cls=Page, rich_help_panel=heading)(command)
