@@ -34,7 +34,7 @@ defaults:
     max_iterations: 20           # model turns; then the agent concludes with what it has
     timeout: 600s                # time for an agent that is started from outside
     agent_timeout: 300s          # time for each agent that another one dispatches
-    # budget_usd: 0.50           # money for an agent and everything it dispatches
+    # max_cost_usd: 0.50         # money for an agent and everything it dispatches
 
 models:
   main:

@@ -1,17 +1,20 @@
-"""The tutorial, typed as it stands: its files are written, its commands run, and their output is the page's."""
+"""The tutorials, typed as they stand: their files are written, their commands run, and their output is the page's."""
 
 import re
 import shlex
 import subprocess
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
+from tests.support.messages_api import messages_api, reply, text, tool_use
 from tests.support.requirement import requirement
 from tests.support.shell import Shell
 from tests.support.sources import ROOT
 
-PAGE = ROOT / "docs" / "tutorial" / "first-agent.md"
+PAGES = ROOT / "docs" / "tutorial"
 FILE = re.compile(r"\b(?P<how>as|to) `(?P<name>[\w.]+)`:$")
 BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -25,10 +28,10 @@ def pattern_of(expected: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
-def commands_of(text: str) -> list[tuple[str, str]]:
+def commands_of(block: str) -> list[tuple[str, str]]:
     """The commands of a block, each with what it is shown to print."""
     return [
-        (part.split("\n", 1)[0], part.split("\n", 1)[1]) for part in re.split(r"^\$ ", text, flags=re.MULTILINE) if part
+        (part.split("\n", 1)[0], part.split("\n", 1)[1]) for part in re.split(r"^\$ ", block, flags=re.MULTILINE) if part
     ]
 
 
@@ -45,21 +48,44 @@ def type_into(shell: Shell, command: str, expected: str) -> None:
     )
 
 
-@requirement("S2-VA-12")
-@pytest.mark.timeout(120)
-def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
-    shell, page = Shell(tmp_path), PAGE.read_text(encoding="utf-8")
+def type_page(page: str, shell: Shell) -> int:
+    """Write the files of a page and run its commands; how many there were."""
     ran = 0
     for block in BLOCK.finditer(page):
-        if block["kind"] == "yaml":
+        if block["kind"] in ("yaml", "python"):
             file = FILE.search(page[: block.start()].rstrip())
             assert file is not None, "say into which file a block goes"
-            with (tmp_path / file["name"]).open("w" if file["how"] == "as" else "a", encoding="utf-8") as written:
+            with (shell.folder / file["name"]).open("w" if file["how"] == "as" else "a", encoding="utf-8") as written:
                 written.write(block["text"])
         for command, expected in commands_of(block["text"]) if block["kind"] == "console" else ():
             type_into(shell, command, expected)
             ran += 1
-    assert ran > 8
+    return ran
+
+
+@requirement("S2-VA-12")
+@pytest.mark.timeout(120)
+def test_the_first_tutorial_works_as_it_stands(tmp_path: Path) -> None:
+    assert type_page((PAGES / "first-agent.md").read_text(encoding="utf-8"), Shell(tmp_path)) > 8
+
+
+@pytest.mark.timeout(120)
+async def test_the_tutorial_with_a_server_of_ones_own_works_as_it_stands(tmp_path: Path) -> None:
+    page = (PAGES / "own-server.md").read_text(encoding="utf-8")
+    said = re.findall(r"^(?:I noted|One note) .*$", page, re.MULTILINE)
+    answers = [
+        reply(tool_use("notes__add_note", {"text": "the pool of inventory has 10 connections"})),
+        reply(text(said[0])),
+        reply(tool_use("notes__find_notes", {"word": "inventory"})),
+        reply(text(said[1])),
+    ]
+
+    async with messages_api(*answers) as api:
+        shell = Shell(tmp_path, {"ANTHROPIC_API_KEY": "a-key", "ANTHROPIC_BASE_URL": api.url})
+        assert await anyio.to_thread.run_sync(type_page, page, shell) == 6
+
+    found = api.requests[-1].body["messages"][-1]["content"][0]["content"]
+    assert "the pool of inventory has 10 connections" in str(found)
 
 
 def test_output_that_differs_would_be_noticed() -> None:
