@@ -13,11 +13,18 @@ from pydantic_core import to_json
 
 from registry import ComponentSpec, to_yaml
 from runner.inert import inert
-from runner.iterating.records import TaskRecord
+from runner.iterating.decision import MOST_TASKS
+from runner.iterating.records import FAILED, TaskRecord
 from runner.iterating.undertaking import Undertaking, rendered
 
 LIMIT_REACHED = "the limit of {count} iterations was reached before the planner said it was finished"
 STOPPED = "it was stopped before the planner said it was finished: {reason}"
+
+
+def left_out(count: int) -> TaskRecord:
+    """What is told of tasks that were more than one turn may bring."""
+    error = f"not begun: one decision has at most {MOST_TASKS} tasks; name those again that are still wanted"
+    return TaskRecord(f"{count} further tasks of the newest decision", FAILED, error=error)
 
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:

@@ -5,8 +5,10 @@ answer is put together from what is there, so that nothing found is lost by a se
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from db.status import ExecutionStatus
 from runner import facts
 from runner.commissions import Commissioner
 from runner.fenced import FENCE, json_of, read_json
@@ -23,6 +25,8 @@ from runner.work import Work
 
 _RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
 """What a plan has used up, by the reason of its end."""
+MOST_NAMED = 20
+"""Steps that a sentence names; of more it is said how many there are."""
 _URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
 
 
@@ -37,19 +41,36 @@ class Answering:
         """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
         brought = self._progress.brought()
         left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
-        errors = [*_errors(left), *([problem] if problem is not None else [])]
+        errors = [*_errors(left), *self._beyond_limits(left), *([problem] if problem is not None else [])]
         if reason in _RAN_OUT and (left or problem is not None):
             errors.insert(0, _ran_out(reason, left, self._work.allowance.timeout))
         text = await self._text(brought, problem)
         bare = self._progress.spec.compose == "never" and brought
         return Result(
-            _outcome(brought, left, problem),
+            _outcome(brought, errors, left),
             summarise(text),
             [each.shown() for each in brought] if bare else text,
             reason or next(filter(None, (*(each.type for each in errors), *map(_shortfall, brought))), None),
             errors=errors,
             signals={} if bare or _is_technical(text, brought) else {"worded": True},
         )
+
+    def _beyond_limits(self, left: Sequence[Brought]) -> Iterator[Problem]:
+        """What the limits of the plan kept from being done: steps beyond them, a wish for another plan."""
+        progress = self._progress
+        cut = [each.step for each in left if progress.versions and each.step.id in progress.current.cut]
+        if cut:
+            uncounted = progress.current.uncounted
+            more = f" and {uncounted} more" if uncounted else ""
+            names = ", ".join(f"`{step.id}` ({step.agent})" for step in cut[:MOST_NAMED])
+            names += f" and {len(cut) - MOST_NAMED + uncounted} more" if len(cut) > MOST_NAMED else more
+            message = f"{progress.beyond_limit.message}; not done: {names}"
+            advice = "raise `plan.max_steps`, or ask for less at once"
+            yield replace(progress.beyond_limit, message=message, recommendation=advice)
+        if (unmet := progress.unmet) is not None:
+            limit = "max_replans" if len(progress.versions) > progress.spec.max_replans else "max_steps"
+            message = f"step `{unmet.step_id}` called for another plan, and there may be none: {unmet.reason}"
+            yield Problem(limit, message, recoverable=False, recommendation=f"raise `plan.{limit}`")
 
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
         if not self._progress.versions and problem is not None:
@@ -61,7 +82,7 @@ class Answering:
         if compose == "never" and brought:
             return phrase("count", self._work.locale, done=sum(each.succeeded for each in brought), all=len(brought))
         if compose in ("concat", "never") or (compose == "auto" and alone and not is_raw(joined(brought))):
-            return joined(brought)
+            return "\n\n".join(filter(None, (joined(brought), self._not_done(brought))))
         composed = await self._composed(brought)
         if composed is None or is_raw(composed):
             return self._without_composer(brought)
@@ -86,6 +107,18 @@ class Answering:
         self._work.warnings.append("the answer was put together without a model: nobody could word it")
         if not brought:
             return phrase("nothing", self._work.locale)
+        return "\n\n".join(filter(None, (self._put_together(brought), self._not_done(brought))))
+
+    def _not_done(self, brought: Sequence[Brought]) -> str:
+        """What was planned and never begun, where no composer says it."""
+        skipped = [each.step for each in brought if each.standing.status == ExecutionStatus.SKIPPED]
+        if not skipped or not any(each.succeeded for each in brought):
+            return ""
+        tasks = [f"- {summarise(step.task)}" for step in skipped[:MOST_NAMED]]
+        tasks += [f"- … (+{len(skipped) - MOST_NAMED})"] if len(skipped) > MOST_NAMED else []
+        return "\n".join([phrase("not_done", self._work.locale), *tasks])
+
+    def _put_together(self, brought: Sequence[Brought]) -> str:
         done = [each for each in brought if each.succeeded]
         words = joined([each for each in done if not is_raw(each.text)] if done else brought)
         count = phrase("count", self._work.locale, done=len(done), all=len(brought))
@@ -170,7 +203,7 @@ def _shortfall(brought: Brought) -> str | None:
     return result.reason or "partial" if brought.succeeded and result and result.outcome is Outcome.PARTIAL else None
 
 
-def _outcome(brought: Sequence[Brought], left: Sequence[Brought], problem: Problem | None) -> Outcome:
-    if not left and problem is None and not any(map(_shortfall, brought)):
+def _outcome(brought: Sequence[Brought], errors: Sequence[Problem], left: Sequence[Brought]) -> Outcome:
+    if not left and not errors and not any(map(_shortfall, brought)):
         return Outcome.COMPLETED
     return Outcome.PARTIAL if any(each.succeeded for each in brought) else Outcome.FAILED

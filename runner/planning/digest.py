@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from db.status import ExecutionStatus
 from runner.excerpt import cut_mark, fitting
 from runner.inert import inert, label
 from runner.planning.blueprint import PlannedStep
@@ -40,6 +41,9 @@ class Brought:
     def text(self) -> str:
         """What it brought; of one that did not succeed first of all why."""
         result = self.standing.result
+        if self.standing.status == ExecutionStatus.SKIPPED:
+            why = f" ({result.errors[0].message})" if result is not None and result.errors else ""
+            return f"not done{why}: {self.step.task}"
         if result is None:
             return f"({self.status})"
         return result.text if self.succeeded else result.why

@@ -102,12 +102,15 @@ class Drafting:
     def _version(self, number: int, blueprint: Blueprint, linted: Linted, trigger: Trigger | None) -> Version:
         work, versions = self._work, self._progress.versions
         if linted.cut or blueprint.dropped:
-            left_out = {"cut": linted.cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
+            cut = len(linted.cut) + linted.uncounted
+            left_out = {"cut": cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
             work.recorder.post(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
         return Version(
             number=number,
             steps=linted.steps,
             faults=linted.faults,
+            cut=linted.cut,
+            uncounted=linted.uncounted,
             analysis=blueprint.analysis,
             resolved=blueprint.resolved,
             response_hint=blueprint.response_hint or (versions[-1].response_hint if versions else ""),

@@ -16,6 +16,8 @@ NOBODY = "nobody"
 """The agent of a step that names none."""
 LONGEST_NAME = 100
 """Of an agent that a planner made up."""
+MOST_CUT = 100
+"""Steps beyond the limit of a plan that are kept, each as a row that says so; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,13 @@ class Linted:
     """Steps in an order that respects their dependencies, and what is wrong with some of them."""
 
     steps: tuple[PlannedStep, ...]
+    """Also those that are not carried out."""
     faults: Mapping[str, Fault]
     """By step id."""
-    cut: int = 0
-    """Steps left out because there were too many."""
+    cut: frozenset[str] = frozenset()
+    """Ids of the steps that are not carried out because there are too many; they come last."""
+    uncounted: int = 0
+    """Steps beyond those, which are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +59,34 @@ class Bounds:
 
 def lint(steps: Iterable[PlannedStep], bounds: Bounds) -> Linted:
     """Check the steps of a blueprint."""
-    named = _with_own_ids(list(steps), bounds)
-    kept, cut = named[: bounds.room], max(0, len(named) - bounds.room)
+    wished, most = list(steps), bounds.room + MOST_CUT
     known = {fold(name): name for name in bounds.agents}
+    named = [_with_agent(step, known) for step in _with_own_ids(wished[:most], bounds)]
+    ordered, circular = _ordered(named)
+    every = (*ordered, *circular)  # ordered before it is cut: what is kept depends on nothing that is not
+    kept, cut = every[: bounds.room], frozenset(step.id for step in every[bounds.room :])
     faults: dict[str, Fault] = {}
-    checked = []
     for step in kept:
-        agent, wanted = known.get(fold(step.agent)), _name(step.agent)
-        if agent is None:
-            faults[step.id] = Fault("unknown_agent", f"there is no agent `{wanted}`" if wanted else "no agent is named")
-        checked.append(replace(step, agent=agent or wanted or NOBODY))
-    ids = {step.id for step in checked} | set(bounds.done)
-    for step in checked:
+        if fold(step.agent) not in known:
+            named_none = step.agent == NOBODY
+            message = "no agent is named" if named_none else f"there is no agent `{step.agent}`"
+            faults[step.id] = Fault("unknown_agent", message)
+    ids = {step.id for step in every} | set(bounds.done)
+    for step in kept:
         missing = [each for each in step.depends_on if each not in ids]
         if missing:
             names = ", ".join(f"`{each}`" for each in missing)
             faults.setdefault(step.id, Fault("dependency_failed", f"it depends on {names}, which the plan does not have"))
-    ordered, circular = _ordered(checked)
     for step in circular:
-        message = f"it waits for itself: {', '.join(step.depends_on)}"
-        faults.setdefault(step.id, Fault("dependency_failed", message))
-    return Linted((*ordered, *circular), faults, cut)
+        if step.id not in cut:
+            message = f"it waits for itself: {', '.join(step.depends_on)}"
+            faults.setdefault(step.id, Fault("dependency_failed", message))
+    return Linted(every, faults, cut, len(wished) - len(named))
+
+
+def _with_agent(step: PlannedStep, known: Mapping[str, str]) -> PlannedStep:
+    """A step whose agent is written as it is configured; one that names no agent there is keeps what it names."""
+    return replace(step, agent=known.get(fold(step.agent)) or _name(step.agent) or NOBODY)
 
 
 def _name(written: str) -> str:

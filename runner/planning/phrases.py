@@ -13,6 +13,7 @@ _PHRASES: Mapping[str, Mapping[str, str]] = {
     "en": {
         "nothing": "There is nothing I can do about this. Please say in other words what you need.",
         "count": "Completed {done}/{all}.",
+        "not_done": "Not done:",
         "no_plan": "I could not work out how to do this. Please try again, or say it in other words.",
         "denied": "I may not do this for you: {reasons}.",
         "capability": "`{agent}` is not part of what you have enabled",
@@ -36,6 +37,7 @@ _PHRASES: Mapping[str, Mapping[str, str]] = {
     "he": {
         "nothing": "אין לי מה לעשות בנושא הזה. נסו לנסח מחדש מה אתם צריכים.",
         "count": "הושלמו {done}/{all}.",
+        "not_done": "לא בוצע:",
         "no_plan": "לא הצלחתי להבין איך לבצע את זה. נסו שוב, או נסחו אחרת.",
         "denied": "אין לי הרשאה לעשות זאת עבורכם: {reasons}.",
         "capability": "`{agent}` אינו כלול במה שהפעלתם",

@@ -13,6 +13,7 @@ from runner.past import Past
 from runner.planning.course import Course, Standing, Trigger, may_replan
 from runner.planning.digest import Brought
 from runner.planning.version import Version
+from runner.result import Problem
 from runner.seating import Seating
 from runner.window import Window, windowed
 
@@ -82,7 +83,7 @@ class Progress:
             each
             for each in brought
             if each.standing.result is not None
-            and (each.step.id in before or each.standing.status != ExecutionStatus.BLOCKED)
+            and (each.step.id in before or each.standing.status not in (ExecutionStatus.BLOCKED, ExecutionStatus.SKIPPED))
         ]
         return list(windowed(over, Window(max_entries=self.spec.previous_results)))
 
@@ -104,11 +105,25 @@ class Progress:
         idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)
         return sum(each.standing.status not in idle for each in self.brought())
 
+    @property
+    def beyond_limit(self) -> Problem:
+        """Why a step is not carried out that the plan has beyond its limit."""
+        return Problem("max_steps", f"a plan has at most {self.spec.max_steps} steps", recoverable=False)
+
+    @property
+    def unmet(self) -> Trigger | None:
+        """What calls for another version although the limits allow none; what failed says so itself."""
+        if not self.versions or self._may_replan(time_left=True):
+            return None
+        trigger = self.course().trigger()
+        return trigger if trigger is not None and trigger.type != "step_failed" else None
+
     def trigger(self, *, time_left: bool) -> Trigger | None:
         """What calls for another version, if something does and there may be one."""
-        if may_replan(self.spec, replans=len(self.versions) - 1, begun=self.begun, time_left=time_left):
-            return self.course().trigger()
-        return None
+        return self.course().trigger() if self._may_replan(time_left=time_left) else None
+
+    def _may_replan(self, *, time_left: bool) -> bool:
+        return may_replan(self.spec, replans=len(self.versions) - 1, begun=self.begun, time_left=time_left)
 
 
 def _was_made(row: Record) -> bool:

@@ -27,10 +27,17 @@ class Version:
     resolved: Mapping[str, Any] = field(default_factory=dict)
     response_hint: str = ""
     trigger: Trigger | None = None
+    cut: frozenset[str] = frozenset()
+    """Steps beyond the limit of the plan, by id: they are kept and not carried out."""
+    uncounted: int = 0
+    """Steps beyond those, of which nothing is kept."""
 
     def row(self, execution: str, request: str, status: PlanStatus = PlanStatus.EXECUTING) -> NewPlan:
         """Its row."""
-        steps = [{**asdict(step), "fault": _shown(self.faults.get(step.id))} for step in self.steps]
+        steps = [
+            {**asdict(step), "fault": _shown(self.faults.get(step.id)), **({"cut": True} if step.id in self.cut else {})}
+            for step in self.steps
+        ]
         return NewPlan(
             id=f"{execution}.{self.number}",
             execution_id=execution,
@@ -49,15 +56,26 @@ class Version:
         """Read a stored version."""
         steps: list[PlannedStep] = []
         faults: dict[str, Fault] = {}
+        cut: set[str] = set()
         for each in from_json(row["steps"]):
             fault = each.pop("fault")
+            cut.update([each["id"]] if each.pop("cut", False) else [])
             step = PlannedStep(**{**each, "depends_on": tuple(each["depends_on"])})
             steps.append(step)
             if fault is not None:
                 faults[step.id] = Fault(**fault)
         trigger = Trigger(**from_json(row["trigger"])) if row["trigger"] else None
         resolved = from_json(row["resolved_values"])
-        return cls(row["version"], tuple(steps), faults, row["analysis"], resolved, row["response_hint"], trigger)
+        return cls(
+            number=row["version"],
+            steps=tuple(steps),
+            faults=faults,
+            cut=frozenset(cut),
+            analysis=row["analysis"],
+            resolved=resolved,
+            response_hint=row["response_hint"],
+            trigger=trigger,
+        )
 
 
 def _shown(fault: Fault | None) -> dict[str, str] | None:

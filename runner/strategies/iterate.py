@@ -26,6 +26,7 @@ from runner.iterating.undertaking import Undertaking, undertaking_of
 from runner.iterating.words import (
     LIMIT_REACHED,
     STOPPED,
+    left_out,
     message_of,
     parameters_of,
     state_of,
@@ -52,6 +53,8 @@ class Iterate:
         """What is to be done, by seat, in order."""
         self._at_work: set[str] = set()
         """Tasks that were released, now or before a restart."""
+        self._left_out = 0
+        """Tasks of the newest decision that were more than one turn may bring."""
         self._most = self._spec.max_iterations
         self._skills: Sequence[Mapping[str, str]] | None = None
         self._answer: Result | None = None
@@ -153,6 +156,7 @@ class Iterate:
 
     async def _carry_out(self, decision: Decision, about: Undertaking) -> None:
         """Every task has a row before the first begins."""
+        self._left_out = decision.dropped
         first = len(self._tasks) + 1
         seats = [f"task.{number}" for number in range(first, first + len(decision.tasks))]
         self._tasks |= dict(zip(seats, decision.tasks, strict=True))
@@ -231,6 +235,8 @@ class Iterate:
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))
+        if self._left_out and part != "worker":
+            shown.append(left_out(self._left_out))
         return state_of(shown)
 
     async def _worker_skills(self) -> Sequence[Mapping[str, str]]:

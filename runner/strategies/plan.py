@@ -129,6 +129,9 @@ class Plan:
         self._skip(Problem("replaced", "another plan took its place"), but=[step.id for step in version.steps])
         for step in version.steps:
             await self._seating.give(step.id, self._commissioner.step(step))
+            if step.id in version.cut:
+                self._dismiss(step.id, Dismissal("skipped", self._progress.beyond_limit))
+                continue
             fault = version.faults.get(step.id)
             problem = Problem(fault.type, fault.message) if fault is not None else self._refusal(step)
             if problem is not None:

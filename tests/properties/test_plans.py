@@ -12,7 +12,7 @@ from registry import PlanSpec
 from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.planning.course import Course, Standing, Trigger, may_replan, trigger_of
 from runner.planning.digest import Brought, digest_of
-from runner.planning.lint import Bounds, Linted, lint, without
+from runner.planning.lint import MOST_CUT, Bounds, Linted, lint, without
 from runner.planning.version import Version
 from runner.result import Outcome, Problem, Result
 from tests.support.requirement import requirement
@@ -65,11 +65,14 @@ def test_whatever_a_planner_writes_becomes_steps_that_can_be_stored_and_carried_
     bounds = Bounds(["A", "B"], room, done=taken - {"c"}, taken=taken, version=version)
     linted = lint(blueprint.steps, bounds)
     ids = [step.id for step in linted.steps]
-    assert len(set(ids)) == len(ids) == min(room, len(blueprint.steps))
+    assert len(set(ids)) == len(ids) == min(room + MOST_CUT, len(blueprint.steps))
+    assert [each for each in ids if each in linted.cut] == ids[room:]
+    assert not linted.cut & linted.faults.keys()
     assert not taken & set(ids)
     assert not any("." in each for each in ids)
-    assert all(step.task and (step.agent in ("A", "B") or step.id in linted.faults) for step in linted.steps)
-    sound = [step for step in linted.steps if step.id not in linted.faults]
+    begins = [step for step in linted.steps if step.id not in linted.cut]
+    assert all(step.task and (step.agent in ("A", "B") or step.id in linted.faults) for step in begins)
+    sound = [step for step in begins if step.id not in linted.faults]
     placed: set[str] = set(bounds.done)
     for step in sound:
         assert set(step.depends_on) <= placed | set(linted.faults)
@@ -81,11 +84,12 @@ def test_whatever_a_planner_writes_becomes_steps_that_can_be_stored_and_carried_
 
 
 def _can_be_stored(blueprint: Blueprint, linted: Linted, number: int) -> None:
-    made = Version(number, linted.steps, linted.faults, blueprint.analysis, blueprint.resolved, blueprint.response_hint)
+    told = (blueprint.analysis, blueprint.resolved, blueprint.response_hint)
+    made = Version(number, linted.steps, linted.faults, *told, cut=linted.cut)
     row = asdict(made.row("execution", "request"))
     json.dumps(row, ensure_ascii=False).encode()
     stored = Version.of_row(row)
-    assert (stored.steps, stored.faults) == (made.steps, made.faults)
+    assert (stored.steps, stored.faults, stored.cut) == (made.steps, made.faults, made.cut)
 
 
 def test_an_answer_full_of_brackets_is_no_plan_and_costs_nothing() -> None:

@@ -153,6 +153,22 @@ async def test_parallel_tasks_overlap_up_to_the_limit(tmp_path: Path) -> None:
         assert len(service.model.of("TaskWorker")) == 4
 
 
+async def test_a_planner_that_names_too_many_tasks_is_told_which_were_not_begun(tmp_path: Path) -> None:
+    decisions = [tasks(*(f"part {number}" for number in range(103)), parallel=True), finished()]
+    scripts = {
+        "TaskPlanner": lambda _: decisions.pop(0),
+        "TaskWorker": lambda _: done("found"),
+        "Completer": [say("all but three")],
+    }
+    async with bench(tmp_path, config(agent="max_concurrent_agents: 50,"), scripts) as service:
+        await service.run("Reporter", "look")
+
+        assert len(service.model.of("TaskWorker")) == 100
+        for told in (service.model.of("TaskPlanner")[1], service.model.of("Completer")[0]):
+            assert "3 further tasks of the newest decision" in first(told)
+            assert "not begun: one decision has at most 100 tasks" in first(told)
+
+
 @requirement("S3-PA-1", "S3-PO-1")
 async def test_five_tasks_run_together_unless_configured_otherwise(tmp_path: Path) -> None:
     opened = anyio.Event()

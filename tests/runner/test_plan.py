@@ -51,7 +51,7 @@ async def test_a_step_that_fails_ends_the_plan_and_what_succeeded_is_returned(tm
         ended = await service.run("Assistant")
         assert ended.result is not None
         assert ended.result.outcome == "partial"
-        assert ended.result.text == "alpha"
+        assert ended.result.text == "alpha\n\nNot done:\n- do it"
         assert "step `step_2` (B)" in ended.result.errors[0].message
         assert steps(service) == {"step_1": "completed", "step_2": "failed", "step_3": "skipped"}
         composer = first(service.model.of("Composer")[0])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import anyio
+import pytest
 
 from runner.dispatcher import Order
 from tests.runner.planned import A, B, config, plan, roles, step, steps
@@ -17,17 +19,63 @@ BROKEN = fail("invalid", "no", recoverable=False)
 
 
 @requirement("S0-C-3")
-async def test_a_plan_has_no_more_steps_than_it_may(tmp_path: Path) -> None:
-    many = [step(f"step_{number}", "A", f"part {number}") for number in range(1, 15)]
-    scripts = {"Planner": [plan(*many)], "A": [say("part")], "Composer": [say("done")]}
-    for setting, most in (("", 10), ("max_steps: 3", 3)):
-        folder = tmp_path / str(most)
-        folder.mkdir()
-        async with bench(folder, config(setting), scripts) as service:
-            await service.run("Assistant")
-            assert len(steps(service)) == most
-            [cut] = service.sql("select payload from events where type = 'plan.truncated'")
-            assert f'"cut":{14 - most}' in cut["payload"]
+@pytest.mark.parametrize(("setting", "most"), [("", 10), ("max_steps: 3", 3)])
+async def test_a_plan_carries_out_no_more_steps_than_it_may_and_tells_what_was_not_done(
+    tmp_path: Path, setting: str, most: int
+) -> None:
+    """The last step is written first: what is cut is what nothing that is kept depends on."""
+    chained = [step(f"s{number}", "A", f"part {number}", depends_on=[f"s{number - 1}"]) for number in range(14, 1, -1)]
+    scripts = {"Planner": [plan(*chained, step("s1", "B", "part 1"))], "Composer": [say("done")]}
+    scripts |= {"A": [say("found by A")], "B": [say("found by B")]}
+    async with bench(tmp_path, config(setting), scripts) as service:
+        ended = await service.run("Assistant")
+
+        cut = [f"s{number}" for number in range(most + 1, 15)]
+        assert ended.result is not None
+        assert (ended.status, ended.result.outcome, ended.result.reason) == ("completed", "partial", "max_steps")
+        named = ", ".join(f"`{each}` (A)" for each in cut)
+        assert [error.message for error in ended.result.errors] == [f"a plan has at most {most} steps; not done: {named}"]
+        assert steps(service) == {f"s{number}": "completed" if number <= most else "skipped" for number in range(1, 15)}
+        rows = service.sql("select distinct reason, error_type, task from executions where status = 'skipped' order by id")
+        assert rows == [{"reason": "max_steps", "error_type": "max_steps", "task": f"part {each[1:]}"} for each in cut]
+
+        [told] = service.model.of("Composer")
+        elements = re.findall(r'<step id="(\w+)" agent="A" status="skipped">\n(.*)\n</step>', told.messages[0].text)
+        assert elements == [(each, f"not done (a plan has at most {most} steps): part {each[1:]}") for each in cut]
+        assert told.messages[0].text.count("found by") == most
+        assert all("not done" not in request.messages[0].text for request in service.model.of("A"))
+        [truncated] = service.sql("select payload from events where type = 'plan.truncated'")
+        assert f'"cut":{14 - most}' in truncated["payload"]
+
+
+async def test_steps_that_a_revised_plan_has_beyond_the_limit_are_kept_and_told_too(tmp_path: Path) -> None:
+    versions = [plan(A, B), plan(*(step(f"n{number}", "C", f"new {number}") for number in range(4)))]
+    scripts = {
+        "Planner": lambda _: versions.pop(0),
+        "A": [say('{"needsReplan": true, "found": "more"}')],
+        "C": [say("gamma")],
+    }
+    async with bench(tmp_path, config("max_steps: 3, compose: concat"), scripts) as service:
+        ended = await service.run("Assistant")
+
+        assert ended.result is not None
+        assert (ended.result.outcome, ended.result.reason) == ("partial", "max_steps")
+        assert ended.result.text.endswith("gamma\n\ngamma\n\nNot done:\n- new 2\n- new 3")
+        done, not_done = ["step_1", "n0", "n1"], ["step_2", "n2", "n3"]
+        assert steps(service) == {**dict.fromkeys(done, "completed"), **dict.fromkeys(not_done, "skipped")}
+        shown = service.sql("select steps from plans where version = 2")[0]["steps"]
+        assert shown.count('"cut":true') == 2
+
+
+async def test_a_planner_that_never_ends_is_cut_to_a_bounded_number_of_rows(tmp_path: Path) -> None:
+    endless = plan(*(step(f"s{number}", "A", f"part {number}") for number in range(400)))
+    scripts = {"Planner": [endless], "A": [say("part")], "Composer": [say("done")]}
+    async with bench(tmp_path, config("max_steps: 1"), scripts) as service:
+        ended = await service.run("Assistant")
+
+        assert ended.result is not None
+        assert ended.result.errors[0].message.endswith("`s20` (A) and 379 more")
+        assert len(steps(service)) == 101
 
 
 @requirement("S0-C-2", "S0-EX-3", "S0-RP-6")
@@ -38,6 +86,8 @@ async def test_a_plan_is_revised_only_so_often(tmp_path: Path) -> None:
     async with bench(tmp_path, config("max_replans: 2"), scripts) as service:
         ended = await service.run("Assistant")
         assert ended.result is not None
+        assert (ended.result.outcome, ended.result.reason) == ("partial", "max_replans")
+        assert "step `s_v3` called for another plan, and there may be none" in ended.result.errors[0].message
         assert service.sql("select max(version) as n from plans")[0]["n"] == 3
         assert roles(service).count("planner") == 3
         assert steps(service)["step_2_v3"] == "completed"
