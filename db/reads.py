@@ -330,6 +330,16 @@ class Reads:
         )
         return await self._all(query.order_by(events_table.c.seq))
 
+    async def stages(self, top: str) -> Mapping[str, str]:
+        """The payload of the newest event that says at which stage a chain is, from one execution down, by chain."""
+        query = select(events_table.c.execution_id, events_table.c.payload).where(
+            events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
+            events_table.c.execution_id.in_(select(below(top).c.id)),
+            events_table.c.type == "execution.progress",
+            func.json_extract(events_table.c.payload, "$.stage").is_not(None),
+        )
+        return {row["execution_id"]: row["payload"] for row in await self._all(query.order_by(events_table.c.seq))}
+
     async def last_event(self, root: str, besides: str = "") -> Record | None:
         """The newest event of a tree, one type left aside, with the agent it is about."""
         query = (

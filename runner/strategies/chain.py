@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from db.status import ExecutionStatus
 from registry import AgentSpec, ChainSpec, StageSpec
+from runner import facts
 from runner.errors import Refusal
 from runner.guard import permit
 from runner.inbox import Item
@@ -48,10 +49,18 @@ class Chain:
         await self._seating.heed_again()
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
-            self._work.now(f"stage {stage.name}")
+            self._enter(stage)
             await self._run_stage(stage)
         await self._seating.read()
         return self._ended or self._outputs[-1][1]
+
+    def _enter(self, stage: StageSpec) -> None:
+        """Say which stage is worked at; watchers and, when it begins, its events know it by its number, too."""
+        number, all_of_them = len(self._outputs) + 1, len(self._chain.stages)
+        self._work.now(f"stage {number} of {all_of_them}: {stage.name}")
+        if not self._begun(len(self._outputs)):
+            told = {"action": self._work.activity, "stage": stage.name, "number": number, "of": all_of_them}
+            self._work.recorder.post(facts.Noticed(self._work.place, "execution.progress", told))
 
     async def _run_stage(self, stage: StageSpec) -> None:
         places = list(seats(self._chain, stage))
@@ -103,7 +112,8 @@ class Chain:
     async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
-        work.now(f"merging {len(reports)} results")
+        number = len(self._outputs) + 1
+        work.now(f"stage {number} of {len(self._chain.stages)}: {stage.name}, merging {len(reports)} results")
         request = merging(work.settings, stage, Brief(work.task, work.input, reports))
         await self._seat(_seat_name(stage.name, SYNTHESIS), request)
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]

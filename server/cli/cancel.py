@@ -42,6 +42,8 @@ class Outcome:
     """`requested`, `done` or `already_finished`."""
     was_over: frozenset[str]
     rows: list[Mapping[str, Any]]
+    short: Mapping[str, str]
+    """The short ids of the rows."""
     alone: bool = False
     """Whether nobody runs it at the moment, so that the wish waits for somebody who does."""
 
@@ -94,15 +96,14 @@ def _object(outcome: Outcome, wish: Wish) -> dict[str, Any]:
 def _tell(outcome: Outcome, wish: Wish) -> None:
     from server.cli.messages import note, put
 
-    show = f"`outrider show {outcome.rows[0]['id']}`"
+    top = outcome.short[outcome.rows[0]["id"]]
+    show = f"`outrider show {top}`"
     for row in outcome.rows:
-        put(_line(row, wish, was_over=row["id"] in outcome.was_over))
+        put(_line(row, outcome, wish))
     if outcome.answer == "already_finished":
         note(f"it had ended before; {f'{show} has its answer' if wish.wrap_up else 'nothing was cancelled'}")
     elif outcome.alone:
-        note(
-            f"its process is gone; it concludes once `outrider resume {outcome.rows[0]['id']}` or a service goes on with it"
-        )
+        note(f"its process is gone; it concludes once `outrider resume {top}` or a service goes on with it")
     elif outcome.left:
         note(f"{outcome.left} still {'concluding' if wish.wrap_up else 'stopping'}; {show} tells when they have")
     elif wish.wrap_up:
@@ -129,7 +130,8 @@ async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
         alone = wish.wrap_up and top is not None and is_gone(top, opened.path)
         rows = await opened.reads.tree(execution) if alone else await _settled(opened, execution)
         over = answer == "requested" and all(row["finished_at"] is not None for row in rows)
-        return Outcome("done" if over else answer, before, rows, alone)
+        short = await opened.reads.shorts([row["id"] for row in rows])
+        return Outcome("done" if over else answer, before, rows, short, alone)
 
 
 async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
@@ -145,16 +147,16 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
     return await opened.reads.tree(execution)
 
 
-def _line(row: Mapping[str, Any], wish: Wish, *, was_over: bool) -> str:
+def _line(row: Mapping[str, Any], outcome: Outcome, wish: Wish) -> str:
     from server.cli.messages import one_line
     from server.shapes import shape
 
     words = row["status"].replace("_", " ")
     if row["outcome"] == "partial" and row["status"] == "completed":
         words += f", partial ({row['reason']})"
-    if was_over:
+    if row["id"] in outcome.was_over:
         words += " before"
     elif row["finished_at"] is None:
         words += f", {wish.asked}"
     indent = "   " * row["level"]
-    return f"{indent}{shape(row['status'], row['outcome'])} {one_line(row['agent'])}  {words}"
+    return f"{indent}{shape(row['status'], row['outcome'])} {one_line(row['agent'])}  {outcome.short[row['id']]}  {words}"

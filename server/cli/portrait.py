@@ -136,6 +136,10 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
 
     rows = await reads.tree(execution)
     model = TreeModel.of_rows(rows, await reads.pricing(execution))
+    stages = await reads.stages(execution)
+    for each in rows:
+        if each["id"] in stages and each["waiting_for"] in (None, "children"):  # its stage says more than that
+            model.nodes[each["id"]].action = happening("execution.progress", json.loads(stages[each["id"]]))
     for event in await reads.notices(execution):
         payload = json.loads(event["payload"])
         node = model.nodes[event["execution_id"]]

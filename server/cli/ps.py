@@ -98,7 +98,11 @@ async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
     if event is None:
         return str(row["status"])
     words = happening(event["type"], json.loads(event["payload"]))
-    return words if event["execution_id"] == row["id"] else f"{event['agent']}: {words}"
+    if event["execution_id"] != row["id"]:
+        words = f"{event['agent']}: {words}"
+    stage = (await reads.stages(row["id"])).get(row["id"])
+    where = happening("execution.progress", json.loads(stage)) if stage is not None else words
+    return words if where == words else f"{where} · {words}"
 
 
 def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:

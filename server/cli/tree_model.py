@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from db.clock import moment
+from db.ids import SHORT
 from server.cli.messages import gist, one_line
 from server.cli.tree_node import Node
 from server.cli.wording import happening, unknown_outcome
@@ -29,13 +30,15 @@ class TreeModel:
         self.asking: dict[str, Node] = {}
         """Executions that wait for a person."""
         self._remarked: set[tuple[str, str]] = set()
+        self._tasks: dict[str, str] = {}
+        self._shorts: dict[str, Node] = {}
 
     @classmethod
     def of_rows(cls, rows: Iterable[Record], pricing: Mapping[str, Collection[str]]) -> TreeModel:
         """The tree that rows tell, parents before children."""
         model = cls()
         for row in rows:
-            node = model._born(row["id"], row["parent_execution_id"], _named(row), row["created_at"])
+            node = model._born(row["id"], row["parent_execution_id"], row, row["created_at"])
             node.status, node.outcome, node.reason, node.error = (
                 row["status"],
                 row["outcome"],
@@ -63,7 +66,7 @@ class TreeModel:
         if node is None:
             if kind != "execution.status":
                 return None
-            node = self._born(event["execution_id"], event["parent_execution_id"], _named(payload), event["at"])
+            node = self._born(event["execution_id"], event["parent_execution_id"], payload, event["at"])
         self._take(node, event, payload)
         node.account()
         return node
@@ -118,9 +121,24 @@ class TreeModel:
         elif payload.get("refused"):
             self.remark(node, f"dispatch of {payload['agent']} refused: {payload['reason']}")
 
-    def _born(self, identifier: str, parent: str | None, agent: str, at: str) -> Node:
+    def _shorten(self, node: Node) -> None:
+        """Give it the end of its id; one that had the same end gets a longer one, too."""
+        size = SHORT
+        while (other := self._shorts.get(node.id[-size:])) is not None and size < len(node.id):
+            size += 1
+            other.short = other.id[-max(size, len(other.short)) :]
+            self._shorts.setdefault(other.id[-size:], other)
+        node.short = node.id[-size:]
+        self._shorts[node.short] = node
+
+    def _born(self, identifier: str, parent: str | None, record: Record, at: str) -> Node:
         above = self.nodes.get(parent or "")
-        node = Node(identifier, above, one_line(agent), moment(at).timestamp())
+        node = Node(identifier, above, one_line(_named(record)), moment(at).timestamp())
+        node.task = task = gist(record.get("task") or "")
+        self._tasks[identifier] = task
+        if above is not None and task == self._tasks[above.id]:
+            node.task = ""
+        self._shorten(node)
         self.nodes[identifier] = node
         if above is not None:
             node.position = len(above.children)
@@ -131,9 +149,13 @@ class TreeModel:
 
 
 def _named(record: Record) -> str:
-    """The agent; of those who carry out steps or tasks, also which one: several may be the same agent."""
-    several = record.get("role") in ("step", "worker") and record.get("step_id")
-    return f"{record['agent']} ({record['step_id']})" if several else str(record["agent"])
+    """The agent; in a plan, an iteration or a chain also which step, task or stage it carries out."""
+    part = _PARTS.get(record.get("role") or "")
+    return f"{record['agent']} ({record[part]})" if part is not None and record.get(part) else str(record["agent"])
+
+
+_PARTS = {"step": "step_id", "worker": "step_id", "stage": "stage", "synthesis": "stage"}
+"""What distinguishes executions of one agent, by their role."""
 
 
 def _change_status(node: Node, payload: Record, at: float) -> None:

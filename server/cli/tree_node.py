@@ -83,6 +83,10 @@ class Node:
     parent: Node | None
     agent: str
     born: float
+    short: str = ""
+    """Its short id: no other execution of the tree ends like this."""
+    task: str = ""
+    """What it is to do, on one line; empty where that is what its parent is to do."""
     position: int = 0
     """Its place among its siblings."""
     status: str = "pending"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -29,8 +29,11 @@ STYLES = {
     "skipped": "dim",
 }
 
-NAME_COLUMN, NARROW, TINY = 44, 72, 40
-"""The widest name column, and the widths below which tokens and cost, or all figures, are left out."""
+NAME_COLUMN, WIDE, TINY = 44, 100, 40
+"""The widest name column, and the widths below which tokens and cost, or ids and all figures, are left out."""
+
+TASK_ROOM, TASK_LEAST = 0.45, 10
+"""How much of the room for words a task may take, and how few characters of one are still worth showing."""
 
 
 COUNTED = ("failed", "timed_out", "blocked", "running", "pending", "completed", "cancelled", "skipped")
@@ -46,6 +49,8 @@ class Row:
     words: str
     status: str = ""
     icon: str = ""
+    id: str = ""
+    task: str = ""
     elapsed: str = ""
     tokens: str = ""
     price: str = ""
@@ -128,7 +133,8 @@ def _row(node: Node, look: Look, guides: str, *, folded: bool) -> Row:
         words = f"with {count(below, 'agent')}" + (f" · {words}" if words else "")
     icon = shape(node.status, node.outcome)
     sums = node.sums if folded else Sums(tokens=node.tokens, cost_usd=node.cost_usd, pricing=node.pricing)
-    return Row(guides, node.agent, words, node.status, icon, **_figures(sums, look, node))
+    shown = {"id": node.short, "task": node.task, **_figures(sums, look, node)}
+    return Row(guides, node.agent, words, node.status, icon, **shown)
 
 
 def _figures(sums: Sums, look: Look, timed: Node | None = None) -> dict[str, str]:
@@ -152,7 +158,8 @@ def words_of(node: Node) -> str:
             return node.action or "waiting for a slot"
         case "completed":
             partial = f"partial ({node.reason})" if node.outcome == "partial" else ""
-            return ": ".join(part for part in (partial, node.said) if part)
+            said = node.said or next((child.said for child in reversed(node.children) if child.said), "")
+            return ": ".join(part for part in (partial, said) if part)
         case "failed" | "timed_out":
             told = _told(node.status)
             return f"{told}: {node.error}" if node.error else told
@@ -184,31 +191,71 @@ def totals(root: Node, now: float) -> Row:
 def drawn(rows: Sequence[Row], width: int) -> list[Text]:
     """The rows as lines of exactly the width of the screen or less."""
     widest = max((cell_len(_head(row)) for row in rows if row.name), default=0)
-    name_width = min(widest, NAME_COLUMN, max(12, width // 2))
-    columns = [("elapsed", 8), ("tokens", 10), ("price", 10)]
-    columns = columns[:0] if width < TINY else columns[:1] if width < NARROW else columns
-    room = width - name_width - 2 - sum(size + 1 for _, size in columns) - 1
-    return [_line(row, name_width, max(0, room), columns) for row in rows]
+    name_width = min(widest, NAME_COLUMN, max(12, width // 2 if width >= WIDE else width // 3))
+    figures = [("elapsed", 8), ("tokens", 10), ("price", 10)]
+    figures = figures[:0] if width < TINY else figures[:1] if width < WIDE else figures
+    id_width = max((len(row.id) for row in rows), default=0) if width >= TINY else 0
+    room = max(0, width - name_width - 2 - sum(size + 1 for _, size in figures) - 1 - (id_width and id_width + 2))
+    longest = max((cell_len(row.task) for row in rows), default=0)
+    task_width = min(longest, int(room * TASK_ROOM))
+    task_width = task_width if task_width >= min(TASK_LEAST, longest) else 0
+    columns = Columns(name_width, id_width, task_width, room - (task_width and task_width + 2), tuple(figures))
+    return [_line(row if len(figures) > 1 else _in_words(row), columns) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How wide each is; 0 for one that is left out."""
+
+    name: int
+    id: int
+    task: int
+    words: int
+    figures: tuple[tuple[str, int], ...]
+
+    @property
+    def texts(self) -> int:
+        """The id, the task and the words together."""
+        return self.words + sum(size + 2 for size in (self.id, self.task) if size)
+
+    @property
+    def whole(self) -> int:
+        """All of them, with the gaps between."""
+        return self.name + 2 + self.texts + sum(size + 1 for _, size in self.figures)
+
+
+def _in_words(row: Row) -> Row:
+    """The last line of a tree that has no columns for its figures."""
+    if row.icon or not row.tokens or not row.name:
+        return row
+    return replace(row, words=" · ".join(part for part in (row.words, row.tokens, row.price) if part))
 
 
 def _head(row: Row) -> str:
     return f"{row.guides}{row.icon} {row.name}" if row.icon else f"{row.guides}{row.name}"
 
 
-def _line(row: Row, name_width: int, room: int, columns: Sequence[tuple[str, int]]) -> Text:
+def _line(row: Row, columns: Columns) -> Text:
     line = Text(no_wrap=True)
     if not row.name:
         line.append(row.guides, "dim")
-        size = name_width + 2 + room + sum(size + 1 for _, size in columns) - cell_len(row.guides)
+        size = columns.whole - cell_len(row.guides)
         return line.append(_fit(row.words, size), STYLES.get(row.status, "dim"))
-    head = _fit(_head(row), name_width)
+    head = _fit(_head(row), columns.name)
     line.append(head[: len(row.guides)], "dim")
     icon_end = len(row.guides) + len(row.icon)
     line.append(head[len(row.guides) : icon_end], STYLES.get(row.status, ""))
-    line.append(set_cell_size(head[icon_end:], name_width - cell_len(head[:icon_end])), "" if row.icon else "bold")
+    line.append(set_cell_size(head[icon_end:], columns.name - cell_len(head[:icon_end])), "" if row.icon else "bold")
+    room = columns.texts
+    if row.id:  # the last line and what is counted have the room for themselves
+        for text, size in ((row.id, columns.id), (row.task, columns.task)):
+            if size:
+                line.append("  " + set_cell_size(_fit(text, size), size), "dim")
+        room = columns.words
     quiet = row.status in ENDED - {"failed", "timed_out", "blocked"}
-    line.append("  " + set_cell_size(_fit(row.words, room), room), "dim" if quiet or not row.status else "")
-    for column, size in columns:
+    words = row.words or ("" if columns.task else row.task)
+    line.append("  " + set_cell_size(_fit(words, room), room), "dim" if quiet or not row.status else "")
+    for column, size in columns.figures:
         value: str = getattr(row, column)
         line.append(" " + value.rjust(size), "dim")
     line.rstrip()

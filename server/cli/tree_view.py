@@ -6,6 +6,7 @@ Invariant: painting never holds the work up: events are taken at once, frames ar
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -109,6 +110,8 @@ class LinePainter:
             self._once(node, shape(node.status, node.outcome), self._words(node))
         elif event["type"] == "approval.requested" and node.asked:
             self._once(node, "?", asked_of(node))
+        elif event["type"] == "execution.progress" and "stage" in json.loads(event["payload"]):
+            self._once(node, shape(node.status), node.action)
         elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
             self._once(node, shape(node.status), "cancel requested")
 
@@ -124,6 +127,8 @@ class LinePainter:
         note(text)
 
     def _words(self, node: Node) -> str:
+        if node.status == "pending" and node.task:
+            return f"pending: {one_line(node.task, LINE_WORDS)}"
         if not node.is_over:
             return node.status
         words = one_line(words_of(node), LINE_WORDS)
@@ -135,7 +140,7 @@ class LinePainter:
         if (node.id, words) not in self._told:
             self._told.add((node.id, words))
             since = duration(time.time() - self._begun)
-            say(f"{since:>7}  {mark} {node.path}  {words}")
+            say(f"{since:>7}  {node.short}  {mark} {node.path}  {words}")
 
 
 class WindowPainter:

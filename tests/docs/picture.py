@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from db.clock import moment
+from db.ids import ALPHABET, SHORT
 from server.cli.demo import PACE
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import drawn, rows_of
@@ -34,7 +36,7 @@ STOP = "cluster.get_object"
 """The call at which the picture is taken: three agents have reported, a fourth is at work on what they found."""
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-COLUMNS = 112
+COLUMNS = 124
 CELL, LINE, MARGIN = 7.8, 19.0, 16.0
 COLOURS = {"": "#d7dae0", "dim": "#8b93a1", "bold": "#ffffff", "yellow": "#e5c07b", "green": "#8cc570", "cyan": "#62c0cf"}
 """On a dark ground of its own, so that it can be read on a light page and on a dark one."""
@@ -58,13 +60,22 @@ def _at_that_moment(database: Path) -> tuple[TreeModel, float]:
         payload = json.loads(event["payload"])
         at = clock.of(event, payload)
         node = model.apply({**event, "at": at})
+        if node is not None and payload.get("task"):
+            node.short = _made_up(f"{node.agent} {payload['task']}")
         if node is not None and event["type"] == "timeline_event.created":
             node.action = happening(event["type"], payload)
             if payload.get("tool") == STOP:
                 return model, moment(at).timestamp() + PACE
-        if node is not None and event["type"] == "execution.progress" and payload.get("waiting_for"):
+        waits = event["type"] == "execution.progress" and payload.get("waiting_for")
+        if waits and node is not None and node is not model.root:  # that one says in which stage it is
             node.action = happening(event["type"], payload)
     raise LookupError(f"no call of `{STOP}` in this run")
+
+
+def _made_up(name: str) -> str:
+    """A short id that is the same in every run."""
+    digest = sha256(name.encode()).digest()
+    return "".join(ALPHABET[byte % len(ALPHABET)] for byte in digest[:SHORT])
 
 
 def _events(database: Path) -> Iterator[Mapping[str, Any]]:

@@ -248,7 +248,7 @@ async def test_a_tree_of_any_depth_is_shown_whole_to_whoever_reads_it(tmp_path: 
         assert levels == {"both": 0, "East": 1, "Scout": 2, "Digger": 3, "Mole": 4, "West": 1, "Synthesizer": 1}
         drawn = TreeModel.of_rows(rows, {})
         assert [node.path for node in drawn.nodes.values() if node.agent == "Mole"] == [
-            "both › East › Scout › Digger › Mole"
+            "both › East (look) › Scout › Digger › Mole"
         ]
 
 

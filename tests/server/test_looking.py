@@ -1,8 +1,10 @@
 """`ps`, `show`, `sql`, `agents`, `config check`: what was done and what could be, for people and for programs."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -10,7 +12,7 @@ import yaml
 
 from server.cli import main as entry
 from tests.support.requirement import requirement
-from tests.support.shell import Shell, held, make_shell
+from tests.support.shell import CONFIG, Shell, held, make_shell
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,40 @@ def test_show_gives_programs_the_rows_and_the_tree(ran: tuple[Shell, str]) -> No
     talk = shell.json("show", identifier, "--transcript")
     assert talk["messages"][0]["role"] == "user"
     assert talk["tool_calls"][0]["arguments"] == {"name": "Waiter", "task": "wait"}
+
+
+STAGES = """
+agent_chains:
+  long: {stages: [{name: begin, agents: [Quick]}, {name: hold, agents: [Waiter]}, {name: tell, agents: [Quick]}]}
+"""
+
+
+def test_a_chain_says_in_which_stage_it_is_to_everybody_who_looks(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, CONFIG.split("agent_chains:")[0] + STAGES)
+    gate = shell.gate("gate")
+    with shell.start("run", "long", "look around", GATE=str(gate)) as running:
+        with held(gate):
+            [entry] = shell.json("ps")
+            tree = shell.type("show", entry["short_id"], "--tree").stdout
+        _, told = running.communicate(timeout=40)
+
+    assert entry["doing"].startswith("stage 2 of 3: hold · Waiter: calling gate.wait")
+    lines = [" ".join(line.split()) for line in tree.splitlines()]
+    assert lines[0].startswith(f"◐ long {entry['short_id']} look around stage 2 of 3: hold ")
+    assert lines[1].startswith("├─ ● Quick (begin) ")
+    assert lines[2].startswith("└─ ◐ Waiter (hold) ")
+    assert re.search(r"  \w{6}  ○ long  pending: look around\n", told)
+    assert [line.split("long  ")[1] for line in told.splitlines() if "◐ long  stage" in line] == [
+        "stage 1 of 3: begin",
+        "stage 2 of 3: hold",
+        "stage 3 of 3: tell",
+    ]
+    stored = shell.rows("select payload from events where type = 'execution.progress' and payload like '%stage%'")
+    assert [(json.loads(row["payload"])["number"], json.loads(row["payload"])["of"]) for row in stored] == [
+        (1, 3),
+        (2, 3),
+        (3, 3),
+    ]
 
 
 def test_ps_lists_what_ended_only_when_asked(shell: Shell) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -47,7 +48,8 @@ def test_two_processes_run_a_third_cancels_one_of_them_and_a_fourth_lists_both(s
 
             cancelled = shell.type("cancel", both["left"]["short_id"], "--reason", "enough")
             assert cancelled.returncode == 0, cancelled.stderr
-            assert cancelled.stdout == "⊘ Lead  cancelled\n   ⊘ Waiter  cancelled\n"
+            assert re.fullmatch(r"⊘ Lead  (\w{6})  cancelled\n   ⊘ Waiter  \w{6}  cancelled\n", cancelled.stdout)
+            assert both["left"]["short_id"] in cancelled.stdout
             _, told = one.communicate(timeout=SECONDS)
             assert one.returncode == 5
             assert "note: Lead was cancelled" in told

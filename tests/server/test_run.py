@@ -213,7 +213,7 @@ def test_the_demo_runs_offline_and_says_what_to_type_next(shell: Shell) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[rehearsed]\n\n## Summary\n")
-    assert "sre-investigation › Investigator › LogAnalyzer" in done.stderr
+    assert "sre-investigation › Investigator (investigate) › LogAnalyzer" in done.stderr
     assert re.search(r"note: \d+ executions, .* tok, rehearsed", done.stderr)
     shown = re.search(r"what to type next\n  outrider (show \w+ --tree)\n", done.stderr)
     assert shown is not None

@@ -44,14 +44,14 @@ class Story:
         )
         self.model.apply(self.told[-1])
 
-    def begin(self, execution: str, parent: str | None = None, agent: str = "") -> None:
+    def begin(self, execution: str, parent: str | None = None, agent: str = "", **more: Any) -> None:
         """An execution is born and starts."""
-        self.born(execution, parent, agent)
+        self.born(execution, parent, agent, **more)
         self.event(execution, "execution.status", parent=parent, status="running", agent=agent or execution)
 
-    def born(self, execution: str, parent: str | None = None, agent: str = "") -> None:
+    def born(self, execution: str, parent: str | None = None, agent: str = "", **more: Any) -> None:
         """An execution is born."""
-        self.event(execution, "execution.status", parent=parent, status="pending", agent=agent or execution)
+        self.event(execution, "execution.status", parent=parent, status="pending", agent=agent or execution, **more)
 
     def think(self, execution: str, text: str = "", **more: Any) -> None:
         """A model answered."""
@@ -91,7 +91,7 @@ def test_a_row_has_shape_agent_action_time_tokens_and_price(story: Story) -> Non
 
     first, total = story.lines()
 
-    assert first.split() == ["◐", "Lead", "calling", "logs.query", "10.0s", "100", "tok", "~$0.5000"]
+    assert first.split() == ["◐", "Lead", "root", "calling", "logs.query", "10.0s", "100", "tok", "~$0.5000"]
     assert total.split() == ["total", "1", "execution", "·", "1", "running", "10.0s", "100", "tok", "~$0.5000"]
 
 
@@ -111,7 +111,7 @@ def test_a_finished_subtree_folds_to_one_line_with_its_sums(story: Story) -> Non
 
     folded, whole = story.lines(), story.lines(fold=False)
 
-    assert " ".join(folded[1].split()) == "└─ ● middle with 1 agent · it was the disk 0.0s 300 tok ~$1.50"
+    assert " ".join(folded[1].split()) == "└─ ● middle middle with 1 agent · it was the disk 0.0s 300 tok ~$1.50"
     assert len(whole) == len(folded) + 1
     assert whole[2].startswith("   └─ ● leaf")
 
@@ -151,14 +151,50 @@ def test_a_cancel_is_shown_as_asked_for_and_then_as_done(story: Story) -> None:
     asked = story.lines()[0]
     story.end("root", "cancelled")
 
-    assert asked.startswith("◐ Lead  cancelling")
-    assert story.lines()[0].startswith("⊘ Lead  cancelled")
+    assert asked.startswith("◐ Lead  root  cancelling")
+    assert story.lines()[0].startswith("⊘ Lead  root  cancelled")
 
 
 def test_partial_has_a_shape_of_its_own(story: Story) -> None:
     story.event("root", "execution.status", status="completed", agent="Lead", outcome="partial", reason="time_budget")
 
-    assert story.lines()[0].startswith("◕ Lead  partial (time_budget)")
+    assert story.lines()[0].startswith("◕ Lead  root  partial (time_budget)")
+
+
+def test_a_row_has_the_short_id_the_first_words_of_the_task_and_the_stage() -> None:
+    story = Story()
+    top, ann, bob = "0" * 31 + "1aaaaa", "1" * 31 + "222222", "2" * 31 + "333333"
+    story.begin(top, agent="look", role="root", task="Why is checkout slow?\n\nSince noon.")
+    story.event(top, "execution.progress", action="stage 2 of 3: weigh", stage="weigh", number=2, of=3)
+    story.begin(ann, top, agent="Ann", role="stage", stage="weigh", task="Why is checkout slow?")
+    story.begin(bob, ann, agent="Bob", role="sub_agent", stage="weigh", task="Read the logs")
+
+    lines = [" ".join(line.split()) for line in story.lines(140)]
+
+    assert lines[0] == "◐ look 1aaaaa Why is checkout slow? stage 2 of 3: weigh 10.0s"
+    assert lines[1] == "└─ ◐ Ann (weigh) 222222 starting 10.0s", "it has its parent's task"
+    assert lines[2] == "└─ ◐ Bob 333333 Read the logs starting 10.0s"
+
+
+def test_short_ids_differ_within_a_tree(story: Story) -> None:
+    ends = ["a1xxxxxx", "b1xxxxxx", "c2xxxxxx"]
+    for end in ends:
+        story.begin("0" * 29 + end, "root")
+
+    assert [node.short for node in story.root.children] == ["a1xxxxxx", "b1xxxxxx", "2xxxxxx"]
+
+
+@pytest.mark.parametrize("width", [20, 39, 60, 79, 99, 100, 200])
+def test_no_line_with_tasks_and_ids_is_wider_than_the_terminal(story: Story, width: int) -> None:
+    for number in range(3):
+        story.begin(f"{number:037}", "root", agent=f"Agent {number}", task="検査員 " * 20, role="stage", stage="a stage")
+        story.think(f"{number:037}", "検査員 " * 20)
+
+    lines = story.lines(width)
+
+    assert max(cell_len(line) for line in lines) <= width
+    assert ("000001" in lines[2]) == (width >= 40)
+    assert "4 running" in lines[-1] or width < 60
 
 
 @pytest.mark.parametrize("height", [3, 5, 10, 24])
