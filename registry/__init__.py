@@ -14,6 +14,7 @@ from registry.context import ContextSpec, MemoryShown
 from registry.context_files import ContextFiles
 from registry.describe import describe
 from registry.effective import is_rehearsed
+from registry.endpoints import NO_ENDPOINT_HINT, check_endpoints, lacks_endpoint, no_endpoint
 from registry.errors import ConfigError, Problem, RegistryError, UnknownName
 from registry.folder import Folder, Unreadable
 from registry.input_schema import filled_in, meant
@@ -47,6 +48,7 @@ __all__ = [
     "CALLERS",
     "CHOOSERS",
     "NOT_STARTED",
+    "NO_ENDPOINT_HINT",
     "RESERVE_SHARE",
     "SYNTHESIZER",
     "TOLD",
@@ -108,6 +110,7 @@ __all__ = [
     "WorkItemsSpec",
     "WorkspaceSpec",
     "chain_limits",
+    "check_endpoints",
     "component_of",
     "cost_of",
     "describe",
@@ -117,10 +120,12 @@ __all__ = [
     "is_component",
     "is_rehearsed",
     "json_schema",
+    "lacks_endpoint",
     "load",
     "meant",
     "misfits",
     "nearest",
+    "no_endpoint",
     "resolve_catalogue",
     "resolve_limits",
     "restore",

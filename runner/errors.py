@@ -6,6 +6,7 @@ RunnerError            anything below; has a `hint`
 ├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
 ├── InvalidInput       a function was to be called with values it does not take
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
+│   └── NoEndpoint     one whose model is another maker's and has no address
 ├── ValidationError    a standard return that is not one
 │   └── SessionMismatchError   the return of somebody else's session
 ├── Interrupted        an execution whose process is gone, and that does not go on
@@ -111,6 +112,13 @@ class NoModel(RunnerError):
             f"the model `{model}` has no API key and no rehearsal",
             f"set `{variable}`, or give the model a `rehearsal:` in the configuration; `outrider demo` needs neither",
         )
+
+
+class NoEndpoint(NoModel):
+    """A model of another maker without an address: Anthropic's endpoint does not know it."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        RunnerError.__init__(self, message, hint)
 
 
 def first_cause(error: Exception) -> Exception:

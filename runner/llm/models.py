@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from registry import ModelSpec
-from runner.errors import NoModel
+from registry import NO_ENDPOINT_HINT, ModelSpec, lacks_endpoint, no_endpoint
+from runner.errors import NoEndpoint, NoModel
 from runner.llm.protocol import Model
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Models:
     def choose(self, spec: ModelSpec) -> Model:
         """Who answers for `spec`; raises NoModel."""
         if self._environ.get(spec.api_key_env) and not self._rehearse:
+            for each in (spec, *(self._specs[name] for name in spec.fallback if name in self._specs)):
+                if lacks_endpoint(each, self._environ):
+                    raise NoEndpoint(no_endpoint(each), NO_ENDPOINT_HINT)
             return self._real()
         if spec.rehearsal is not None:
             return self._rehearsal(spec.rehearsal)

@@ -91,15 +91,17 @@ def import_names() -> Finding:
 
 def configuration(path: Path) -> tuple[Finding, Settings | None]:
     """Whether the configuration loads, and the functions it names can be called."""
-    from registry import ConfigError, load
+    from registry import ConfigError, check_endpoints, load
     from runner.functions import configured
     from server.cli.wording import count
 
+    settings = None
     try:
         settings = load(path)
         configured(settings)
+        check_endpoints(settings, os.environ)
     except ConfigError as error:
-        return failed("configuration", error), None
+        return failed("configuration", error), settings
     parts = [
         count(len(settings.agents), "agent"),
         count(len(settings.chains), "chain"),
@@ -116,13 +118,13 @@ def models(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
     chosen = Models(settings.models, environ)
     for spec in settings.models.values():
         name = f"model {spec.name}"
-        if environ.get(spec.api_key_env):
-            yield Finding(name, "ok", f"{spec.model}, key in `{spec.api_key_env}`")
-            continue
         try:
             chosen.check([spec])
         except Exception as error:
             yield failed(name, error)
+            continue
+        if environ.get(spec.api_key_env):
+            yield Finding(name, "ok", f"{spec.model}, key in `{spec.api_key_env}`")
         else:
             script = spec.rehearsal.name if spec.rehearsal is not None else ""
             yield Finding(name, "ok", f"no key in `{spec.api_key_env}`: it plays its rehearsal `{script}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,7 +59,7 @@ def check(
     """Check a configuration: one line when it is good, every problem with its line when it is not."""
     from dataclasses import asdict
 
-    from registry import ConfigError, load
+    from registry import ConfigError, check_endpoints, load
     from runner.functions import configured
     from server.cli.exits import Exit
     from server.cli.messages import put, put_json
@@ -68,6 +69,7 @@ def check(
     try:
         settings = load(path)
         _check_rehearsals(settings)
+        check_endpoints(settings, os.environ)
         configured(settings)
     except ConfigError as error:
         if not as_json:

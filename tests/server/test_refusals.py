@@ -1,6 +1,7 @@
 """What cannot be done is refused in words, with a hint and a code, and nothing is written."""
 
 import hashlib
+import json
 import os
 import sqlite3
 import sys
@@ -337,3 +338,44 @@ def test_a_prefix_that_several_executions_share(shell: Shell) -> None:
     assert (
         done.stderr == f"error: 2 executions begin with `{first}`{shell.places}\n\nhint: give more characters of the id\n"
     )
+
+
+FOREIGN = """\
+models:
+  ours: {model: claude-sonnet-5-5}
+  theirs: {model: gpt-5-mini, api_key: "${THEIR_KEY}"}
+  served: {model: llama-4, base_url: "http://127.0.0.1:9"}
+defaults: {model: ours}
+agents:
+  Ours: {description: asks Anthropic, sub_agents: [Far]}
+  Theirs: {description: asks another maker, model: theirs}
+  Far: {description: asks through a gateway, model: vendor/some-model}
+  Served: {description: asks an endpoint of its own, model: served}
+"""
+
+
+def test_a_model_of_another_maker_without_an_address_is_a_problem_before_anything_is_written(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, FOREIGN, {"ANTHROPIC_API_KEY": "a-key", "THEIR_KEY": "their-key"})
+
+    check = shell.type("config", "check")
+    assert check.returncode == 2
+    theirs = "`gpt-5-mini` is no model of Anthropic's, and `theirs` has no `base_url`"
+    far = "`vendor/some-model` is no model of Anthropic's, and `vendor/some-model` has no `base_url`"
+    assert f"config.yaml:3:19: models.theirs.model: {theirs}" in check.stderr
+    assert f"config.yaml:9:53: agents.Far.model: {far}" in check.stderr
+    assert "hint: give it the `base_url` of an endpoint that speaks the Messages API" in check.stderr
+    told = json.loads(shell.type("config", "check", "--json").stdout)
+    assert {each["line"]: each["path"] for each in told["problems"]} == {3: "models.theirs.model", 9: "agents.Far.model"}
+
+    doctor = json.loads(shell.type("doctor", "--json").stdout)
+    states = {each["name"]: each["state"] for each in doctor["checks"]}
+    assert (states["configuration"], states["model ours"], states["model served"]) == ("failed", "ok", "ok")
+    assert (states["model theirs"], states["model vendor/some-model"]) == ("failed", "failed")
+
+    for agent, why in (("Theirs", theirs), ("Ours", far)):
+        refused = shell.type("run", agent, "look")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert why in refused.stderr
+    assert not shell.database.exists()
+    gateway = shell.type("config", "check", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
+    assert gateway.returncode == 0, gateway.stderr
