@@ -28,6 +28,7 @@ _PLACE = (
     executions.c.id,
     executions.c.parent_execution_id,
     executions.c.root_execution_id,
+    executions.c.session_id,
     executions.c.agent,
     executions.c.reason,
 )
@@ -197,7 +198,7 @@ def status_event(place: Place, status: str, agent: str, **more: Any) -> Event:
 
 def _stopped(rows: Sequence[Any]) -> Iterable[Added]:
     for row in rows:
-        place = Place(row.id, row.parent_execution_id, row.root_execution_id)
+        place = Place(row.id, row.parent_execution_id, row.root_execution_id, row.session_id)
         if place.parent_execution_id is not None:
             yield delivery_of(place)
         yield Added(events_table, status_event(place, ExecutionStatus.CANCELLED, row.agent, reason=row.reason))
@@ -252,7 +253,7 @@ def cancel(wish: CancelWish) -> Write:
 
     def asked(rows: Sequence[Any]) -> Iterable[Added]:
         for row in rows:
-            place = Place(row.id, row.parent_execution_id, row.root_execution_id)
+            place = Place(row.id, row.parent_execution_id, row.root_execution_id, row.session_id)
             payload = {"action": "cancel requested", "by": wish.by, "reason": wish.reason}
             yield Added(events_table, event(place, "execution.progress", payload))
 

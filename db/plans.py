@@ -142,7 +142,7 @@ class Plans:
 
     async def under_way(self, top: str, *, ended: bool = True) -> list[Row]:
         """The newest versions that are not over, from one execution down, with places; of those that ended, or of all."""
-        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "attempt")]
+        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "session_id", "attempt")]
         newer = plans.alias("newer")
         newest = ~exists().where(newer.c.execution_id == plans.c.execution_id, newer.c.version > plans.c.version)
         query = select(plans, *place).join(executions, executions.c.id == plans.c.execution_id)

@@ -17,7 +17,8 @@ from db.tables import approvals, below, executions, tool_calls
 
 Row = Mapping[str, Any]
 
-_ABOUT = (executions.c.agent, executions.c.parent_execution_id, tool_calls.c.server, tool_calls.c.arguments)
+_OF_EXECUTION = (executions.c.agent, executions.c.parent_execution_id, executions.c.session_id)
+_ABOUT = (*_OF_EXECUTION, tool_calls.c.server, tool_calls.c.arguments)
 
 
 def starts(call: ColumnElement[str], step: FromClause) -> ColumnElement[bool]:
@@ -86,7 +87,8 @@ class Questions:
     async def undecided(self, top: str) -> list[Row]:
         """Those from one execution down that have no decision, whatever became of their executions."""
         root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
-        of = (executions.c.parent_execution_id, executions.c.attempt, executions.c.finished_at)
+        names = ("parent_execution_id", "session_id", "attempt", "finished_at")
+        of = [executions.c[name] for name in names]
         query = select(approvals, *of).join(executions, executions.c.id == approvals.c.execution_id)
         here = approvals.c.execution_id.in_(select(below(top).c.id))
         return await self._run(query.where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_(None)))

@@ -282,7 +282,8 @@ class Reads:
 
         `begun` tells whether one may have taken effect: it is under way, or a person was to say whether it runs again.
         """
-        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "agent", "attempt")]
+        names = ("parent_execution_id", "root_execution_id", "session_id", "agent", "attempt")
+        place = [executions.c[name] for name in names]
         begun = or_(tool_calls.c.status == "started", asked_to_repeat(tool_calls.c.id)).label("begun")
         query = select(tool_calls, *place, begun).join(executions, executions.c.id == tool_calls.c.execution_id)
         query = query.where(tool_calls.c.status.in_(OPEN_CALLS), executions.c.id.in_(select(below(top).c.id)))

@@ -125,6 +125,8 @@ class EventRow(SQLModel, table=True):
     type: str
     payload: str = Field(sa_type=Text)
     at: str
+    session_id: str | None = None
+    """Of its execution."""
 
 
 class MessageRow(SQLModel, table=True):

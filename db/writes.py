@@ -28,6 +28,7 @@ class Place:
     id: str
     parent_execution_id: str | None
     root_execution_id: str
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def event(place: Place, kind: str, payload: Mapping[str, Any]) -> Event:
         "execution_id": place.id,
         "parent_execution_id": place.parent_execution_id,
         "root_execution_id": place.root_execution_id,
+        "session_id": place.session_id,
         "type": kind,
         "payload": to_json(payload).decode(),
         "at": stamp(),

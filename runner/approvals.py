@@ -29,6 +29,7 @@ class Question:
     execution_id: str
     root_execution_id: str
     parent_execution_id: str | None
+    session_id: str | None
     principal: str | None
     kind: str
     agent: str
@@ -118,7 +119,8 @@ class Approvals:
 
     async def decide_shown(self, question: Question, shown: str, word: Word) -> bool:
         """As `decide`, where the person saw the question earlier: what was seen must be what is asked."""
-        place = Place(question.execution_id, question.parent_execution_id, question.root_execution_id)
+        parents = question.parent_execution_id, question.root_execution_id
+        place = Place(question.execution_id, *parents, question.session_id)
         decision = Decision(question.id, shown, word.approved, word.by, word.reason, word.principal)
         held = (await self._recorder.record(facts.ApprovalDecided(place, question.tool, decision), shielded=True)).held
         if held and question.id in self._waiting:

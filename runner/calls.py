@@ -38,9 +38,14 @@ class Calls:
         assert work.model is not None
         self._work, self._model, self._spec = work, work.model, spec
         self._spending = spending_of(work, spec, measure)
-        self.voice = Voice(work.recorder.speech, work.place)
+        self.voice = Voice(work.recorder.speech, work.place, self._ended_early)
         self.lost = False
         """Whether the model was being asked when another process went that ran this execution."""
+
+    def _ended_early(self, identifier: str, status: str) -> None:
+        """A call ends without an answer. One that is cut by the end of its process is lost; the next process says so."""
+        if not self._work.goes_on_elsewhere():
+            self._work.recorder.post(facts.CallBroken(self._work.place, identifier, status))
 
     @property
     def limited(self) -> bool:

@@ -85,8 +85,8 @@ class Execution:
         self.depth: int = 0 if parent is None else parent.depth + int(isinstance(parent.request.agent, AgentSpec))
         self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
         root: str = parent.place.root_execution_id if parent is not None else self.id
-        self.place: Place = Place(self.id, parent.id if parent is not None else None, root)
         self.origin: Origin = parent.origin if parent is not None else request.origin.in_session()
+        self.place: Place = Place(self.id, parent.id if parent is not None else None, root, self.origin.session)
         self.position = 1 if heritage is None else int(heritage.row["position"])
         above = parent.allowance if parent is not None else None
         self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)

@@ -104,6 +104,15 @@ class RepliedLate:
 
 
 @dataclass(frozen=True, slots=True)
+class CallBroken:
+    """A model was asked, and there is no answer: the call `failed` or was `cancelled`."""
+
+    place: Place
+    id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSettled:
     """A tool call has its result."""
 
@@ -355,6 +364,7 @@ Fact = (
     | ItemFact
     | Replied
     | RepliedLate
+    | CallBroken
     | ToolSettled
     | Said
     | BeganAgain

@@ -8,7 +8,7 @@ own.
 from __future__ import annotations
 
 from db.approvals import WITHDRAWN, Held
-from db.reads import Reads
+from db.reads import Reads, Record
 from db.turns import ToolOutcome
 from db.writes import Place
 from runner import facts
@@ -19,15 +19,15 @@ from runner.recorder import Recorder
 async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
     """Settle what is open from `top` down: of executions that have ended, or also of those that are about to."""
     for row in await reads.plans.under_way(top, ended=ended):
-        place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+        place = _place(row)
         await recorder.record(facts.PlanGivenUp(place, row["attempt"], row["version"]))
     for row in await reads.questions.undecided(top):
         if row["finished_at"] is not None or not ended:
-            place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+            place = _place(row)
             held = Held(row["id"], row["tool_call_id"], place.id, row["attempt"])
             await recorder.record(facts.ApprovalClosed(place, row["tool"], held, WITHDRAWN))
     for row in await reads.loose_tool_calls(top, ended=ended):
-        place = Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"])
+        place = _place(row)
         result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN
         outcome = ToolOutcome(
             id=row["id"],
@@ -40,3 +40,7 @@ async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended
             ran=result.ran,
         )
         await recorder.record(facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))
+
+
+def _place(row: Record) -> Place:
+    return Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"], row["session_id"])

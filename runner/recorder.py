@@ -96,11 +96,8 @@ class Recorder:
                 return writes.start(place.id, start, [_started(fact)], first)
             case facts.Adopted() | facts.WentOn() | facts.PassedOn() | facts.CallLost() | facts.Left():
                 return _going_on(fact)
-            case facts.Replied():
-                return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
-            case facts.RepliedLate(reply, outcomes):
-                calls = list(zip(reply.tools, outcomes, strict=True))
-                return turns.late_reply(reply.attempt, reply.call, reply.message, calls, [_said(reply), *_compacted(reply)])
+            case facts.Replied() | facts.RepliedLate() | facts.CallBroken():
+                return _asked_model(fact)
             case facts.ToolSettled(place, agent, tool, seconds, outcome):
                 return turns.settle(outcome, _settled(place, outcome, tool, seconds))
             case facts.Said(place, attempt, message, consumed):
@@ -108,8 +105,8 @@ class Recorder:
             case facts.BeganAgain(place, agent, attempt, deadline, first, told):
                 again = event(place, "execution.retrying", {"agent": agent, "deadline_at": deadline, **told})
                 return turns.begin_again(attempt, deadline, first, [again])
-            case facts.Asked(_, attempt, call):
-                return turns.ask(attempt, call, [])
+            case facts.Asked(place, attempt, call):
+                return turns.ask(attempt, call, [_calling(place, call)])
             case facts.Waiting(place, what):
                 return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
             case facts.Ended():
@@ -172,10 +169,23 @@ def _going_on(fact: facts.GoingOn) -> Write:
         case facts.PassedOn(place, attempt, children):
             return adoption.pass_on(place.id, attempt, children, [_passed_on(place, child) for child in children])
         case facts.CallLost(place, attempt, call):
-            payload = {"kind": "model", "id": call.id, "status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
-            return adoption.lose_call(attempt, call, [event(place, "timeline_event.completed", payload)])
+            more = {"status": "lost", "turn": call.turn, "cost_usd": call.cost_usd}
+            return adoption.lose_call(attempt, call, _timeline(place, {"kind": "model", "id": call.id}, more))
         case facts.Left(place, attempt):
             return adoption.leave(place.id, attempt, [event(place, "execution.progress", {"waiting_for": "restart"})])
+
+
+def _asked_model(fact: facts.Replied | facts.RepliedLate | facts.CallBroken) -> Write:
+    """What is written when a model has answered, or will not."""
+    match fact:
+        case facts.Replied():
+            return turns.reply(fact.attempt, fact.call, fact.message, fact.tools, _reply(fact))
+        case facts.RepliedLate(reply, outcomes):
+            calls = list(zip(reply.tools, outcomes, strict=True))
+            told = [*_said(reply), *_compacted(reply)]
+            return turns.late_reply(reply.attempt, reply.call, reply.message, calls, told)
+        case facts.CallBroken(place, identifier, status):
+            return writes.note(_timeline(place, {"kind": "model", "id": identifier}, {"status": status}))
 
 
 def _asking(fact: facts.Asking) -> Write:
@@ -228,7 +238,7 @@ def _passed_on(place: Place, child: str) -> dict[str, Any]:
 
 def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:
     new, parent, settled = fact.new, fact.parent, fact.settled
-    place = Place(new.id, new.parent_execution_id, new.root_execution_id)
+    place = Place(new.id, new.parent_execution_id, new.root_execution_id, new.session_id)
     more = {"task": _cut(new.task or ""), "role": new.role, "stage": new.stage, "position": new.position}
     if new.step_id is not None:
         more["step_id"] = new.step_id
@@ -247,11 +257,15 @@ def _birth(fact: facts.Spawned) -> list[dict[str, Any]]:
     return born
 
 
-def _said(fact: facts.Replied) -> dict[str, Any]:
+def _timeline(place: Place, what: Mapping[str, Any], end: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Something of a timeline that is written down when it is over: that it began, and how it ended."""
+    began = event(place, "timeline_event.created", what)
+    return [began, event(place, "timeline_event.completed", {**what, **end})]
+
+
+def _said(fact: facts.Replied) -> list[dict[str, Any]]:
     call = fact.call
-    payload = {
-        "kind": "model",
-        "id": call.id,
+    end = {
         "status": "completed",
         "turn": call.turn,
         "text": _cut(fact.text),
@@ -260,15 +274,16 @@ def _said(fact: facts.Replied) -> dict[str, Any]:
         "cost_usd": call.cost_usd,
         "pricing": call.pricing,
     }
-    return event(fact.place, "timeline_event.completed", payload)
+    return _timeline(fact.place, {"kind": "model", "id": call.id}, end)
 
 
 def _reply(fact: facts.Replied) -> list[dict[str, Any]]:
-    happened = [_said(fact)]
-    for tool in fact.tools:
-        begun = {"kind": "tool", "id": tool.id, "tool": tool.tool, "arguments": _cut(tool.arguments)}
-        happened.append(event(fact.place, "timeline_event.created", begun))
-    return happened + _compacted(fact)
+    return [*_said(fact), *(_calling(fact.place, tool) for tool in fact.tools), *_compacted(fact)]
+
+
+def _calling(place: Place, tool: turns.ToolStart) -> dict[str, Any]:
+    begun = {"kind": "tool", "id": tool.id, "tool": tool.tool, "arguments": _cut(tool.arguments)}
+    return event(place, "timeline_event.created", begun)
 
 
 def _consumed(place: Place, deliveries: Sequence[str]) -> list[dict[str, Any]]:
@@ -337,11 +352,12 @@ def _wrong(fact: ErrorFact) -> Write:
 
 def _refused(fact: Refused) -> Write:
     identifier = new_id()
-    payload = {"kind": "dispatch", "id": identifier, "agent": fact.wanted, "refused": fact.kind, "reason": fact.message}
+    what = {"kind": "dispatch", "id": identifier, "agent": fact.wanted}
+    end = {"status": "failed", "refused": fact.kind, "reason": fact.message}
     context = {"agent": fact.agent, "wanted": fact.wanted, **fact.context}
     severity = "high" if fact.kind in UNSAFE else "medium"
     recorded = error_records.record(NewError(fact.place.id, fact.kind, severity, fact.message, context))
-    return Write(recorded.steps, [event(fact.place, "timeline_event.completed", payload)])
+    return Write(recorded.steps, _timeline(fact.place, what, end))
 
 
 def _planning(fact: facts.Planned | facts.PlanMarked | facts.PlanGivenUp) -> Write:

@@ -6,7 +6,7 @@ in its row. While nobody watches, a piece costs a look at the watchers and an ad
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -83,12 +83,16 @@ class Speech:
 
 
 class Voice:
-    """The model of one execution, heard text by text. A text is a `with` block; leaving it by an error ends it too."""
+    """The model of one execution, heard text by text. A text is a `with` block; leaving it by an error ends it too.
 
-    __slots__ = ("_speech", "attempt", "id", "place", "said")
+    Watchers hear at once that a text begins. What is stored tells both, its beginning and its end, when it is over:
+    `ended_early` stores those of a text without an answer. So no stored end lacks its beginning, also after a crash.
+    """
 
-    def __init__(self, speech: Speech, place: Place) -> None:
-        self._speech, self.place = speech, place
+    __slots__ = ("_ended_early", "_speech", "attempt", "id", "place", "said")
+
+    def __init__(self, speech: Speech, place: Place, ended_early: Callable[[str, str], None]) -> None:
+        self._speech, self.place, self._ended_early = speech, place, ended_early
         self.id, self.attempt, self.said = "", 1, 0
 
     def __enter__(self) -> None:
@@ -106,10 +110,10 @@ class Voice:
 
     def break_off(self, status: str) -> None:
         """The text ends here, unfinished: `failed` or `cancelled`. One that is kept has ended already."""
-        if self.id and self._speech.watched(self.place):
+        if self.id:
             self._speech.tell(self.place.id)
-            ended = {"kind": "model", "id": self.id, "status": status}
-            self._speech.whisper(self.place, "timeline_event.completed", ended)
+            self._ended_early(self.id, status)
+            self.id = ""
 
     def again(self, attempt: int) -> None:
         """The model is asked once more: what it said before is void."""

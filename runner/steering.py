@@ -79,6 +79,6 @@ class Steering:
         live = self._live(row["id"])
         if live is not None:
             return await live.take(item, patient=False)
-        place = Place(row["id"], row["parent_execution_id"], row["root_execution_id"])
+        place = Place(row["id"], row["parent_execution_id"], row["root_execution_id"], row["session_id"])
         posted = facts.Posted(place, item.id, item.kind, item.payload)
         return (await self._recorder.record(posted, patient=False)).held

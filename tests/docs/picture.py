@@ -62,7 +62,7 @@ def _at_that_moment(database: Path) -> tuple[TreeModel, float]:
         node = model.apply({**event, "at": at})
         if node is not None and payload.get("task"):
             node.short = _made_up(f"{node.agent} {payload['task']}")
-        if node is not None and event["type"] == "timeline_event.created":
+        if node is not None and event["type"] == "timeline_event.created" and payload["kind"] != "model":
             node.action = happening(event["type"], payload)
             if payload.get("tool") == STOP:
                 return model, moment(at).timestamp() + PACE
@@ -99,7 +99,7 @@ class _Clock:
         now = self._now.setdefault(me, self._now.get(parent, 0.0))
         if event["type"] == "delivery.consumed":
             now = max(now, self._delivered.get(me, 0.0))
-        elif payload.get("kind") == "model":
+        elif payload.get("kind") == "model" and event["type"] == "timeline_event.completed":
             now += PACE
         self._now[me] = now
         if event["type"] == "execution.status" and payload.get("outcome") and parent is not None:

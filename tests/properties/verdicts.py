@@ -26,6 +26,14 @@ PROMISES = {
         left join events as ended on ended.execution_id = begun.execution_id and ended.type = 'timeline_event.completed'
           and json_extract(ended.payload, '$.id') = json_extract(begun.payload, '$.id')
         where begun.type = 'timeline_event.created' group by begun.seq having n != 1""",
+    "whatever ended in a timeline had begun, once": """
+        select ended.seq, count(begun.seq) as n from events as ended
+        left join events as begun on begun.execution_id = ended.execution_id and begun.type = 'timeline_event.created'
+          and json_extract(begun.payload, '$.id') = json_extract(ended.payload, '$.id') and begun.seq < ended.seq
+        where ended.type = 'timeline_event.completed' group by ended.seq having n != 1""",
+    "every event says in which session its execution works": """
+        select events.seq from events join executions on executions.id = events.execution_id
+        where events.session_id is null or events.session_id is not executions.session_id""",
     "nothing succeeds or starts once it was asked to stop": """
         select happened.execution_id from events as happened
         join events as wish on wish.execution_id = happened.execution_id
@@ -36,7 +44,8 @@ PROMISES = {
         select begun.seq from events as begun
         join events as wish on wish.execution_id = begun.execution_id and wish.type = 'execution.progress'
           and json_extract(wish.payload, '$.action') = 'cancel requested'
-        where begun.type = 'timeline_event.created' and begun.seq > wish.seq""",
+        where begun.type = 'timeline_event.created' and begun.seq > wish.seq
+          and json_extract(begun.payload, '$.kind') = 'tool'""",
     "nothing is born below a cancelled one": """
         with recursive above (id, ancestor) as (
             select id, parent_execution_id from executions where parent_execution_id is not null

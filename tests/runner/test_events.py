@@ -98,6 +98,17 @@ def unended(events: list[dict[str, Any]]) -> set[str]:
     return begun - {each["id"] for each in ended if each.get("status") in ways}
 
 
+def unbegun(events: list[dict[str, Any]]) -> list[str]:
+    """Timeline events that ended and had not begun."""
+    begun, found = set[str](), list[str]()
+    for each in events:
+        if each["type"] == "timeline_event.created":
+            begun.add(each["payload"]["id"])
+        elif each["type"] == "timeline_event.completed" and each["payload"]["id"] not in begun:
+            found.append(each["payload"]["id"])
+    return found
+
+
 WAYS_OUT = ["answer", "cancel", "timeout", "wrap-up", "bug in the model", "bug in a tool", "provider", "stubborn"]
 
 
@@ -152,8 +163,9 @@ async def test_whatever_begins_in_a_timeline_also_ends(tmp_path: Path, way: str)
         told = [{**each, "payload": payload(each)} for each in follower.told]
         assert unended(told) == set()
         assert unended(await kept(service)) == set()
+        assert unbegun(told) == unbegun(await kept(service)) == []
         kinds = {each["payload"]["kind"] for each in told if each["type"] == "timeline_event.created"}
-        assert kinds == {"model", "tool"}
+        assert kinds == {"model", "tool", "dispatch"}
         refused = [each["payload"] for each in told if each["payload"].get("refused")]
         assert [each["refused"] for each in refused] == ["unknown_agent"]
         assert service.sql("select id from tool_calls where finished_at is null") == []
@@ -208,6 +220,7 @@ async def test_one_follower_hears_of_every_execution_of_a_tree_and_of_no_other(t
         for event in follower.told:
             assert set(event) == set(STORED)
             assert event["root_execution_id"] == started.id
+            assert event["session_id"] == rows[event["execution_id"]]["session_id"] is not None
             assert event["parent_execution_id"] == rows[event["execution_id"]]["parent_execution_id"]
             assert event["at"].endswith("Z")
             assert isinstance(payload(event), dict)

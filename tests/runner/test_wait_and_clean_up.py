@@ -108,7 +108,8 @@ async def test_without_children_an_end_is_one_write_and_ends_once(tmp_path: Path
         assert await service.dispatcher.cancel(ended.id, by="somebody", reason="thrice") == "already_finished"
 
         kinds = [row["type"] for row in service.sql("select type from events order by seq")]
-        assert kinds == ["execution.status", "execution.status", "timeline_event.completed", "execution.status"]
+        asked = ["timeline_event.created", "timeline_event.completed"]
+        assert kinds == ["execution.status", "execution.status", *asked, "execution.status"]
         assert (await service.dispatcher.wait(ended.id)).status == "completed"
 
 

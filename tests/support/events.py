@@ -22,6 +22,7 @@ STORED = (
     "type",
     "payload",
     "at",
+    "session_id",
 )
 
 

@@ -120,7 +120,8 @@ def nothing_runs_below_an_end(history: History) -> list[str]:
         select work.execution_id, work.seq from events as work
         join events as above on above.execution_id = work.parent_execution_id and above.type = 'execution.status'
           and json_extract(above.payload, '$.status') not in ('pending', 'running')
-        where work.type = 'timeline_event.created' and work.seq > above.seq""")
+        where work.type = 'timeline_event.created' and work.seq > above.seq
+          and json_extract(work.payload, '$.kind') is not 'model'""")
     return left + [f"began below an end: {row}" for row in worked] + history.broken("children end before their parents")
 
 
@@ -129,6 +130,8 @@ def turns_are_whole(history: History) -> list[str]:
     promises = (
         "every tool call has its result",
         "whatever began in a timeline ended, once",
+        "whatever ended in a timeline had begun, once",
+        "every event says in which session its execution works",
         "a dispatch that made a child is answered with the child's id",
         "own totals are the sums of the calls",
     )

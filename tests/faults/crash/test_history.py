@@ -22,8 +22,8 @@ Entries = list[Entry]
 LEAF = "(select id from executions where task = 'root.1.1')"
 MIDDLE = "(select id from executions where task = 'root.1')"
 WISH = """insert into events select 1000000, execution_id, parent_execution_id, root_execution_id, 'execution.progress',
-          '{"action": "cancel requested"}', at from events where execution_id = {} limit 1"""
-LATE = """insert into events select 1000001, execution_id, parent_execution_id, root_execution_id, {}, at
+          '{"action": "cancel requested"}', at, session_id from events where execution_id = {} limit 1"""
+LATE = """insert into events select 1000001, execution_id, parent_execution_id, root_execution_id, {}, at, session_id
           from events where execution_id = {} limit 1"""
 
 
@@ -237,7 +237,7 @@ NESTED = {
     "somebody is too high": "update executions set depth = 1 where agent = 'Captain'",
     "the bottom is elsewhere": "update executions set path = 'Admiral/Helm/Else/Captain/Scout' where depth = 4",
     "a decision is told twice": "insert into events select 1000002, execution_id, parent_execution_id, root_execution_id,"
-    " type, payload, at from events where type = 'iterate.decided' limit 1",
+    " type, payload, at, session_id from events where type = 'iterate.decided' limit 1",
     "a decision is not told": "delete from events where type = 'iterate.decided' and payload like '%\"finished\":true%'",
 }
 
