@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from runner.handle import DISPATCH
+from runner.marks import restored
 from runner.tariff import size_of
 from runner.tools.dispatch import GET_RESULT, LIST, WAIT_FOR
 from runner.transcript import Block, Message
@@ -233,4 +234,4 @@ def _shortened(text: str, longest: int, handle: str, end: str = "]") -> str:
         return f"\n[cut after {shown} of {total} characters to save room{_again(handle, shown) if handle else ''}{end}"
 
     shown = longest - len(mark(longest))
-    return text[:shown] + mark(shown)
+    return text[:shown] + mark(len(restored(text[:shown])))  # counted as it is read on

@@ -30,6 +30,7 @@ from runner.delivery import delivery_message
 from runner.errands import Errands
 from runner.errors import Fenced, Refusal
 from runner.headroom import Headroom
+from runner.inert import inert
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.measure import Measure
 from runner.past import Past
@@ -335,7 +336,7 @@ class Conversation:
                 self._unmet(warning)
             return judged
         self._unmet(f"{judged.problem.message}; asked once more")
-        await self._say(Message.of_text("user", judged.text, judged.kind))
+        await self._say(Message.of_text("user", inert(judged.text), judged.kind))
         self.work.final = None
         return None
 

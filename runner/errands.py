@@ -20,6 +20,7 @@ from db.unit import Ticket
 from registry.upstreams import DEFAULT_MAX_RESULT_BYTES
 from runner import facts
 from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
+from runner.inert import inert
 from runner.tools import finish
 from runner.tools.content import cut
 from runner.tools.protocol import ToolResult
@@ -126,7 +127,7 @@ class Errands:
         return result if upstream or result.recorded else cut(result, call.id, DEFAULT_MAX_RESULT_BYTES)
 
     def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
-        return Answer(call, result.text, result.is_error, citable=tool is not None and tool.server in self._citable)
+        return Answer(call, shown(result), result.is_error, citable=tool is not None and tool.server in self._citable)
 
     async def _refused(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
         """What the model is told of a call that is not carried out; None for one that is, as most are."""
@@ -146,18 +147,26 @@ class Errands:
         return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
 
     def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
+        text, whole = shown(result), clean(result.text if result.full_text is None else result.full_text)
         return ToolOutcome(
             id=call.row,
             execution_id=self._work.place.id,
             attempt=self._work.attempt,
             status=status_of(result),
-            text=clean(result.text),
+            text=text,
             is_error=result.is_error,
             error_type=result.error_type,
-            full_text=clean(result.full_text) if result.full_text is not None else None,
+            full_text=whole if whole != text else None,  # what really came back, where its model is shown less or more
             consumed=result.consumed,
             ran=result.ran,
         )
+
+
+def shown(result: ToolResult) -> str:
+    """A result as its model reads it: what comes from outside holds no mark of ours, whoever brought it."""
+    if not result.mark:
+        return inert(result.text)
+    return inert(result.text[: -len(result.mark)]) + result.mark
 
 
 def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:

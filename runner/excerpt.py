@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.inert import inert
+from runner.inert import Excerpt, inert
 
 
 def first_bytes(text: str, most: int) -> str:
@@ -21,6 +21,12 @@ def fitting(text: str, most: int) -> str:
     while (over := len(inert(kept).encode()) - most) > 0:
         kept = kept[: -max(1, over // 4)]  # a letter has four bytes at most
     return kept
+
+
+def excerpt(text: str, most: int, source: str | None) -> str:
+    """A text, or as much of it as fits into so many bytes, with the mark; `source` as in `cut_mark`."""
+    kept = fitting(text, most)
+    return text if len(kept) == len(text) else Excerpt(inert(kept) + cut_mark(len(kept), len(text), source))
 
 
 def cut_mark(kept: int, length: int, source: str | None) -> str:

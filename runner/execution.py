@@ -39,6 +39,7 @@ from runner.habitat import Habitat
 from runner.handle import Child
 from runner.hold import Hold
 from runner.inbox import Inbox, Item
+from runner.inert import inert
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
@@ -163,7 +164,7 @@ class Execution:
     @property
     def prompt(self) -> str:
         """Its first user message."""
-        return clean(self.request.prompt if self.request.prompt is not None else self.request.task)
+        return clean(self.request.prompt) if self.request.prompt is not None else inert(self.request.task)
 
     # -- birth and start -----------------------------------------------------------------------------------------------
 

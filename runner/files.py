@@ -150,7 +150,7 @@ def _shared(shown: Sequence[tuple[str, str]], room: int, *, readable: bool) -> t
 
 
 def _element(path: str, text: str, mark: str = "") -> str:
-    return f'<file path="{escape(_name(path))}">\n{text}{mark}\n</file>'
+    return f'<file path="{inert(escape(_name(path)))}">\n{text}{mark}\n</file>'
 
 
 def _size(element: str) -> int:
@@ -159,7 +159,7 @@ def _size(element: str) -> int:
 
 
 def _mark(path: str, kept: int, length: int, *, readable: bool) -> str:
-    return inert(cut_mark(kept, length, f"{SCHEME}{_name(path)}" if readable else None))
+    return cut_mark(kept, length, inert(f"{SCHEME}{_name(path)}") if readable else None)
 
 
 def _name(path: str) -> str:

@@ -1,39 +1,37 @@
-"""Inert text: what comes from outside stands in labelled blocks of a prompt, and cannot open or close one.
-
-Owns the names of the blocks, and what is taken for a tag of one: whoever reads may overlook what cannot be seen, so neither
-invisible characters inside a tag nor the wide forms of its brackets hide one, nor does space inside one that closes.
-"""
+"""Inert text: what comes from outside stands in a prompt without a mark of ours, and cannot open or close a block."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 
+from runner.marks import BLOCKS, disarmed
 from runner.transcript import clean
 
-BLOCKS = (
-    *("agents", "agent", "available_agents", "instructions", "server", "unavailable", "input", "earlier", "stage"),
-    *("output_schema", "step", "results", "plan", "errors", "error", "reason", "context_from_previous_steps"),
-    *("presentation", "attempt", "current_time", "user_context", "user_memory", "fact", "conversation", "said", "language"),
-    *("report", "message", "summary", "files", "file", "objective", "skills", "task", "execution_state"),
-    *("workspaces", "workspace", "return_format", "background"),
-)
-"""The names of all blocks that prompts are made of."""
+__all__ = ["BLOCKS", "Excerpt", "beside", "inert", "inert_data", "label"]
 
-_UNSEEN = (
-    r"\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffd\U000e0000-\U000e0fff"
-)
-"""Controls, and what leaves no trace on paper; also the mark that stands for what could not be kept."""
-_NAMES = "|".join(rf"[{_UNSEEN}]*+".join(name) for name in sorted(BLOCKS, key=len, reverse=True))
-_TAG = re.compile(
-    rf"[<＜﹤](?=(?:[{_UNSEEN}]*+|[\s{_UNSEEN}]*+[/／][\s{_UNSEEN}]*+)(?:{_NAMES})(?![a-z0-9_]))", re.IGNORECASE
-)
+
+class Excerpt(str):
+    """Text from outside that is inert already, and ends with a mark of ours."""
+
+    __slots__ = ()
 
 
 def inert(text: str) -> str:
-    """Text in which nothing opens or closes a block."""
-    return _TAG.sub("&lt;", clean(text))
+    """Text from outside as a model may read it."""
+    return text if isinstance(text, Excerpt) else disarmed(clean(text))
+
+
+def inert_data(value: Any) -> Any:
+    """A JSON value in which every text is inert."""
+    if isinstance(value, str):
+        return inert(value)
+    if isinstance(value, list | tuple):
+        return [inert_data(each) for each in value]
+    if isinstance(value, Mapping):
+        return {inert(str(key)): inert_data(each) for key, each in value.items()}
+    return value
 
 
 def label(text: str) -> str:
@@ -42,5 +40,5 @@ def label(text: str) -> str:
 
 
 def beside(task: str, *blocks: str) -> str:
-    """A task and the blocks that stand beside it. Alone it stays as it is: then there is nothing it could open or close."""
-    return "\n\n".join(part for part in (inert(task), *blocks) if part) if blocks else clean(task)
+    """A task and the blocks that stand beside it."""
+    return "\n\n".join(part for part in (inert(task), *blocks) if part) if blocks else inert(task)

@@ -20,6 +20,7 @@ from runner.components import PARTS, Components
 from runner.context import first_message
 from runner.errors import Refusal
 from runner.guard import entry_of, permit
+from runner.inert import inert
 from runner.inputs import accepted_input
 from runner.origin import Origin
 from runner.user import User
@@ -184,4 +185,5 @@ def continued(settings: Settings, row: Record, text: str, asker: Origin) -> Spaw
     """
     made = top_level(settings, name_of(row), row["task"] or "", None)
     data = from_json(row["input"]) if row["input"] else None
-    return replace(made, input=data, prompt=text, origin=replace(asker, principal=row["principal"]), continues=row["id"])
+    origin = replace(asker, principal=row["principal"])
+    return replace(made, input=data, prompt=inert(text), origin=origin, continues=row["id"])

@@ -102,7 +102,7 @@ def _agents(kept: Kept) -> Iterator[str]:
     ended = [each for each in kept.children if each.ended and each.id not in kept.unread]
     if at_work:
         yield _AT_WORK
-        yield from (f"- {each.id} {each.agent}: {_line(each.task, WORDS_OF_TASK)}" for each in at_work)
+        yield from (f"- {each.id} {each.agent}: {inert(_line(each.task, WORDS_OF_TASK))}" for each in at_work)
     if ended:
         yield _ENDED
         yield from (f"- {each.id} {each.agent} ({each.status})" for each in ended[-ENDED_SHOWN:])
@@ -132,7 +132,8 @@ def _call_lines(head: Sequence[Message]) -> Mapping[str, str]:
         if message.kind == "summary":
             lines |= {found[1]: found[0] for found in _CALL_LINE.finditer(message.content[1]["text"])}
         for call in message.tool_calls:
-            asked[call.id] = f"- {call.id}: {call.name} {_line(to_json(call.arguments).decode(), WORDS_OF_CALL)}"
+            arguments = inert(_line(to_json(call.arguments).decode(), WORDS_OF_CALL))
+            asked[call.id] = f"- {call.id}: {call.name} {arguments}"
         if message.kind == "results":
             citable = [block["tool_use_id"] for block in message.content if not isinstance(block["content"], str)]
             lines |= {identifier: asked[identifier] for identifier in citable if identifier in asked}

@@ -52,7 +52,7 @@ def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequenc
     """Dispatch tools if there is anybody to dispatch, then our other tools, then the servers'."""
     layers: list[ToolExecutor] = []
     if family.catalogue:
-        layers.append(OwnTools(dispatch_tools(family)))
+        layers.append(OwnTools(dispatch_tools(family, marked=False)))
     layers.append(OwnTools(own))
     layers.extend(factory(needs.agent) for factory in services.extra_tools)
     upstream = None

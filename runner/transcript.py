@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from runner.marks import restored
+
 Block = dict[str, Any]
 """One content block as the Messages API writes it: `{"type": "text", "text": …}`, `tool_use`, `tool_result` …"""
 
@@ -175,10 +177,13 @@ class ToolCall:
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:
-        """Read a `tool_use` block; arguments that are no object are kept as `malformed`, never guessed at."""
+        """Read a `tool_use` block; arguments that are no object are kept as `malformed`, never guessed at.
+
+        What a model copied from what it was shown is given to a tool as it was.
+        """
         arguments = block.get("input")
         if isinstance(arguments, dict):
-            return cls(block["id"], block["name"], arguments)
+            return cls(block["id"], block["name"], restored(arguments))
         return cls(block["id"], block["name"], {}, malformed=str(arguments))
 
 

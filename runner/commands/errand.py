@@ -20,7 +20,7 @@ from runner.commands.call import Call
 from runner.commands.judgement import LEVELS
 from runner.context import first_message
 from runner.delegation import KEY, Delegation
-from runner.excerpt import cut_mark, fitting
+from runner.excerpt import excerpt
 from runner.inputs import accepted_input
 from runner.personal import view_of
 from runner.result import Outcome
@@ -165,8 +165,4 @@ def _informed(settings: Settings, agent: AgentSpec, complexity: Complexity, lang
 def _fitted(texts: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
     """What others brought, each cut to its share of so many tokens."""
     most = budget * BYTES_PER_TOKEN // max(1, len(texts))
-    fitted = []
-    for name, text in texts:
-        kept = fitting(text, most)
-        fitted.append((name, text if len(kept) == len(text) else kept + cut_mark(len(kept), len(text), None)))
-    return fitted
+    return [(name, excerpt(text, most, None)) for name, text in texts]

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from db.status import ExecutionStatus
 from registry import IterateSpec
-from runner.excerpt import cut_mark, fitting
+from runner.excerpt import excerpt
 from runner.fenced import read_json
 from runner.inbox import Item
 from runner.result import Outcome, Result
@@ -113,5 +113,4 @@ def _readable(record: TaskRecord, ceiling: int) -> TaskRecord:
 
 
 def _cut(text: str, tokens: int, source: str | None) -> str:
-    kept = fitting(text, tokens * BYTES_PER_TOKEN)
-    return kept if len(kept) == len(text) else kept + cut_mark(len(kept), len(text), source)
+    return excerpt(text, tokens * BYTES_PER_TOKEN, source)

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from registry import ComponentSpec, to_yaml
-from runner.inert import inert
+from runner.inert import inert, inert_data
 from runner.iterating.decision import MOST_TASKS
 from runner.iterating.records import FAILED, TaskRecord
 from runner.iterating.undertaking import Undertaking, rendered
@@ -69,4 +69,4 @@ def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:
 
 
 def _yaml(value: Any) -> str:
-    return inert(to_yaml(value)) if value else ""
+    return to_yaml(inert_data(value)) if value else ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from runner.excerpt import first_bytes, size_in_bytes
+from runner.marks import restored
 from runner.shortening import limit_of
 from runner.tools.protocol import ToolResult
 from runner.transcript import Answer, clean
@@ -52,7 +53,7 @@ def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
     room = cap - len(_marker(total, total, lost, call_id).encode())
     head = first_bytes(result.text, max(0, room))
     marker = _marker(len(head), total, lost, call_id)
-    return replace(result, text=head + marker, full_text=stored)
+    return replace(result, text=head + marker, full_text=stored, mark=marker)
 
 
 def within_turn(answers: Sequence[Answer]) -> Sequence[Answer]:
@@ -73,7 +74,7 @@ def within_turn(answers: Sequence[Answer]) -> Sequence[Answer]:
 def _cut_for_turn(answer: Answer, limit: int) -> Answer:
     room = limit - len(_turn_marker(limit, answer.call.id).encode())
     head = first_bytes(answer.text, max(0, room))
-    return replace(answer, text=head + _turn_marker(len(head), answer.call.id))
+    return replace(answer, text=head + _turn_marker(len(restored(head)), answer.call.id))
 
 
 def _turn_marker(shown: int, call_id: str) -> str:

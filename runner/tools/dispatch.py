@@ -16,6 +16,7 @@ from registry import CatalogueEntry
 from registry.durations import LONGEST
 from runner.delivery import SHOWN_BYTES, cut, shares
 from runner.errors import Refusal
+from runner.excerpt import cut_mark, first_bytes
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
 from runner.result import Result
 from runner.tools.own import Arguments, OwnTool, answer, refuse
@@ -29,6 +30,8 @@ DEFAULT_WAIT, LONGEST_WAIT = 25, 50
 """Seconds: clients have been seen to give up a call after 60."""
 ASK_AGAIN = 5
 """Seconds after which it is worth asking again, where nothing is known."""
+TASK_SHOWN = 200
+"""Characters of a task in a list."""
 SHORT_WAIT = 1.0
 """Seconds `cancel_agent` waits, so that it can usually say `done`."""
 
@@ -111,9 +114,12 @@ class ListArguments(Arguments):
     """Nothing to say."""
 
 
-def dispatch_tools(family: Family, note: str = WILL_COME) -> list[OwnTool[Any]]:
-    """The tools of one caller; `note` tells it how it gets a result."""
-    tools = DispatchTools(family, note)
+def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True) -> list[OwnTool[Any]]:
+    """The tools of one caller; `note` tells it how it gets a result.
+
+    In an answer for a client a long text is `marked` where it is cut, in one for a model of ours the mark follows.
+    """
+    tools = DispatchTools(family, note, marked=marked)
     return [
         OwnTool(
             DISPATCH,
@@ -168,9 +174,9 @@ def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
     return shown | {"note": note}
 
 
-def _shown(result: Result, handle: str, most: int) -> dict[str, Any]:
+def _shown(result: Result, handle: str, most: int, *, marked: bool) -> dict[str, Any]:
     """A result as a caller gets it: the whole answer up to the cap, then what else it says."""
-    output = cut(result.text, handle, most)
+    output = cut(result.text, handle, most) if marked else first_bytes(result.text, most)
     shown: dict[str, Any] = {"outcome": result.outcome, "summary": result.summary, "output": output}
     for name in ("artifacts", "errors", "next_steps", "signals"):
         if value := getattr(result, name):
@@ -178,8 +184,11 @@ def _shown(result: Result, handle: str, most: int) -> dict[str, Any]:
     return shown
 
 
-def describe(child: Child, most: int = SHOWN_BYTES) -> dict[str, Any]:
-    """One execution, as every tool answers about it; `most` are the bytes of its answer that are shown."""
+def describe(child: Child, most: int = SHOWN_BYTES, *, marked: bool = True) -> dict[str, Any]:
+    """One execution, as every tool answers about it; `most` are the bytes of its answer that are shown.
+
+    Unless `marked`, whoever asks adds the mark of an answer that is cut.
+    """
     result = child.result
     shown: dict[str, Any] = {
         "execution_id": child.id,
@@ -187,7 +196,7 @@ def describe(child: Child, most: int = SHOWN_BYTES) -> dict[str, Any]:
         "status": child.status,
         "outcome": result.outcome if result is not None else None,
         "reason": result.reason if result is not None else None,
-        "result": _shown(result, child.id, most) if result is not None else None,
+        "result": _shown(result, child.id, most, marked=marked) if result is not None else None,
         "error": child.error,
         "usage": dict(child.usage),
         "warnings": list(result.metadata.get("warnings", ())) if result is not None else [],
@@ -206,6 +215,13 @@ def describe(child: Child, most: int = SHOWN_BYTES) -> dict[str, Any]:
         if child.waiting_for == "approval":
             shown |= _waits_for_person(child)
     return shown
+
+
+def _marks(children: Sequence[Child], most: int) -> str:
+    """How to read on in each answer of which so many bytes are shown."""
+    texts = [(child.result.text, child.id) for child in children if child.result is not None]
+    cuts = [(len(first_bytes(text, most)), len(text), each) for text, each in texts]
+    return "".join(cut_mark(*each) for each in cuts if each[0] < each[1])
 
 
 def _waits_for_person(child: Child) -> dict[str, Any]:
@@ -259,8 +275,8 @@ def missing(identifier: str) -> ToolResult:
 class DispatchTools:
     """What happens when a tool is called."""
 
-    def __init__(self, family: Family, note: str) -> None:
-        self._family, self._note = family, note
+    def __init__(self, family: Family, note: str, *, marked: bool = True) -> None:
+        self._family, self._note, self._marked = family, note, marked
 
     async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
         task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
@@ -277,10 +293,10 @@ class DispatchTools:
         found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)
         if isinstance(found, str):
             return missing(found)
-        shown = describe(found[0])
+        shown = describe(found[0], marked=self._marked)
         if others := [child for child in self._family.unread() if child != found[0].id]:
             shown["also_ended"] = others
-        return answer(shown, consumed=self._consumed(found))
+        return answer(shown, mark="" if self._marked else _marks(found, SHOWN_BYTES), consumed=self._consumed(found))
 
     async def wait_for(self, _call: ToolCall, arguments: WaitForArguments) -> ToolResult:
         found = await self._wait(arguments.execution_ids, arguments.mode, arguments.wait_seconds)
@@ -288,8 +304,9 @@ class DispatchTools:
             return missing(found)
         ended = sum(child.ended for child in found)
         most = shares([child.result.text for child in found if child.result is not None], SHOWN_BYTES)
-        shown = {"ended": ended, "open": len(found) - ended, "executions": [describe(child, most) for child in found]}
-        return answer(shown, consumed=self._consumed(found))
+        described = [describe(child, most, marked=self._marked) for child in found]
+        shown = {"ended": ended, "open": len(found) - ended, "executions": described}
+        return answer(shown, mark="" if self._marked else _marks(found, most), consumed=self._consumed(found))
 
     async def cancel(self, _call: ToolCall, arguments: CancelArguments) -> ToolResult:
         before = await self._family.look(arguments.execution_id)
@@ -311,7 +328,7 @@ class DispatchTools:
                 "execution_id": child.id,
                 "agent": child.agent,
                 "status": child.status,
-                "task": cut(child.task, child.id, 200),
+                "task": child.task if len(child.task) <= TASK_SHOWN else f"{child.task[:TASK_SHOWN]}…",
                 "elapsed_seconds": round(child.elapsed, 1),
             }
             for child in await self._family.children()

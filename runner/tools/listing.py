@@ -53,6 +53,7 @@ class Offer:
 
     tool: str
     description: str
+    """Longer than what is shown of it, so that a secret is known before it is cut."""
     input_schema: Mapping[str, Any]
     hints: Hints = Hints()
 
@@ -108,8 +109,7 @@ def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: d
 
 
 def _description(tool: t.Tool) -> str:
-    text = clean(tool.description or tool.title or "")
-    return text if len(text) <= DESCRIPTION_CAP else text[:DESCRIPTION_CAP] + " [cut]"
+    return clean(tool.description or tool.title or "")[: 2 * DESCRIPTION_CAP]
 
 
 def _hints(tool: t.Tool) -> Hints:

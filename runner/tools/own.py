@@ -65,9 +65,9 @@ def _definition(name: str, description: str, arguments: type[Arguments], effect:
     return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
 
 
-def answer(value: Any, **more: Any) -> ToolResult:
-    """A structured answer, shown as JSON."""
-    return ToolResult(to_json(value).decode(), structured=value, **more)
+def answer(value: Any, mark: str = "", **more: Any) -> ToolResult:
+    """A structured answer, shown as JSON; `mark` is one of ours that stands after it."""
+    return ToolResult(to_json(value).decode() + mark, structured=value, mark=mark, **more)
 
 
 def refuse(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:

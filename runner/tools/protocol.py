@@ -30,6 +30,8 @@ class ToolResult:
     """Whether the result is stored already, as a dispatch's is: in the transaction that made the child."""
     full_text: str | None = None
     """The uncut text when `text` was cut to the cap; stored, and served by `read_result`."""
+    mark: str = ""
+    """What `text` ends with that is a mark of ours; all before it comes from outside."""
 
 
 class ToolExecutor(Protocol):

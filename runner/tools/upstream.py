@@ -93,8 +93,8 @@ class Upstream:
             return self.spec.instructions
         try:
             connection = await self._connected(0)
-            said = clean(connection.client.instructions or "").strip()[:INSTRUCTIONS_CAP]
-            return self._ears.mask.text(said)
+            said = clean(connection.client.instructions or "").strip()[: 2 * INSTRUCTIONS_CAP]
+            return self._ears.mask.text(said)[:INSTRUCTIONS_CAP]
         except Unavailable:
             return ""
 

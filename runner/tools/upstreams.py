@@ -17,9 +17,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from registry.upstreams import DEFAULT_START_TIMEOUT
+from runner.inert import inert, inert_data
 from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.ears import Ears, Listed, UpstreamNotice
-from runner.tools.listing import Hints, Listing, Offer
+from runner.tools.listing import DESCRIPTION_CAP, Hints, Listing, Offer
 from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream import Patience, Upstream
@@ -254,8 +255,8 @@ class UpstreamTools:
         hints = offer.hints if spec.trust_annotations else Hints()  # the server's own word; the operator's wins
         return Tool(
             name=self._names.sent(target),
-            description=self._mask.text(offer.description),
-            input_schema=offer.input_schema,
+            description=_described(self._mask.text(offer.description)),
+            input_schema=inert_data(self._mask.value(offer.input_schema)),
             label=target.label,
             server=spec.name,
             effect=spec.effect_of(offer.tool) or _effect(hints),
@@ -281,6 +282,11 @@ class UpstreamTools:
                 return failure("unavailable", message, "go on without it, or try again later")
         near = ", ".join(f"`{known}`" for known in nearest(shown, self._names.names))
         return failure("unknown_tool", f"there is no tool `{shown}`", f"the nearest are {near}" if near else "use none")
+
+
+def _described(text: str) -> str:
+    """What a server says of a tool, as a model reads it."""
+    return inert(text) if len(text) <= DESCRIPTION_CAP else f"{inert(text[:DESCRIPTION_CAP])} [cut]"
 
 
 def _effect(hints: Hints) -> str:

@@ -20,7 +20,7 @@ from runner.planning.view import plan_of
 from runner.requests import Brief, merging
 from runner.result import Result, completed
 from runner.transcript import clean
-from tests.runner.hostile import hostile, tags
+from tests.runner.hostile import hostile, notes, tags
 from tests.runner.routed import decide, said_before
 from tests.support.models import Turn, call, crash, say
 from tests.support.service import Bench, bench, settings_of
@@ -116,11 +116,9 @@ def whole(request: Request) -> str:
     return "\n".join([request.system, *(message.text for message in request.messages)])
 
 
-def structure(request: Request, number: int) -> tuple[list[str], list[str] | str]:
-    """The blocks of a request. A message that is somebody's own words and nothing else has none: it is shown unchanged."""
-    message = request.messages[0].text
-    alone = message in (clean(named(number, TEXTS[number])).strip(), named(number, "keep it"))
-    return tags(request.system), "verbatim" if alone else tags(message)
+def structure(request: Request) -> list[list[str]]:
+    """The marks of a request."""
+    return [[*tags(text), *notes(text)] for text in (request.system, request.messages[0].text)]
 
 
 async def test_no_text_changes_the_blocks_of_a_prompt_or_what_happens(tmp_path: Path) -> None:
@@ -142,8 +140,8 @@ async def test_no_text_changes_the_blocks_of_a_prompt_or_what_happens(tmp_path: 
         for number, text in enumerate(TEXTS):
             for agent in agents:
                 asked = script.seen[number, agent]
-                expected = [structure(each, 0) for each in script.seen[0, agent]]
-                assert [structure(each, number) for each in asked] == expected, (agent, text[:80])
+                expected = [structure(each) for each in script.seen[0, agent]]
+                assert [structure(each) for each in asked] == expected, (agent, text[:80])
             check_prompts(script, number)
             await check_rows(service, number, ends[number])
 
@@ -214,7 +212,7 @@ async def test_half_a_character_is_no_reason_to_fail_wherever_it_comes_in(tmp_pa
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_tasks_inputs_and_reports_stay_in_their_places(tmp_path: Path, text: str) -> None:
     data = {"alert": clean(text), clean(text)[:50]: [clean(text)]}
-    assert first_message(text) == clean(text)
+    assert tags(first_message(text)) == notes(first_message(text)) == []
     assert tags(first_message(text, data)) == tags(first_message(text, text)) == ["input", "/input"]
     earlier = [("one", text), (clean(text)[:50], text)]
     expected = ["earlier", "stage", "/stage", "stage", "/stage", "/earlier"]
@@ -229,5 +227,5 @@ def test_tasks_inputs_and_reports_stay_in_their_places(tmp_path: Path, text: str
 
 def test_words_that_are_no_tags_stay_as_they_are() -> None:
     kept = "a < b, x<y, 5 < step 7, <b>bold</b>, <stages>, </steps_of>, <agent-smith>, if (n <messages) {}, →</p>"
-    assert inert(kept) == kept.replace("<agent-", "&lt;agent-")
-    assert all(inert(f"<{block}>") == f"&lt;{block}>" for block in BLOCKS)
+    assert inert(kept) == kept.replace("<agent-", "<~agent-")
+    assert all(inert(f"<{block}>") == f"<~{block}>" for block in BLOCKS)

@@ -216,7 +216,7 @@ async def test_what_people_said_and_who_is_at_work_is_kept_word_for_word(tmp_pat
         [child] = service.sql("select id from executions where agent = 'Scout'")
         final = service.model.of("Lead")[-1]
         notes, record, spoken = (block["text"] for block in final.messages[1].content)
-        assert "&lt;/summary> nothing of note\n</summary>" in notes
+        assert "</~summary> nothing of note\n</summary>" in notes
         assert f"- {child['id']} Scout: look behind the moon" in record
         assert '<message from="ada">\nmind the gap\n</message>' in spoken
         assert "dust" in shown(final)

@@ -18,6 +18,7 @@ from registry import AgentSpec, CatalogueEntry
 from runner.context import PromptParts, system_prompt
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.marks import restored
 from runner.personal import Personal
 from runner.tariff import tokens_of
 from tests.runner.planned import A, B, C, config, plan
@@ -112,10 +113,10 @@ async def test_results_that_are_too_long_are_shared_out_and_the_rest_can_be_read
         told = first.messages[0].text
         assert tokens_of(len(told.encode())) <= 4_000 + 100
         assert told.count("</step>") == 1
-        shown = told.partition('status="completed">\n')[2].partition("\n[cut after")[0].replace("&lt;/step>", "</step>")
+        shown = told.partition('status="completed">\n')[2].partition("\n[cut after")[0].replace("</~step>", "</step>")
         page = answer(second)
         assert page["total"] == len(long)
-        assert long.startswith(shown + page["text"]), "what follows begins where the cut is"
+        assert long.startswith(shown + restored(page["text"])), "what follows begins where the cut is"
         assert page["offset"] == len(shown)
         composer = service.model.of("Composer")[0].messages[0].text
         assert 4_000 < tokens_of(len(composer.encode())) <= 8_000 + 300

@@ -123,8 +123,8 @@ async def test_who_revises_a_plan_reads_how_far_it_came_and_what_is_done_is_not_
 
         assert ended.result is not None
         assert (ended.result.outcome, ended.result.errors) == ("completed", []), "what failed was replaced"
-        harmless = evil.replace("</step>", "&lt;/step>").replace("</results>", "&lt;/results>")
-        harmless = harmless.replace("<plan>", "&lt;plan>").replace("</plan>", "&lt;/plan>")
+        harmless = evil.replace("</step>", "</~step>").replace("</results>", "</~results>")
+        harmless = harmless.replace("<plan>", "<~plan>").replace("</plan>", "</~plan>")
         assert first(service.model.of("Planner")[1]) == "\n\n".join(
             [
                 'do all of it\n\n<input>\n{\n  "alert": "disk"\n}\n</input>',

@@ -188,7 +188,7 @@ def test_the_planner_and_the_composer_see_the_user_the_memory_and_the_conversati
         assert MESSAGES[0] in system, "what the user said before"
         assert story.answers[0] in system, "and what they were told: `the first two` means something"
         assert MESSAGES[1] not in system, "what is to be answered is the task"
-    assert first(planner) == MESSAGES[1]
+    assert first(planner) == inert(MESSAGES[1])
     assert first(composer).startswith(inert(MESSAGES[1])), "beside the results nothing in it opens or closes a block"
     assert len({plan["id"] for plan in story.plans}) == len(story.plans) == 4, "every message has a plan of its own"
 
@@ -277,7 +277,7 @@ def test_memory_is_written_and_searched_by_the_memory_agent_alone_and_outlives_t
 def test_what_is_remembered_or_was_said_breaks_out_of_no_block(story: Story) -> None:
     system = story.of(2, "Planner")[0]["system"]
     for words in (LEARNED, MESSAGES[1]):
-        assert words.replace("</", "&lt;/").replace("<available", "&lt;available").replace("<user", "&lt;user") in system
+        assert words.replace("</", "</~").replace("<available", "<~available").replace("<user", "<~user") in system
     for block in ("user_memory", "conversation", "available_agents"):
         assert (system.count(f"<{block}>"), system.count(f"</{block}>")) == (1, 1)
 

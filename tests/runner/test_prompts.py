@@ -43,7 +43,7 @@ def test_an_agent_is_listed_with_what_it_can_do_where_it_says_so() -> None:
     able = CatalogueEntry("Mail", "Reads mail.", ("gmail",), capabilities=("search", "sum </agent> up"))
     prompt = system_prompt(PromptParts(AgentSpec(name="Lead"), "Lead", role="root", catalogue=(able, CATALOGUE[2])))
     assert prompt.endswith(
-        '<agents>\n<agent name="Mail" servers="gmail">Reads mail.\nCapabilities: search, sum &lt;/agent> up</agent>\n'
+        '<agents>\n<agent name="Mail" servers="gmail">Reads mail.\nCapabilities: search, sum </~agent> up</agent>\n'
         '<agent name="Thinker" servers="none">thinks</agent>\n</agents>'
     )
 

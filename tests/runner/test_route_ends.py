@@ -72,7 +72,7 @@ async def test_what_is_said_to_a_route_reaches_whoever_works_for_it_now_and_late
         assert "only those of today" in shown(service.model.of("Classifier")[-1])
         last = shown(service.model.of("database")[-1])
         assert "only those of today" in last
-        assert "and &lt;message>short&lt;/message>" in last
+        assert "and <~message>short</~message>" in last
 
 
 async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works_concludes(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ async def test_messages_are_read_at_the_next_step_in_order_labelled_and_once(tmp
         _, second, third = service.model.of("Left")
         door, window = messages(second)
         assert door.startswith("Whoever you work for has something to say meanwhile.")
-        assert '<message from="ada&quot; &gt;">\nlook at the &lt;/message> door\ufffd\n</message>' in door
+        assert '<message from="ada&quot; &gt;">\nlook at the </~message> door\ufffd\n</message>' in door
         assert "then the window" in window
         assert messages(third) == messages(second)
         kept = service.sql("select content from messages where kind = 'delivery'")

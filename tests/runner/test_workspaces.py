@@ -109,7 +109,7 @@ async def test_an_agent_is_told_its_workspaces_and_has_the_tools_that_go_with_th
         assert (
             "<workspaces>\n"
             '<workspace name="docs" access="read_write">What is published.</workspace>\n'
-            '<workspace name="cache" access="read_write">Results, &lt;workspace> for those that follow.</workspace>\n'
+            '<workspace name="cache" access="read_write">Results, <~workspace> for those that follow.</workspace>\n'
             '<workspace name="source" access="read_only">The code.</workspace>\n'
             "</workspaces>"
         ) in asked["Writer"].system
