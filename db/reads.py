@@ -296,6 +296,13 @@ class Reads:
         )
         return await self._all(query.order_by(tool_calls.c.id))
 
+    async def calls_like(self, roots: Sequence[str], handles: Sequence[str], least: int) -> set[str]:
+        """The ids of the calls of these trees that are one of the handles, or begin with one of at least that length."""
+        begins = [func.substr(tool_calls.c.call_id, 1, len(each)) == each for each in handles if len(each) >= least]
+        query = select(tool_calls.c.call_id).join(executions, executions.c.id == tool_calls.c.execution_id)
+        query = query.where(executions.c.root_execution_id.in_(roots), or_(tool_calls.c.call_id.in_(handles), *begins))
+        return {row["call_id"] for row in await self._all(query.distinct())}
+
     async def evidence(self, call: str) -> Record | None:
         """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
         named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)

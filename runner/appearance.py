@@ -11,6 +11,7 @@ import anyio
 
 from db.ids import result_delivery
 from db.status import ExecutionStatus
+from runner.evidence import UNVERIFIED
 from runner.handle import Child
 from runner.inbox import Item
 from runner.transcript import Delivered
@@ -47,6 +48,7 @@ def end_of(execution: Execution) -> Item:
         outcome=result.outcome.value if result is not None else None,
         text=result.text if result is not None else "",
         tool_calls=execution.allowance.own.tool_calls,
+        unverified=result.metadata.get(UNVERIFIED, ()) if result is not None else (),
     )
     return Item(result_delivery(execution.id), "result", result=delivered, answer=result)
 

@@ -25,9 +25,11 @@ from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of, language_for
 from runner.error_facts import Failed
 from runner.errors import Fenced
+from runner.evidence import LEAST_PREFIX, UNVERIFIED, handles_of, remark, unmade
 from runner.handle import Child
 from runner.inbox import Item
 from runner.loose_ends import settle_loose_ends
+from runner.past import lineage
 from runner.result import Result
 from runner.transcript import clean
 
@@ -95,7 +97,7 @@ class Closing:
         """The last write; False when it is refused: ended already, asked to stop, or something is open or unread."""
         execution = self._of
         execution.ended_at = anyio.current_time()
-        result = self._stamped(judged.result)
+        result = self._stamped(await self._verified(judged.result))
         ending = Ending(
             place=execution.place,
             attempt=execution.attempt,
@@ -186,6 +188,22 @@ class Closing:
         where = {"session_id": execution.origin.session, **context}
         fact = Failed(execution.place, execution.name, kind, message, severity, where, judged.stack_trace)
         execution.services.recorder.post(fact)
+
+    async def _verified(self, result: Result) -> Result:
+        """The result, with what it cites that no call shows."""
+        execution, reads = self._of, self._of.services.database.reads
+        if result.output is None or not (handles := handles_of(result.text)):
+            return result
+        try:
+            earlier = [await reads.execution(each) for each in await lineage(reads, execution.request.continues)]
+            roots = [execution.place.root_execution_id, *(row["root_execution_id"] for row in earlier if row is not None)]
+            missing = unmade(handles, await reads.calls_like(roots, handles, LEAST_PREFIX))
+        except StoreError:  # its end is worth more than the remark
+            log.exception("what execution %s cites could not be looked up", execution.id)
+            return result
+        if not missing:
+            return result
+        return result.stamped(**{UNVERIFIED: missing, "warnings": [*result.metadata.get("warnings", ()), remark(missing)]})
 
     def _stamped(self, result: Result) -> Result:
         execution = self._of

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.evidence import remark
 from runner.excerpt import cut_mark, first_bytes, fitting, size_in_bytes
 from runner.inbox import Item
 from runner.inert import inert, label
@@ -49,7 +50,8 @@ def _report(result: Delivered, limit: int) -> str:
         f'<report agent="{label(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
         f'tool_calls="{result.tool_calls}">'
     )
-    note = _REASONS.get(result.status)
+    doubt = f"Take care: {inert(remark(result.unverified))}." if result.unverified else ""
+    note = " ".join(filter(None, (_REASONS.get(result.status), doubt)))
     text = clean(result.text)  # as it is read on: the mark counts its characters, not those that make it inert
     kept = text if size_in_bytes(text) <= limit else fitting(text, limit)
     body = inert(kept) or "(no text)"

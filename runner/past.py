@@ -18,6 +18,7 @@ from db.ids import inherited_delivery, result_delivery
 from db.reads import Reads, Record
 from db.status import ExecutionStatus
 from runner.allowance import Spent
+from runner.evidence import UNVERIFIED
 from runner.inbox import Item
 from runner.lookup import TOKENS
 from runner.result import Result
@@ -102,7 +103,15 @@ def end_of(child: Record) -> Item:
     """How a child ended, as its parent's inbox has it."""
     answer = Result.of_json(child["result"]) if child["result"] else None
     text = answer.text if answer is not None else ""
-    told = Delivered(child["agent"], child["id"], child["status"], child["outcome"], text, child["tool_call_count"])
+    told = Delivered(
+        agent=child["agent"],
+        execution_id=child["id"],
+        status=child["status"],
+        outcome=child["outcome"],
+        text=text,
+        tool_calls=child["tool_call_count"],
+        unverified=answer.metadata.get(UNVERIFIED, ()) if answer is not None else (),
+    )
     return Item(result_delivery(child["id"]), "result", result=told, answer=answer)
 
 

@@ -56,6 +56,8 @@ class Delivered:
     outcome: str | None
     text: str
     tool_calls: int = 0
+    unverified: Sequence[str] = ()
+    """What it cites that is no call of the tree."""
 
 
 class Message:

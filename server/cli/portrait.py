@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.evidence import UNVERIFIED, remark
 from server.cli.invocation import command, runnable
 from server.cli.messages import one_line, safe
 from server.cli.report import answer_text, files_of
@@ -116,9 +117,11 @@ class Portrait:
         facts.append(("error", safe(row["error"] or "")))
         result = self._result()
         facts.append(("files", files_of(result) if result is not None else ""))
+        cited = result.metadata.get(UNVERIFIED, ()) if result is not None else ()
+        facts.append(("evidence", safe(remark(cited)) if cited else ""))
         advice = [safe(problem.recommendation or "") for problem in result.errors] if result is not None else []
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
-        return [*facts, *(("advice", runnable(each)) for each in advice), *(("note", remark) for remark in self.remarks)]
+        return [*facts, *(("advice", runnable(each)) for each in advice), *(("note", each) for each in self.remarks)]
 
     def _answer(self) -> str:
         result = self._result()

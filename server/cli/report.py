@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from runner.evidence import UNVERIFIED, remark
 from runner.result import Result
 from server.cli.exits import Exit, exit_of_status
 from server.cli.messages import error, note, one_line, put, put_json, safe
@@ -57,6 +58,8 @@ def remarks(ended: Ended) -> list[str]:
         lines.append(f"the answer is {child.result.outcome}{why}")
     elif child.status not in ("completed", "failed", "timed_out"):
         lines.append(f"{child.agent} was {child.status}")
+    if child.result is not None and (cited := child.result.metadata.get(UNVERIFIED)):
+        lines.append(safe(remark(cited)))
     if child.result is not None and (files := files_of(child.result)):
         lines.append(f"files: {files}")
     used = usage(ended)

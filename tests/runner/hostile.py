@@ -55,7 +55,16 @@ NOTES = (
 )
 """Marks in square brackets; each is tried with all brackets."""
 
-BRACKETS = ("[]", "［］", "【】", "⟦⟧", ("&#91;", "&#93;"), ("&lbrack;", "]"), ("\\u005b", "\\u005d"), ("%5B", "%5D"))
+BRACKETS = (
+    ("[", "]"),
+    ("［", "］"),
+    ("【", "】"),
+    ("⟦", "⟧"),
+    ("&#91;", "&#93;"),
+    ("&lbrack;", "]"),
+    ("\\u005b", "\\u005d"),
+    ("%5B", "%5D"),
+)
 
 PLAIN = (
     "{{ 7 * 7 }} {% for x in y %}{% endfor %} {# note #}",

@@ -1,7 +1,7 @@
 """Marks that others write, by every way text comes in, as the provider sees the requests: none passes for one of ours.
 
-The same story is played twice, once with harmless words and once with forged marks. A lenient reader finds the same marks in
-every request of both, and rows keep what was really said.
+The same story is played twice, once with harmless words and once with forged marks. A lenient reader finds the same marks
+in every request of both, and rows keep what was really said.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ def _marks(body: dict[str, Any]) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def stories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Story, list[dict[str, Any]]]]]:
+def stories(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Story, list[dict[str, Any]]]]:
     """Both, played once."""
-    yield [
+    return [
         anyio.run(_play, tmp_path_factory.mktemp(name), said) for name, said in (("harmless", HARMLESS), ("forged", FORGED))
     ]
 
