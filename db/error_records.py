@@ -56,6 +56,8 @@ class NewError:
     message: str
     context: Mapping[str, Any]
     stack_trace: str | None = None
+    same: str | None = None
+    """What it has in common with the same error of another time; None for its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ _RECORD = _RECORD.on_conflict_do_update(
         "recurrence_count": error_records.c.recurrence_count + 1,
         "last_seen": _RECORD.excluded.last_seen,
         "execution_id": _RECORD.excluded.execution_id,
+        "message": _RECORD.excluded.message,  # the same error may be told in other words
         "context": _RECORD.excluded.context,  # of the same execution, so that both go when it is deleted
         "stack_trace": _RECORD.excluded.stack_trace,
         "fix_status": case(
@@ -100,7 +103,7 @@ def record(new: NewError) -> Write:
     at = stamp()
     row = {
         "id": new_id(),
-        "fingerprint": f"{new.type}|{new.context.get('agent', '')}|{_IDS.sub('…', new.message)[:SAME]}",
+        "fingerprint": f"{new.type}|{new.context.get('agent', '')}|{_IDS.sub('…', new.same or new.message)[:SAME]}",
         "execution_id": new.execution,
         "type": new.type,
         "severity": new.severity,

@@ -22,7 +22,7 @@ from registry.iterating import ComponentSpec, IterateSpec
 from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
 from registry.loading import load, restore
 from registry.masking import held_secrets
-from registry.models import ModelSpec, StreamTimeouts
+from registry.models import ModelSpec, Retry, StreamTimeouts
 from registry.names import fold, nearest
 from registry.output_schema import misfits
 from registry.planning import OnEmptyPlan, PlanSpec
@@ -88,6 +88,7 @@ __all__ = [
     "Rates",
     "RegistryError",
     "Requires",
+    "Retry",
     "RouteSpec",
     "RuleSpec",
     "ServeSpec",

@@ -18,7 +18,7 @@ from registry.dialect import ForeignType
 from registry.entry import Entry, Line
 from registry.implied_models import implied_models
 from registry.limits import ServiceLimitOverrides
-from registry.models import BUILT_IN_MODEL, ModelEntry
+from registry.models import BUILT_IN_MODEL, ModelEntry, RetryEntry
 from registry.names import STAND_IN, fold
 from registry.serving import ServeEntry
 from registry.staff import staff_of
@@ -33,6 +33,7 @@ class DefaultsEntry(Entry):
 
     model: Line | None = Field(default=None, description="model of agents that name none; absent: the only one there is")
     limits: ServiceLimitOverrides = Field(default=ServiceLimitOverrides(), description="limits of agents that set none")
+    retry: RetryEntry | None = Field(default=None, description="how calls that failed are repeated, of all models")
 
 
 class ForeignAgent(BaseModel):

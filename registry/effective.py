@@ -40,6 +40,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "defaults": {
             "model": default_model,
             "limits": {**_decided(asdict(resolve_limits(limits))), **whole},
+            **({"retry": retry} if (retry := _plain(document.defaults.retry)) is not None else {}),
         },
         "models": {name: _plain(entry) for name, entry in document.models.items() if not _is_implied(name, located)},
         "mcp_servers": {name: _plain(entry) for name, entry in document.mcp_servers.items()},
@@ -112,7 +113,7 @@ def _plain(value: Any) -> Any:
         if isinstance(value, SourceEntry) and value.model_fields_set == {"content"}:
             return value.content
         shape = type(value).model_fields
-        pairs = {key: (getattr(value, key), field.default) for key, field in shape.items()}
+        pairs = {field.alias or key: (getattr(value, key), field.default) for key, field in shape.items()}
         return {key: _plain(each) for key, (each, default) in pairs.items() if each or each != default}
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}

@@ -74,7 +74,7 @@ def error_path(error: ErrorDetails) -> TreePath:
 def keys_at(path: TreePath) -> list[str]:
     """Return the keys a mapping at this path may have."""
     entry = _entry_in(_annotation_at(path))
-    return list(entry.model_fields) if entry is not None else []
+    return [field.alias or name for name, field in entry.model_fields.items()] if entry is not None else []
 
 
 def _unknown_key(path: TreePath) -> tuple[str, str]:

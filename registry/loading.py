@@ -152,7 +152,8 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
             specs = workspace_specs(entry.workspaces, document.workspaces, file.parent)
             agents[name] = replace(agents[name], workspaces=specs)
     agents.update({agent.name: replace(agent, model=agent.model or default) for agent in reading.registered})
-    models = {name: model_spec(name, entry, file.parent, names) for name, entry in document.models.items()}
+    retry = document.defaults.retry
+    models = {name: model_spec(name, entry, file.parent, names, retry) for name, entry in document.models.items()}
     upstreams = {name: upstream_spec(name, entry, file.parent) for name, entry in document.mcp_servers.items()}
     chains = {name: chain_spec(name, entry, names) for name, entry in document.agent_chains.items()}
     users = {name: user_spec(name, entry) for name, entry in document.users.items()}

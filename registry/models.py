@@ -4,6 +4,7 @@ Owns: the shape of a `models` entry and ModelSpec. Must not know: how a model is
 Invariant: a key is known only by the name of its environment variable, never by its value.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -11,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from registry.durations import Seconds
+from registry.durations import Seconds, SecondsOrZero
 from registry.entry import Count, Entry, Flag, Line
 from registry.names import Directories
 from registry.pricing import CacheWrites, Price, PriceEntry, price_of
@@ -33,6 +34,16 @@ class StreamTimeouts:
     first_token: float = 120.0
     stall: float = 60.0
     total: float = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How a model call that failed is repeated. The defaults here are built in."""
+
+    seconds: float = 60.0
+    """From the first failure to the last attempt; 0 repeats nothing."""
+    first_wait: float = 0.5
+    longest_wait: float = 15.0
 
 
 def web_address(value: str) -> str:
@@ -63,6 +74,46 @@ class TimeoutsEntry(Entry):
     total: Seconds = Field(default=_BUILT_IN.total, description="for one whole answer, however lively")
 
 
+class RetryEntry(Entry):
+    """`retry:` of a model, or of all models, as written. What is absent here comes from `defaults.retry`."""
+
+    for_: SecondsOrZero | None = Field(
+        default=None,
+        alias="for",
+        description="how long a failing model API is outlasted, from the first failure on; `0s`: never; built in: `60s`",
+    )
+    first_wait: Seconds | None = Field(
+        default=None, description="longest wait before the second attempt; it doubles with each; built in: `500ms`"
+    )
+    longest_wait: Seconds | None = Field(default=None, description="longest wait between two attempts; built in: `15s`")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.first_wait is not None and self.longest_wait is not None and self.first_wait > self.longest_wait:
+            raise PydanticCustomError(
+                "waits",
+                "the first wait is longer than the longest",
+                {"at": "first_wait", "about": ("longest_wait",), "hint": "lower `first_wait` or raise `longest_wait`"},
+            )
+        return self
+
+
+def retry_of(*entries: RetryEntry | None) -> Retry:
+    """Return how calls of a model are repeated: each setting as the first entry that has it, else as is built in."""
+    said = [entry for entry in entries if entry is not None]
+
+    def decided(settings: Iterable[float | None], built_in: float) -> float:
+        return next((each for each in settings if each is not None), built_in)
+
+    built_in = Retry()
+    longest = decided((each.longest_wait for each in said), built_in.longest_wait)
+    return Retry(
+        seconds=decided((each.for_ for each in said), built_in.seconds),
+        first_wait=min(longest, decided((each.first_wait for each in said), built_in.first_wait)),
+        longest_wait=longest,
+    )
+
+
 class ModelEntry(Entry):
     """One entry of `models` as written."""
 
@@ -81,6 +132,7 @@ class ModelEntry(Entry):
         default=False, description="whether it takes a temperature: plans and judgements are then asked for with 0"
     )
     timeouts: TimeoutsEntry = Field(default=TimeoutsEntry(), description="how long one attempt may take")
+    retry: RetryEntry | None = Field(default=None, description="how a call that failed is repeated")
     cache: CacheLifetime = Field(default="auto", description="how long the provider keeps prompts for reuse")
     fallback: tuple[Line, ...] = Field(default=(), description="models asked in turn when this one cannot answer")
     price: PriceEntry | None = Field(default=None, description="US dollars per million tokens")
@@ -116,6 +168,7 @@ class ModelSpec:
     thinking: bool = False
     accepts_temperature: bool = False
     timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
+    retry: Retry = field(default_factory=Retry)
     cache: CacheLifetime = "auto"
     fallback: tuple[str, ...] = ()
     price: Price | None = None
@@ -136,8 +189,10 @@ BUILT_IN_MODEL = (
 """The model of a configuration without a `models` section, so that a file of agents alone can run."""
 
 
-def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -> ModelSpec:
-    """Return the spec of a checked entry; paths are relative to the folder of the configuration file."""
+def model_spec(
+    name: str, entry: ModelEntry, folder: Path, names: Directories, retry: RetryEntry | None = None
+) -> ModelSpec:
+    """Return the spec of a checked entry; `retry` is that of `defaults`, paths are relative to the configuration file."""
     limits = entry.timeouts
     return ModelSpec(
         name=name,
@@ -150,6 +205,7 @@ def model_spec(name: str, entry: ModelEntry, folder: Path, names: Directories) -
         thinking=entry.thinking,
         accepts_temperature=entry.accepts_temperature,
         timeouts=StreamTimeouts(limits.first_token, limits.stall, limits.total),
+        retry=retry_of(entry.retry, retry),
         cache=entry.cache,
         fallback=tuple(map(names.models.canonical, entry.fallback)),
         price=price_of(entry.price),

@@ -10,6 +10,7 @@ from db.errors import StoreError
 from db.status import ExecutionStatus
 from runner.errors import Interrupted, Refusal, RunnerError
 from runner.llm.protocol import ModelError
+from runner.provider_error import PROVIDER
 from runner.result import Outcome, Problem, Result, failed, partial, stopped, summarise
 
 OUT_OF_TIME = "its time ran out"
@@ -74,7 +75,7 @@ def verdict(end: End, found: str) -> Verdict:
         if end.outcome is Outcome.FAILED:
             problem = end.errors[0] if end.errors else Problem("failed", end.summary)
             told = end if end.errors else replace(end, errors=(problem,))
-            return Verdict(ExecutionStatus.FAILED, told, problem.type, problem.message)
+            return Verdict(ExecutionStatus.FAILED, told, problem.type, problem.in_full)
         return Verdict(ExecutionStatus.COMPLETED, end)
     if isinstance(end, Cause):
         if end.kind == "deadline":
@@ -87,7 +88,20 @@ def verdict(end: End, found: str) -> Verdict:
         return Verdict(ExecutionStatus(end.status), result, problem.type, problem.message)
     problem = _problem(end)
     trace = "".join(format_tb(end.__traceback__)) if problem.type == "internal" else None
-    return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.message, stack_trace=trace)
+    return Verdict(ExecutionStatus.FAILED, failed(problem, found), problem.type, problem.in_full, stack_trace=trace)
+
+
+def salvaged(error: Exception, found: str, reason: str | None) -> End:
+    """The end of an execution whose model could not answer any more: where it had to conclude, what it has counts."""
+    if isinstance(error, ModelError) and error.recoverable and reason is not None and found.strip():
+        return partial(found, reason, (_problem(error),))
+    return error
+
+
+def said_by_provider(error: Exception) -> str:
+    """What a model's provider said when it failed, for a log line."""
+    said = error.provider.shown if isinstance(error, ModelError) and error.provider is not None else None
+    return f"; the provider said {said}" if said else ""
 
 
 def _time_of(deadline: Cause) -> dict[str, float]:
@@ -105,7 +119,8 @@ def _problem(error: Exception) -> Problem:
     hint = getattr(error, "hint", "") or None
     if isinstance(error, ModelError):
         message = f"the model could not answer: {error}"
-        return Problem("model", message, error.kind, "high", error.recoverable, hint)
+        said = {PROVIDER: error.provider.shown} if error.provider is not None else {}
+        return Problem("model", message, error.kind, "high", error.recoverable, hint, said)
     if isinstance(error, StoreError):
         return Problem("store", str(error), None, "critical", recoverable=False, recommendation=hint)
     if isinstance(error, Interrupted):

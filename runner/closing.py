@@ -30,6 +30,7 @@ from runner.handle import Child
 from runner.inbox import Item
 from runner.loose_ends import settle_loose_ends
 from runner.past import lineage
+from runner.provider_error import PROVIDER
 from runner.result import Result
 from runner.transcript import clean
 
@@ -119,6 +120,9 @@ class Closing:
         step = execution.request.step
         totals = usage_of(execution) | {"session_id": execution.origin.session}
         totals |= {"step_id": step} if step is not None else {}
+        first = result.errors[0] if judged.error is not None and result.errors else None
+        if first is not None and PROVIDER in first.context:
+            totals[PROVIDER] = first.context[PROVIDER]
         fact = facts.Ended(ending, execution.name, elapsed_of(execution), parent, totals, answer)
         if not (await execution.services.recorder.record(fact, shielded=shielded)).held:
             return False
@@ -186,7 +190,9 @@ class Closing:
     def _report(self, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
         execution, kind, message = self._of, judged.error_type or "", judged.error or ""
         where = {"session_id": execution.origin.session, **context}
-        fact = Failed(execution.place, execution.name, kind, message, severity, where, judged.stack_trace)
+        # What a provider says differs each time, by counts and times of day; our words tell which error it is.
+        same = judged.result.errors[0].message if PROVIDER in where and judged.result.errors else None
+        fact = Failed(execution.place, execution.name, kind, message, severity, where, judged.stack_trace, same)
         execution.services.recorder.post(fact)
 
     async def _verified(self, result: Result) -> Result:

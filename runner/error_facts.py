@@ -33,6 +33,8 @@ class Failed:
     severity: str = "high"
     context: Mapping[str, Any] = field(default_factory=dict)
     stack_trace: str | None = None
+    same: str | None = None
+    """What two errors of one agent have in common that are the same, where it is not the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from runner.allowance import Allowance
 from runner.appearance import child_of, end_of
 from runner.attempts import Attempts
 from runner.birth import first_of, spawned
-from runner.cause import Cause, End, verdict
+from runner.cause import Cause, End, said_by_provider, salvaged, verdict
 from runner.closing import Closing
 from runner.delivery import cut
 from runner.errors import first_cause
@@ -305,13 +305,14 @@ class Execution:
         assert self.strategy is not None
         if self.request.known is not None:
             return self.request.known
-        if self.attempts is not None:
-            return await self.attempts.run()
         try:
-            return await self.strategy.run()
+            end = await self.attempts.run() if self.attempts is not None else await self.strategy.run()
         except Exception as error:
-            log.info("execution %s (%s) ends with %r", self.id, self.name, error)
-            return first_cause(error)
+            end = first_cause(error)
+        if not isinstance(end, Exception):
+            return end
+        log.info("execution %s (%s) ends with %r%s", self.id, self.name, end, said_by_provider(end))
+        return salvaged(end, self.found, self.allowance.wrap_up)
 
     # -- end -----------------------------------------------------------------------------------------------------------
 

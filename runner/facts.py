@@ -161,6 +161,8 @@ class Waiting:
 
     place: Place
     what: str | None
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What else is to be said of that."""
 
 
 @dataclass(frozen=True, slots=True)

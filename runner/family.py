@@ -183,7 +183,8 @@ class ExecutionFamily:
     async def look(self, child: str) -> Child | None:
         """One of its children, also an ended one; None for anything else."""
         alive = self._self.alive.get(child)
-        return child_of(alive) if alive is not None else self._self.ended.get(child)
+        known = child_of(alive) if alive is not None else self._self.ended.get(child)
+        return known.for_models if known is not None else None
 
     async def children(self) -> Sequence[Child]:
         """All its children, in the order they were started."""

@@ -7,11 +7,12 @@ children are meant; an id outside it does not exist.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from registry import CatalogueEntry
 from runner.approvals import Question
+from runner.provider_error import PROVIDER
 from runner.result import Result
 from runner.transcript import ToolCall
 
@@ -46,6 +47,15 @@ class Child:
     def ended(self) -> bool:
         """Whether nothing more will come."""
         return self.status not in ("pending", "running")
+
+    @property
+    def for_models(self) -> Child:
+        """The same for a model of its own tree: without what a model's provider said, which may be anything."""
+        if self.result is None or not any(PROVIDER in each.context for each in self.result.errors):
+            return self
+        errors = tuple(each.for_models for each in self.result.errors)
+        error = errors[0].message if self.error is not None else None
+        return replace(self, result=replace(self.result, errors=errors), error=error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,8 +107,8 @@ class Recorder:
                 return turns.begin_again(attempt, deadline, first, [again])
             case facts.Asked(place, attempt, call):
                 return turns.ask(attempt, call, [_calling(place, call)])
-            case facts.Waiting(place, what):
-                return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what})])
+            case facts.Waiting(place, what, told):
+                return writes.waiting(place.id, what, [event(place, "execution.progress", {"waiting_for": what, **told})])
             case facts.Ended():
                 over = endings.end(fact.ending, _end(fact))
                 return over if fact.answer is None else people.answered(over, fact.answer)
@@ -343,9 +343,9 @@ def _wrong(fact: ErrorFact) -> Write:
     match fact:
         case Refused():
             return _refused(fact)
-        case Failed(place, agent, kind, message, severity, context, trace):
+        case Failed(place, agent, kind, message, severity, context, trace, same):
             told = {"agent": agent, **context}
-            return error_records.record(NewError(place.id, kind, severity, message, told, trace))
+            return error_records.record(NewError(place.id, kind, severity, message, told, trace, same))
         case Addressed(fix):
             return error_records.fix(fix)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from runner.provider_error import PROVIDER, in_words
 from runner.transcript import clean_data
 
 SUMMARY_LIMIT = 500
@@ -48,6 +49,19 @@ class Problem:
     """Whether another attempt may succeed: so it is, unless it is known not to be."""
     recommendation: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def in_full(self) -> str:
+        """The message for people: with what a model's provider said, which no prompt shows."""
+        said = in_words(self.context.get(PROVIDER))
+        return f"{self.message}; the provider said: {said}" if said else self.message
+
+    @property
+    def for_models(self) -> Problem:
+        """The same without what a provider said."""
+        if PROVIDER not in self.context:
+            return self
+        return replace(self, context={name: each for name, each in self.context.items() if name != PROVIDER})
 
 
 @dataclass(frozen=True, slots=True)

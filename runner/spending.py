@@ -47,6 +47,14 @@ class Spending:
                 return None
         return leave
 
+    async def leave_again(self, request: Request, answer: int | None) -> Leave | None:
+        """Leave for another attempt of a call; None when an answer of so many tokens can no longer be paid."""
+        leave = await self.leave_to_ask(request)
+        if leave is not None and answer is not None and leave.answer < answer:
+            leave.over()
+            return None
+        return leave
+
     def _give_up(self, short: Sequence[Purse]) -> None:
         """No call in flight can help. Agents that hold money of their own give the rest of it back when they end."""
         if not self._budget.grants or any(purse.unit == "tokens" for purse in short):

@@ -27,7 +27,7 @@ from runner.drift import DriftWatch
 from runner.error_facts import Failed
 from runner.execution import Execution
 from runner.functions import AgentFunction, Called, configured, registered
-from runner.llm.models import Models
+from runner.llm.models import Models, Telling
 from runner.masking import Mask
 from runner.recorder import Recorder
 from runner.services import ChoosesModels, Services
@@ -139,13 +139,16 @@ class _Assembly:
 
     def _models(self, settings: Settings) -> Models:
         blueprint = self._blueprint
-        made = Models(settings.models, blueprint.environ, rehearse=settings.rehearse, pace=blueprint.pace)
+        telling = Telling(self._mask(settings).text, lambda name: settings.defined_at("models", name, "model"))
+        made = Models(settings.models, blueprint.environ, rehearse=settings.rehearse, pace=blueprint.pace, telling=telling)
         self.own_models.append(made)
         return made
 
+    def _mask(self, settings: Settings) -> Mask:
+        return Mask(held_secrets(settings.upstreams.values(), self._blueprint.environ, settings.secret_variables()))
+
     def _ears(self, settings: Settings) -> Ears:
-        secrets = held_secrets(settings.upstreams.values(), self._blueprint.environ, settings.secret_variables())
-        return Ears(self.notices.notice, self._drift.observe, Mask(secrets))
+        return Ears(self.notices.notice, self._drift.observe, self._mask(settings))
 
 
 def _tool_timeout(settings: Settings) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -17,13 +17,15 @@ import anyio
 import anyio.to_thread
 
 from registry import ModelSpec
+from registry.masking import MASK
 from runner.llm.body import request_body
 from runner.llm.breaker import Breaker, Breaking
 from runner.llm.endpoint import Endpoint
 from runner.llm.exchange import exchange
-from runner.llm.failures import failure_of, missing_key
-from runner.llm.protocol import ModelError, OnText, Reply, Request
-from runner.llm.retrying import Retrying
+from runner.llm.failures import Asked, failure_of, missing_key
+from runner.llm.protocol import OnText, Reply, Request
+from runner.llm.retrying import Candidate, Retrying
+from runner.provider_error import Hide
 
 
 class AnthropicModel:
@@ -34,38 +36,26 @@ class AnthropicModel:
     def __init__(
         self,
         models: Mapping[str, ModelSpec],
-        retrying: Retrying | None = None,
         environ: Mapping[str, str] = os.environ,
         breaking: Breaking | None = None,
+        hide: Hide = lambda text: text,
+        defined_at: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._models = models
-        self._retrying = retrying or Retrying()
         self._environ = environ
         self._breaking = breaking or Breaking()
+        self._hide = hide
+        self._defined_at = defined_at
+        """Where the configuration names a model, for hints."""
         self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._making = anyio.Lock()
         self._breakers: dict[str | None, Breaker] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Ask the model of the request and, if it cannot answer now, its fallbacks in turn."""
+        """Ask the model of the request and, while it cannot answer, its fallbacks, for as long as its `retry` says."""
         call = _Call(request, on_text)
-        names = request.spec.fallback
-        failed: ModelError | None = None
-        others: list[str] = []
-        for position, spec in enumerate((request.spec, *(self._models[name] for name in names))):
-            attempts = self._retrying.share(call.made, len(names) - position)
-            if not attempts:
-                break
-            try:
-                return await self._ask(call, spec, attempts)
-            except ModelError as error:
-                if failed is None and not (error.recoverable and names):
-                    raise
-                others += [f"`{spec.name}`"] if failed is not None else []
-                failed = failed or error
-        assert failed is not None
-        message = f"{failed}; {', '.join(others)} failed, too"
-        raise ModelError(failed.kind, message, failed.hint, recoverable=True) from failed
+        specs = (request.spec, *(self._models[name] for name in request.spec.fallback))
+        return await Retrying(request.spec.retry, [self._candidate(call, spec) for spec in specs], request.pause).ask()
 
     async def prepare(self) -> None:
         """Do now what the first call would wait for; a model without a key is left to say so when it is asked."""
@@ -79,18 +69,28 @@ class AnthropicModel:
             _, endpoint = self._endpoints.popitem()
             await endpoint.close()
 
-    async def _ask(self, call: _Call, spec: ModelSpec, attempts: int) -> Reply:
-        endpoint = await self._endpoint(spec)
-        body = request_body(call.request, spec)
+    def _candidate(self, call: _Call, spec: ModelSpec) -> Candidate[Reply]:
         breaker = self._breaker(self._address(spec))
+        known = functools.partial(failure_of, asked=Asked(spec, self._hiding(spec), self._defined_at(spec.name)))
 
         async def attempt() -> Reply:
-            number = call.announce(spec)
-            reply = await exchange(endpoint, body, spec, call.on_text)
-            return reply if number == 1 else replace(reply, attempts=number)
+            endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
 
-        known = functools.partial(failure_of, spec=spec)
-        return await self._retrying.ask(lambda: breaker.through(attempt, known), known, attempts)
+            async def through() -> Reply:
+                number = call.announce(spec)
+                reply = await exchange(endpoint, body, spec, call.on_text)
+                return reply if number == 1 else replace(reply, attempts=number)
+
+            return await breaker.through(through, known)
+
+        return Candidate(spec.name, attempt, known)
+
+    def _hiding(self, spec: ModelSpec) -> Hide:
+        def hide(text: str) -> str:
+            key = self._environ.get(spec.api_key_env)
+            return self._hide(text.replace(key, MASK) if key else text)
+
+        return hide
 
     def _address(self, spec: ModelSpec) -> str | None:
         return spec.base_url or self._environ.get("ANTHROPIC_BASE_URL") or None

@@ -1,10 +1,11 @@
-"""A dead endpoint is left alone: one breaker for all agents that ask it.
+"""A failing endpoint is left alone: one breaker for all agents that ask it.
 
 Owns when an endpoint counts as dead and when it is tried again. Knows no client and no request.
 Invariant: while it is open nothing is sent, except one probe after each rest.
 
 Many agents fail together when a connection is reset, and come back a moment later: failures open the breaker only when
-there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row.
+there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Calls that are
+refused meanwhile wait as they would after any other failure, so the breaker spares the endpoint and fails nobody.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TypeVar
 
 import anyio
 
-from runner.llm.failures import Failure
+from runner.llm.failures import Failure, LeftAlone
 from runner.llm.protocol import ModelError
 
 Answer = TypeVar("Answer")
@@ -30,8 +31,9 @@ class Breaking:
 
     failures: int = 8
     lasting: float = 1.0
-    """Seconds from the start of the first failed attempt; as long as one call retries by itself."""
-    rest: float = 30.0
+    """Seconds from the start of the first failed attempt."""
+    rest: float = 5.0
+    """Seconds between two probes; short, because an outage that ends is to be noticed within `retry.for`."""
 
 
 class Breaker:
@@ -44,13 +46,14 @@ class Breaker:
         self._since = 0.0
         self._closed_again_at: float | None = None
         self._probing = False
+        self._last: ModelError | None = None
 
     async def through(
         self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], Failure | None]
     ) -> Answer:
         """Make an attempt if the endpoint is not left alone, and learn from how it ends.
 
-        Raises what the attempt raises, or ModelError `circuit_open`: before it, or when it was one failure too many.
+        Raises what the attempt raises, or LeftAlone in its place while nothing is sent.
         """
         began = anyio.current_time()
         self._admit(began)
@@ -61,9 +64,7 @@ class Breaker:
             if failure is None or failure.error.kind not in DEAD:
                 self._answered()
                 raise
-            self._failed(began)
-            if (refusal := self._refusal()) is not None:
-                raise refusal from error
+            self._failed(began, failure.error)
             raise
         except BaseException:
             self._probing = False  # cancelled: that says nothing, and the next one may probe
@@ -71,17 +72,17 @@ class Breaker:
         self._answered()
         return answer
 
-    def _refusal(self) -> ModelError | None:
+    def _refusal(self) -> LeftAlone | None:
         """Why nothing is sent at the moment, or None."""
         if self._closed_again_at is None:
             return None
         seconds = max(0.0, self._closed_again_at - anyio.current_time())
         again = f"in {seconds:.0f} s" if seconds >= 1 else "as soon as one trial call is through"
-        return ModelError(
-            "circuit_open",
+        return LeftAlone(
             f"`{self._endpoint}` failed {self._failures} times in a row and is left alone; it is tried again {again}",
             "check that the provider is up and can be reached, or name a `fallback` behind another endpoint",
-            recoverable=True,
+            seconds,
+            self._last.provider if self._last is not None else None,
         )
 
     def _admit(self, now: float) -> None:
@@ -92,7 +93,8 @@ class Breaker:
             raise refusal
         self._probing = True
 
-    def _failed(self, began: float) -> None:
+    def _failed(self, began: float, error: ModelError) -> None:
+        self._last = error
         self._since = min(self._since, began) if self._failures else began
         self._failures += 1
         now = anyio.current_time()

@@ -7,7 +7,10 @@ than sending it and reading the answer. Invariant: errors are the SDK's, whichev
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
 
 if TYPE_CHECKING:
     import anthropic
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 60.0
 """Tools often take longer than the five seconds after which the SDK would close a connection and need a new handshake."""
+ERROR_CAP = 65_536
+"""Bytes of the body of an error that are read."""
 _TOLD_ONCE = ("content-length", "idempotency-key", "x-stainless-")
 """Beginnings of headers that belong to one request, or tell of the SDK what the first request told already."""
 
@@ -89,16 +94,21 @@ def _unreached(error: Exception, request: httpx2.Request) -> anthropic.APIConnec
 
 
 async def _refused(response: httpx2.Response) -> anthropic.APIStatusError:
-    """The error of an answer that is none, with its body as far as it can be read."""
+    """The error of an answer that is none, with its body as far as it can be read: JSON, or the text that it is."""
     import anthropic
     import httpx2
 
-    body: Any = None
+    data = b""
     try:
-        await response.aread()
-        body = response.json()
-    except (httpx2.HTTPError, ValueError):
-        pass
+        async for chunk in response.aiter_bytes():
+            data += chunk
+            if len(data) > ERROR_CAP:
+                break
+    except httpx2.HTTPError:
+        pass  # what was read of it still says something
     finally:
         await response.aclose()
+    body: Any = data.decode(errors="replace").strip()
+    with contextlib.suppress(ValueError):
+        body = from_json(data)
     return anthropic.APIStatusError(f"status {response.status_code}", response=response, body=body)

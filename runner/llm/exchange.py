@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, Mapping
 from typing import Any
 
 from registry import ModelSpec
-from runner.llm.endpoint import Endpoint
+from runner.llm.endpoint import ERROR_CAP, Endpoint
 from runner.llm.patience import Patience
 from runner.llm.protocol import OnText, Reply, Usage
-from runner.llm.stream import collect
+from runner.llm.stream import StreamError, collect
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
@@ -30,8 +30,15 @@ async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: On
     with patience.scope:  # one scope for all timeouts: cheaper than a timer per read
         response = await endpoint.post(body)
         async with contextlib.aclosing(response):
-            chunks = response.aiter_bytes()
-            reply = _reply(await collect(chunks, on_text, patience), spec, response.headers.get("request-id"))
+            chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
+            try:
+                if "text/html" in response.headers.get("content-type", ""):
+                    raise StreamError("unreadable", await _page(chunks))  # a proxy's, which answers in the provider's place
+                message = await collect(chunks, on_text, patience)
+            except StreamError as error:
+                error.request_id = request_id
+                raise
+            reply = _reply(message, spec, request_id)
             # A connection is used again only if its answer was read to the end, which is a few bytes after the last event.
             patience.only(DRAIN_SECONDS)
             with contextlib.suppress(httpx2.HTTPError):
@@ -40,6 +47,15 @@ async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: On
     if reply is None:
         raise patience.lapsed()
     return reply
+
+
+async def _page(chunks: AsyncIterable[bytes]) -> str:
+    data = b""
+    async for chunk in chunks:
+        data += chunk
+        if len(data) > ERROR_CAP:
+            break
+    return data.decode(errors="replace")
 
 
 def _reply(message: Mapping[str, Any], spec: ModelSpec, request_id: str | None) -> Reply:

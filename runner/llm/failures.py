@@ -2,21 +2,22 @@
 
 Owns the one mapping from exceptions of the SDK, the transport and the stream to ModelError, and whether asking again can
 help. Knows neither waiting nor other models. Invariant: of what a provider wrote, only the status code and an error type
-from a known list reach a message; the rest may hold anything and would end up in a prompt.
+from a known list reach our words, which end up in prompts; the rest travels beside them, for people.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from registry import ModelSpec
 from runner.llm.patience import OutOfPatience
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
+from runner.provider_error import Hide, ProviderError, plain, provider_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,26 @@ class Failure:
     error: ModelError
     retryable: bool
     retry_after: float | None = None
+    elsewhere: bool = False
+    """Whether another model may well answer."""
+    midway: bool = False
+    """Whether the answer had begun: what was written of it may have to be paid, so few such attempts are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom an attempt asked, as far as its failure has to be explained."""
+
+    spec: ModelSpec
+    hide: Hide = lambda text: text
+    """Hides secrets in what the provider said."""
+    defined_at: str = ""
+    """Where the configuration names the model, as `config.yaml:7`."""
 
 
 _TYPE_KINDS = {
     "authentication_error": "authentication",
-    "billing_error": "permission",
+    "billing_error": "credit",
     "permission_error": "permission",
     "invalid_request_error": "invalid_request",
     "not_found_error": "not_found",
@@ -40,12 +56,12 @@ _TYPE_KINDS = {
     "timeout_error": "timeout",
     "api_error": "server",
 }
-"""The error types the Messages API documents; no other is ever repeated."""
+"""The error types the Messages API documents; our words repeat no other."""
 
 _STATUS_KINDS = {
     400: "invalid_request",
     401: "authentication",
-    402: "permission",
+    402: "credit",
     403: "permission",
     404: "not_found",
     408: "timeout",
@@ -58,7 +74,17 @@ _STATUS_KINDS = {
     529: "overloaded",
 }
 
+_SAID_KINDS = (
+    (re.compile(r"(?i)prompt is too long|context (?:length|window)|too many (?:input )?tokens"), "too_large"),
+    (re.compile(r"(?i)credit balance|insufficient (?:credit|funds|balance|quota)|out of credit"), "credit"),
+    (re.compile(r"(?i)usage limits?\b|spend(?:ing)? (?:limit|cap)|monthly (?:limit|quota|budget)"), "credit"),
+    (re.compile(r"(?i)unsupported (?:country|region)|not (?:available|supported) in your (?:country|region)"), "region"),
+)
+"""What providers say in so many words, under a status that says less. It counts only for refusals (4xx)."""
+
 _RECOVERABLE = frozenset({"rate_limited", "overloaded", "timeout", "connection", "broken_stream", "server"})
+_ELSEWHERE = frozenset({"credit"})
+"""Asking again does not help, but a fallback with another key may have what this one lacks."""
 
 _LAPSES = {
     "first_token": "did not begin to answer within {seconds:g} s",
@@ -66,20 +92,38 @@ _LAPSES = {
     "total": "had not finished its answer after {seconds:g} s",
 }
 
+_MEANING = {
+    "credit": "the credit or spending limit of the key is used up",
+    "region": "the provider does not serve this country or region",
+    "too_large": "the prompt is too long for the model",
+}
+"""Of the kinds that are told apart by what the provider said: the same in our words."""
+
 _HINTS = {
-    "authentication": "check the key in `{key}`",
-    "permission": "check what the key in `{key}` may use, and its credit",
+    "authentication": "check the key in `{key}`: the provider does not accept it",
+    "credit": "add credit or raise the spending limit at the provider, or put another key into `{key}`",
+    "permission": "check what the key in `{key}` may use, such as the model `{model}`",
+    "region": "use an endpoint that serves your region: `models.{name}.base_url`",
     "invalid_request": "check `models.{name}` in the configuration, and that the endpoint knows this model's settings",
-    "not_found": "check `models.{name}.model` in the configuration",
+    "not_found": "the endpoint knows no model `{model}`: correct `models.{name}.model`{at}",
+    "no_endpoint": "check the address of the endpoint: `models.{name}.base_url`, or `ANTHROPIC_BASE_URL`",
     "too_large": "shorten the task, or let fewer results be delivered in full",
-    "rate_limited": "wait, or lower `max_concurrent_agents`; a spending limit is raised at the provider",
-    "overloaded": "try again in a few minutes, or name a `fallback` for `models.{name}`",
+    "rate_limited": "wait, lower `max_concurrent_agents`, or raise `models.{name}.retry.for`",
+    "overloaded": "try again in a few minutes, raise `models.{name}.retry.for`, or name a `fallback` for `models.{name}`",
     "timeout": "try again, or name a `fallback` for `models.{name}`",
     "connection": "check the network and the address of the endpoint",
     "broken_stream": "try again; if it goes on, check what lies between here and the endpoint",
     "server": "try again, or name a `fallback` for `models.{name}`",
     "unknown": "the log has the details",
 }
+
+
+class LeftAlone(ModelError):
+    """Nothing is sent to an endpoint that fails for everybody; it is tried again after some seconds."""
+
+    def __init__(self, message: str, hint: str, seconds: float, provider: ProviderError | None) -> None:
+        super().__init__("circuit_open", message, hint, recoverable=True, provider=provider)
+        self.seconds = seconds
 
 
 def missing_key(spec: ModelSpec) -> ModelError:
@@ -91,7 +135,7 @@ def missing_key(spec: ModelSpec) -> ModelError:
     )
 
 
-def failure_of(error: Exception, spec: ModelSpec) -> Failure | None:
+def failure_of(error: Exception, asked: Asked) -> Failure | None:
     """What an exception of a model call means, or None when it is no failure of the call but a bug."""
     import aiohttp
     import anthropic
@@ -99,73 +143,81 @@ def failure_of(error: Exception, spec: ModelSpec) -> Failure | None:
 
     match error:
         case ModelError():
-            return Failure(error, retryable=False)
+            wait = error.seconds if isinstance(error, LeftAlone) else None
+            return Failure(error, wait is not None, wait, elsewhere=error.recoverable)
         case OutOfPatience():
-            return _of_lapse(error, spec)
+            return _of_lapse(error, asked)
         case anthropic.APIStatusError():
-            return _of_status(error.status_code, error.response.headers, error.body, spec)
+            said = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
+            return _of_status(error.status_code, error.response.headers, said, asked)
         # The transport calls every failure to connect, and a connection dropped before the headers, a connect timeout.
         case anthropic.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
-            return _failure("timeout", "gave no answer", spec)
+            return _failure("timeout", "gave no answer", asked)
         case anthropic.APIConnectionError():
-            return _failure("connection", "could not be reached", spec)
+            return _failure("connection", "could not be reached", asked)
         case anthropic.AnthropicError():
-            return _failure("unknown", f"could not be asked ({type(error).__name__})", spec)
+            return _failure("unknown", f"could not be asked ({type(error).__name__})", asked)
         case StreamError():
-            return _of_stream(error.type, spec)
+            return _of_stream(error, asked)
         case httpx2.TimeoutException():
-            return _failure("timeout", "stopped in the middle of its answer", spec)
+            return _failure("timeout", "stopped in the middle of its answer", asked, midway=True)
         case httpx2.HTTPError() | httpx2.StreamError() | aiohttp.ClientError() | OSError():
-            return _failure("broken_stream", "was cut off in the middle of its answer", spec)
+            return _failure("broken_stream", "was cut off in the middle of its answer", asked, midway=True)
     return None
 
 
-def _of_status(status: int, headers: Mapping[str, str], body: object, spec: ModelSpec) -> Failure:
-    named, words = _error_in(body)
-    kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named, "unknown"))
-    if kind == "invalid_request" and "prompt is too long" in words:
-        kind = "too_large"
+def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: Asked) -> Failure:
+    named = said.type if said.type in _TYPE_KINDS else None
+    kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named or "", "unknown"))
+    kind = _said_kind(said, kind) if status < 500 else kind
     wait = retry_after(headers)
     retryable = kind in _RECOVERABLE
-    if status == 429:
-        # A spending limit is also a 429, but without a time after which asking again could help.
-        retryable = wait is not None
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
-    shown = f" ({named})" if named in _TYPE_KINDS else ""
-    failure = _failure(kind, f"answered with status {status}{shown}", spec)
-    return Failure(failure.error, retryable, wait)
+    failure = _failure(kind, f"answered with status {status}{f' ({named})' if named else ''}", asked, said)
+    return replace(failure, retryable=retryable, retry_after=wait)
 
 
-def _of_lapse(error: OutOfPatience, spec: ModelSpec) -> Failure:
+def _said_kind(said: ProviderError, kind: str) -> str:
+    """The kind a refusal has by its words, where these say more than its status."""
+    return next((known for pattern, known in _SAID_KINDS if pattern.search(said.message)), kind)
+
+
+def _of_lapse(error: OutOfPatience, asked: Asked) -> Failure:
+    spec = asked.spec
     what = _LAPSES[error.lapse].format(seconds=error.seconds)
     hint = f"raise `models.{spec.name}.timeouts.{error.lapse}`, or name a `fallback` for `models.{spec.name}`"
     told = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
     # What was not finished in all that time would not be the second time either; another model may be quicker.
-    return Failure(told, retryable=error.lapse != "total")
+    return Failure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
 
 
-def _of_stream(type_: str, spec: ModelSpec) -> Failure:
-    kind = _TYPE_KINDS.get(type_)
-    if type_ == "oversized":
-        failure = _failure("broken_stream", "sent an answer that has no end", spec)
-        return Failure(failure.error, retryable=False)
+def _of_stream(error: StreamError, asked: Asked) -> Failure:
+    said = ProviderError(plain(error.said, asked.hide), request_id=error.request_id)
+    if error.type == "oversized":
+        failure = _failure("broken_stream", "sent an answer that has no end", asked, said)
+        return replace(failure, retryable=False)
+    kind = _TYPE_KINDS.get(error.type)
     if kind is None:
-        return _failure("broken_stream", "sent an answer that broke off or could not be read", spec)
-    return _failure(kind, f"broke off its answer ({type_})", spec)
+        what = "sent an answer that broke off or could not be read"
+        return _failure("broken_stream", what, asked, said, midway=True)
+    said = ProviderError(said.message, error.type, request_id=error.request_id)
+    kind = _said_kind(said, kind) if kind not in _RECOVERABLE else kind
+    return _failure(kind, f"broke off its answer ({error.type})", asked, said)
 
 
-def _failure(kind: str, what: str, spec: ModelSpec) -> Failure:
-    hint = _HINTS[kind].format(name=spec.name, key=spec.api_key_env)
-    recoverable = kind in _RECOVERABLE
-    return Failure(ModelError(kind, f"the model `{spec.name}` {what}", hint, recoverable=recoverable), recoverable)
-
-
-def _error_in(body: object) -> tuple[str, str]:
-    """Error type and message of an error body; both only to be compared with, never to be shown."""
-    found: Any = body.get("error") if isinstance(body, Mapping) else None
-    if not isinstance(found, Mapping):
-        return "", ""
-    return str(found.get("type")), str(found.get("message"))
+def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = None, *, midway: bool = False) -> Failure:
+    spec, recoverable = asked.spec, kind in _RECOVERABLE
+    # A 404 without an error of the Messages API is an address at which nobody speaks it.
+    hint = "no_endpoint" if kind == "not_found" and (said is None or said.type != "not_found_error") else kind
+    at = f" at {asked.defined_at}" if asked.defined_at else ""
+    told = ModelError(
+        kind,
+        f"the model `{spec.name}` {what}" + (f": {_MEANING[kind]}" if kind in _MEANING else ""),
+        _HINTS[hint].format(name=spec.name, key=spec.api_key_env, model=spec.model, at=at),
+        recoverable=recoverable,
+        provider=said or None,
+    )
+    return Failure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

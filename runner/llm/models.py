@@ -5,7 +5,8 @@ Owns the choice and the adapters it made. Nothing else ever spends money or pret
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +16,36 @@ import anyio.to_thread
 from registry import NO_ENDPOINT_HINT, ModelSpec, lacks_endpoint, no_endpoint
 from runner.errors import NoEndpoint, NoModel
 from runner.llm.protocol import Model
+from runner.provider_error import Hide
 
 if TYPE_CHECKING:
     from runner.llm.anthropic import AnthropicModel
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What explaining a failure needs besides the failure."""
+
+    hide: Hide = lambda text: text
+    """Hides the secrets of this process in what a provider says."""
+    defined_at: Callable[[str], str] = lambda name: ""
+    """Where the configuration names a model, as `config.yaml:7`."""
 
 
 class Models:
     """The models of one configuration. `rehearse` keeps every one of them to its rehearsal."""
 
     def __init__(
-        self, specs: Mapping[str, ModelSpec], environ: Mapping[str, str], *, rehearse: bool = False, pace: float = 0.0
+        self,
+        specs: Mapping[str, ModelSpec],
+        environ: Mapping[str, str],
+        *,
+        rehearse: bool = False,
+        pace: float = 0.0,
+        telling: Telling | None = None,
     ) -> None:
         self._specs = specs
+        self._telling = telling or Telling()
         self._environ = environ
         self._rehearse = rehearse
         self._pace = pace
@@ -59,7 +78,8 @@ class Models:
         if self._anthropic is None:
             from runner.llm.anthropic import AnthropicModel
 
-            self._anthropic = AnthropicModel(self._specs, environ=self._environ)
+            telling = self._telling
+            self._anthropic = AnthropicModel(self._specs, self._environ, None, telling.hide, telling.defined_at)
         return self._anthropic
 
     def _rehearsal(self, script: Path) -> Model:

@@ -5,11 +5,12 @@ Owns the vocabulary of the seam (Request, Reply, Usage, ModelError); knows no pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from registry import ModelSpec
+from runner.provider_error import ProviderError
 from runner.transcript import Block, Message, Tool
 
 OnAttempt = Callable[[str, int], None]
@@ -56,6 +57,8 @@ class Request:
     """What the answer may have at most, where the agent or a budget allows less than a model does."""
     on_attempt: OnAttempt | None = None
     """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
+    pause: Pause | None = None
+    """Waits between two attempts, in place of the adapter."""
 
     @property
     def shown(self) -> Sequence[Tool]:
@@ -82,11 +85,13 @@ class Reply:
 
 
 class ModelError(Exception):
-    """A model call that failed for good. `kind` is from a closed set; the text is ours, never the provider's body."""
+    """A model call that failed for good. `kind` is from a closed set; the text is ours, `provider` has the provider's."""
 
     KINDS = (
         "authentication",
+        "credit",
         "permission",
+        "region",
         "invalid_request",
         "not_found",
         "too_large",
@@ -102,12 +107,59 @@ class ModelError(Exception):
         "unknown",
     )
 
-    def __init__(self, kind: str, message: str, hint: str = "", *, recoverable: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        hint: str = "",
+        *,
+        recoverable: bool = False,
+        provider: ProviderError | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.hint = hint
         self.recoverable = recoverable
         """Whether another model, or the same one later, may well answer."""
+        self.provider = provider
+        """What the provider said, for people: no prompt may show it."""
+
+
+_IN_SHORT = {
+    "rate_limited": "rate limit reached",
+    "overloaded": "overloaded",
+    "timeout": "does not answer",
+    "connection": "cannot be reached",
+    "broken_stream": "broke off its answer",
+    "server": "failed",
+    "circuit_open": "failing for all agents",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetryWait:
+    """A wait between two attempts of one call."""
+
+    model: str
+    error: ModelError
+    """Why the last attempt failed."""
+    seconds: float
+    left: float
+    """Seconds until the call is given up."""
+
+    def __str__(self) -> str:
+        said = self.error.provider
+        status = f" ({said.status})" if said is not None and said.status is not None else ""
+        what = _IN_SHORT.get(self.error.kind, "failed")
+        return f"model API {what}{status}, retrying in {_rounded(self.seconds)}, giving up in {_rounded(self.left)}"
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds:.1f} s"
+
+
+Pause = Callable[[RetryWait], Awaitable[None]]
+"""Returns when the next attempt is to be made; whatever it raises ends the call."""
 
 
 OnText = Callable[[str], None]

@@ -1,69 +1,131 @@
 """Asking again: the one place where a model call is repeated.
 
-Owns the number of attempts and the time between them. Knows neither providers nor what a request is: an attempt is a
-function, a failure says whether another one can help. The SDK's own retries are off, so what is counted here is what is
-sent. Invariant: cancelling ends a wait or an attempt at once and starts none.
+Owns the time in which a failing API is outlasted, the waits between attempts and the order in which a model and its
+fallbacks are asked. Knows neither providers nor what a request is: an attempt is a function, a failure says whether
+another one can help. The SDK's own retries are off, so what is counted here is what is sent. Invariant: cancelling ends a
+wait or an attempt at once and starts none.
+
+Every model that may be asked now is asked at once, in order, before anything is waited for: a fallback that answers is
+better than a minute of waiting. Then all wait together, and the first model has the first word again.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import anyio
 
+from registry import Retry
 from runner.llm.failures import Failure
+from runner.llm.protocol import ModelError, Pause, RetryWait
 
 Answer = TypeVar("Answer")
 
+MIDWAY = 3
+"""Attempts of one model that may break off in the middle of an answer: what was written each time may have to be paid."""
+_DOUBLINGS = 20
 
-@dataclass(frozen=True, slots=True)
-class Retrying:
-    """How often and how patiently a call is repeated."""
 
-    attempts: int = 3
-    """For one model."""
-    altogether: int = 6
-    """For one call, with all fallbacks."""
-    first_wait: float = 0.5
-    longest_wait: float = 8.0
-    longest_obeyed: float = 60.0
-    """A provider that asks for more patience than this is not waited for: another model, or the caller, is told instead."""
+@dataclass(slots=True)
+class Candidate(Generic[Answer]):
+    """A model that may be asked, over all attempts of one call."""
 
-    def share(self, made: int, others: int) -> int:
-        """Attempts the next model may make when `made` were made and `others` come after it: one is kept for each."""
-        left = self.altogether - made
-        return min(left, self.attempts, max(1, left - others))
+    name: str
+    attempt: Callable[[], Awaitable[Answer]]
+    failure_of: Callable[[Exception], Failure | None]
+    failure: Failure | None = None
+    """The last one that its endpoint is to blame for."""
+    out: bool = False
+    """Whether asking it again cannot help."""
+    not_before: float = 0.0
+    midway: int = 0
 
-    async def ask(
-        self,
-        attempt: Callable[[], Awaitable[Answer]],
-        failure_of: Callable[[Exception], Failure | None],
-        attempts: int | None = None,
-    ) -> Answer:
-        """Call `attempt` until it succeeds, cannot be helped, or was made often enough."""
-        allowed, number = self.attempts if attempts is None else attempts, 1
+    def failed(self, failure: Failure) -> None:
+        """Note how an attempt ended."""
+        if self.failure is None or failure.error.kind != "circuit_open":
+            self.failure = failure
+        self.midway += failure.midway
+        self.out = not failure.retryable or self.midway >= MIDWAY
+        self.not_before = anyio.current_time() + (failure.retry_after or 0.0)
+
+
+async def _sleep(wait: RetryWait) -> None:
+    await anyio.sleep(wait.seconds)
+
+
+class Retrying(Generic[Answer]):
+    """One call, over all its attempts; the first candidate is the model that was asked for."""
+
+    def __init__(self, retry: Retry, candidates: Sequence[Candidate[Answer]], pause: Pause | None = None) -> None:
+        self._retry, self._candidates, self._pause = retry, candidates, pause or _sleep
+        self._made = 0
+        self._rounds = 0
+        self._began: float | None = None
+        """When the first attempt had failed."""
+
+    async def ask(self) -> Answer:
+        """The first answer. Raises the first model's error when none can be had any more, or not in the time there is."""
         while True:
-            try:
-                return await attempt()
-            except Exception as error:
-                failure = failure_of(error)
-                if failure is None or failure.error is error:
-                    raise
-                wait = self._wait(number, failure) if number < allowed and failure.retryable else None
-                if wait is None:
-                    raise failure.error from error
-            await anyio.sleep(wait)
-            number += 1
+            for each in self._candidates:
+                if each.out or each.not_before > anyio.current_time():
+                    continue
+                self._made += 1
+                try:
+                    return await each.attempt()
+                except Exception as error:
+                    self._note(each, error)
+            await self._pause(self._next())
 
-    def _wait(self, number: int, failure: Failure) -> float | None:
-        """Seconds until the next attempt, or None when there will be none."""
+    def _note(self, candidate: Candidate[Answer], error: Exception) -> None:
+        """Keep a failure in mind; raises what ends the call at once: a bug, or a mistake no other model should hide."""
+        failure = candidate.failure_of(error)
+        if failure is None:
+            raise error
+        if failure.error is not error:
+            failure.error.__cause__ = error
+        candidate.failed(failure)
+        self._began = anyio.current_time() if self._began is None else self._began
+        if candidate is self._candidates[0] and candidate.out and not failure.elsewhere:
+            raise failure.error
+
+    def _next(self) -> RetryWait:
+        """How long to wait now; raises the error of a call that is given up."""
+        assert self._began is not None
+        now = anyio.current_time()
+        left = self._began + self._retry.seconds - now
+        waiting = [each for each in self._candidates if not each.out]
+        if not waiting or left <= 0:
+            raise self._given_up(now)
+        self._rounds += 1
         # Full jitter: many agents that failed together must not come back together.
-        jitter = random.uniform(0, min(self.longest_wait, self.first_wait * 2 ** (number - 1)))  # noqa: S311
-        if failure.retry_after is None:
-            return jitter
-        wait = failure.retry_after + jitter
-        obeyed = failure.retry_after <= self.longest_obeyed
-        return wait if obeyed and anyio.current_time() + wait < anyio.current_effective_deadline() else None
+        doubled = self._retry.first_wait * 2 ** min(self._rounds - 1, _DOUBLINGS)
+        jitter = random.uniform(0, min(self._retry.longest_wait, doubled))  # noqa: S311
+        next_up = min(waiting, key=lambda each: each.not_before)
+        told = max(0.0, next_up.not_before - now)
+        left = min(left, max(0.0, anyio.current_effective_deadline() - now))
+        if told > left:
+            raise self._given_up(now, f"it cannot be asked again for {told:.0f} s, and {left:.0f} s are left")
+        # The last attempt is made when the time is over, not before.
+        seconds = max(told, min(left, told + jitter))
+        assert next_up.failure is not None
+        return RetryWait(next_up.name, next_up.failure.error, seconds, left)
+
+    def _given_up(self, now: float, why: str = "") -> ModelError:
+        first, *others = self._candidates
+        assert first.failure is not None
+        assert self._began is not None
+        error = first.failure.error
+        parts = [str(error)]
+        if failed := [f"`{each.name}`" for each in others if each.failure is not None]:
+            parts.append(f"{', '.join(failed)} failed, too")
+        if why:
+            parts.append(why)
+        elif self._rounds:
+            parts.append(f"asked {self._made} times in {now - self._began:.3g} s")
+        told = "; ".join(parts)
+        given_up = ModelError(error.kind, told, error.hint, recoverable=error.recoverable, provider=error.provider)
+        given_up.__cause__ = error.__cause__
+        return given_up

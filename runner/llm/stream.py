@@ -34,12 +34,15 @@ _NEEDED = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "nam
 class StreamError(Exception):
     """A stream that broke after the headers had promised an answer.
 
-    `type` is the provider's error type, or ours: `incomplete`, `unreadable`, `oversized`.
+    `type` is the provider's error type, or ours: `incomplete`, `unreadable`, `oversized`; `said` is the provider's message.
     """
 
-    def __init__(self, type: str) -> None:  # noqa: A002 - the name of the field on the wire
+    def __init__(self, type: str, said: str = "") -> None:  # noqa: A002 - the name of the field on the wire
         super().__init__(type)
         self.type = type
+        self.said = said
+        self.request_id: str | None = None
+        """Of the answer that broke; set by the reader of the headers."""
 
 
 async def collect(
@@ -117,7 +120,8 @@ class _Message:
                 counted = {key: count for key, count in (event.get("usage") or {}).items() if count is not None}
                 self.fields["usage"] = {**(self.fields["usage"] or {}), **counted}
             case "error":
-                raise StreamError(str(event["error"]["type"]))
+                error = event["error"]
+                raise StreamError(str(error["type"]), str(error.get("message") or ""))
             case "message_stop":
                 self._finish_block()
                 _check(self.fields["content"])

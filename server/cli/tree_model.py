@@ -14,7 +14,7 @@ from db.clock import moment
 from db.ids import SHORT
 from server.cli.messages import gist, one_line
 from server.cli.tree_node import Node
-from server.cli.wording import happening, unknown_outcome
+from server.cli.wording import duration, happening, unknown_outcome
 
 Record = Mapping[str, Any]
 
@@ -78,9 +78,9 @@ class TreeModel:
             if node.is_over:
                 self.asking.pop(node.id, None)
         elif kind == "timeline_event.completed":
-            self._complete(node, payload)
+            self._complete(node, payload, moment(event["at"]).timestamp())
         elif kind == "execution.progress":
-            _progress(node, payload)
+            _progress(node, payload, moment(event["at"]).timestamp())
         elif kind == "stream.chunk":
             node.action = "writing"
         elif kind.startswith("approval."):
@@ -110,12 +110,15 @@ class TreeModel:
             if not node.asked:
                 self.asking.pop(node.id, None)
 
-    def _complete(self, node: Node, payload: Record) -> None:
+    def _complete(self, node: Node, payload: Record, at: float) -> None:
         if payload["kind"] == "model" and "tokens" in payload:  # an unfinished text has none
             node.tokens += payload["tokens"]
             node.cost_usd += payload["cost_usd"]
             node.pricing.add(payload.get("pricing", "priced"))
             node.said = gist(payload["text"]) or node.said
+            if node.retried_since is not None:
+                lasted = duration(at - node.retried_since)
+                node.retried_since, node.action = None, f"the model API answers again, after {lasted}"
         elif payload["kind"] == "tool" and payload["status"] == "unknown":
             self.remark(node, unknown_outcome(payload))
         elif payload.get("refused"):
@@ -170,7 +173,9 @@ def _change_status(node: Node, payload: Record, at: float) -> None:
         node.cost_usd = payload.get("cost_usd", node.cost_usd)
 
 
-def _progress(node: Node, payload: Record) -> None:
+def _progress(node: Node, payload: Record, at: float) -> None:
+    if payload.get("waiting_for") == "model" and node.retried_since is None:
+        node.retried_since = at
     if payload.get("action") == "cancel requested":
         node.cancel_requested = True
     elif payload.get("action"):  # what it waits for is said there too, and sooner

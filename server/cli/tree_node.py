@@ -94,6 +94,8 @@ class Node:
     reason: str | None = None
     error: str | None = None
     action: str = ""
+    retried_since: float | None = None
+    """When its model failed first, while it is being asked again."""
     said: str = ""
     """The newest text of its model, on one line."""
     began: float | None = None

@@ -99,6 +99,8 @@ class LinePainter:
         self._begun = time.time()
         self._told: set[tuple[str, str]] = set()
         self._remarked: dict[str, int] = {}
+        self._retrying: set[str] = set()
+        """The executions of which it was told that they ask their model again."""
 
     def changed(self, node: Node, event: Event) -> None:
         """Tell a change of status, a remark, or the top of a subtree that was asked to stop."""
@@ -106,6 +108,7 @@ class LinePainter:
             self._once(node, "!", remark)
         if node.notes:
             self._remarked[node.id] = len(node.notes)
+        self._tell_retries(node, event)
         if event["type"] == "execution.status":
             self._once(node, shape(node.status, node.outcome), self._words(node))
         elif event["type"] == "approval.requested" and node.asked:
@@ -114,6 +117,16 @@ class LinePainter:
             self._once(node, shape(node.status), node.action)
         elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
             self._once(node, shape(node.status), "cancel requested")
+
+    def _tell_retries(self, node: Node, event: Event) -> None:
+        """Tell each wait for a failing model API, and its end."""
+        waits = event["type"] == "execution.progress" and json.loads(event["payload"]).get("waiting_for") == "model"
+        if waits:
+            self._retrying.add(node.id)
+            self._once(node, "~", node.action)
+        elif node.retried_since is None and node.id in self._retrying and not node.is_over:
+            self._retrying.discard(node.id)
+            self._once(node, "~", node.action)
 
     async def paint(self, model: TreeModel) -> None:
         """Nothing to redraw."""

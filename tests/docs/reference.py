@@ -71,6 +71,7 @@ TITLES = {
     "ServiceLimitOverrides": "`limits`",
     "ModelEntry": "`models.NAME`",
     "TimeoutsEntry": "`timeouts`",
+    "RetryEntry": "`retry`",
     "PriceEntry": "`price`",
     "TierEntry": "`price.above`",
     "UpstreamEntry": "`mcp_servers.NAME`",

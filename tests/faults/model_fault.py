@@ -38,6 +38,8 @@ class ModelFault(Fault):
     """Part of the last request: what the model got to read because of the fault."""
     requests: int = 3
     """What arrives at the server, the first call included."""
+    outlasted: bool = False
+    """Whether it is asked again until `retry.for` is over: then that many requests arrive at least."""
     pokes: int = 1
     model: str = ""
     """Settings of the model, as in `models.m`."""
@@ -49,3 +51,8 @@ class ModelFault(Fault):
 def failed(code: str, said: str, requests: int = 2) -> dict[str, Any]:
     """The end of an execution whose model could not answer."""
     return {"status": "failed", "outcome": "failed", "reason": "model", "code": code, "said": said, "requests": requests}
+
+
+def outlasted(code: str, said: str, requests: int = 4) -> dict[str, Any]:
+    """The end of an execution whose model could not answer for as long as it was asked again."""
+    return {**failed(code, said, requests), "outlasted": True}

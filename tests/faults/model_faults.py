@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.faults.fault import Fault
-from tests.faults.model_fault import DONE, FALLBACKS, POKE, ModelFault, failed
+from tests.faults.model_fault import DONE, FALLBACKS, POKE, ModelFault, failed, outlasted
 from tests.faults.reply_faults import CALLS, STOPS
 from tests.support.messages_api import (
     Answer,
@@ -52,15 +52,22 @@ LIMITS = (
         "429 with `retry-after: 30`, the agent has 5 s left",
         "not waited for: failed at once, `rate_limited`",
         (refuse(429, "rate_limit_error", retry_after="30"),),
+        model="retry: {for: 60s}",
         agent="timeout: 5s",
         **failed("rate_limited", "status 429"),
     ),
     ModelFault(
-        "spending limit",
+        "rate limit, without a time",
         "429 without `retry-after`",
-        "never repeated: failed, `rate_limited`",
-        (refuse(429, "rate_limit_error"),),
-        **failed("rate_limited", "status 429"),
+        "asked again, completed",
+        (refuse(429, "rate_limit_error"), DONE),
+    ),
+    ModelFault(
+        "spending limit",
+        "429 that says so",
+        "never repeated: failed, `credit`",
+        (refuse(429, "rate_limit_error", "You have reached your specified API usage limits."),),
+        **failed("credit", "status 429"),
     ),
     ModelFault(
         "rate limit, clock wrong",
@@ -75,20 +82,24 @@ STATUSES = (
     ModelFault(
         "overloaded for good",
         "529 every time",
-        "failed after 3 attempts, `overloaded`",
+        "asked again until `retry.for` is over, then failed, `overloaded`",
         (refuse(529, "overloaded_error"),),
-        **failed("overloaded", "status 529", 4),
+        **outlasted("overloaded", "status 529"),
     ),
     ModelFault(
         "overloaded, with fallbacks",
         "529 from the model and its two fallbacks",
-        "failed after 6 attempts altogether, `overloaded`, naming the fallbacks",
+        "all asked in turn until `retry.for` is over, then failed, `overloaded`, naming the fallbacks",
         (refuse(529, "overloaded_error"),),
         model=FALLBACKS,
-        **failed("overloaded", "`second`, `third` failed, too", 7),
+        **outlasted("overloaded", "`second`, `third` failed, too", 7),
     ),
     ModelFault(
-        "server error", "500 every time", "failed after 3 attempts, `server`", (refuse(500),), **failed("server", "500", 4)
+        "server error",
+        "500 every time",
+        "asked again until `retry.for` is over, then failed, `server`",
+        (refuse(500),),
+        **outlasted("server", "500"),
     ),
     ModelFault("bad gateway", "502 with a page of HTML", "asked again, completed", (_HTML, DONE)),
     ModelFault("gateway timeout", "504", "asked again, completed", (refuse(504, "timeout_error"), DONE)),
@@ -142,6 +153,20 @@ STATUSES = (
         **failed("too_large", "status 400"),
     ),
     ModelFault(
+        "no credit",
+        "400, `Your credit balance is too low`",
+        "failed, `credit`",
+        (refuse(400, "invalid_request_error", "Your credit balance is too low to access the API."),),
+        **failed("credit", "Your credit balance is too low"),
+    ),
+    ModelFault(
+        "region not served",
+        "403, `unsupported country`",
+        "failed, `region`",
+        (refuse(403, "permission_error", "Access from an unsupported country, region, or territory is not allowed."),),
+        **failed("region", "status 403"),
+    ),
+    ModelFault(
         "request refused",
         "400",
         "failed, `invalid_request`",
@@ -191,11 +216,11 @@ STREAMS = (
     ModelFault(
         "no answer",
         "headers, then nothing",
-        "given up after `timeouts.first_token`, 3 attempts: failed, `timeout`",
+        "given up after `timeouts.first_token`, asked again until `retry.for` is over: failed, `timeout`",
         (mute(),),
         model=HASTE,
         within=1.5,
-        **failed("timeout", "did not begin to answer within 0.4 s", 4),
+        **outlasted("timeout", "did not begin to answer within 0.4 s", 3),
     ),
     ModelFault(
         "only pings",
@@ -231,8 +256,9 @@ STREAMS = (
 
 FAULTS: Sequence[ModelFault] = (*LIMITS, *STATUSES, *STREAMS, *STOPS, *CALLS)
 
-UNREACHABLE = Fault("nobody there", "connection refused", "failed after 3 attempts, `connection`")
-TLS = Fault("no TLS", "plain text on a port that should speak TLS", "failed after 3 attempts, `connection`")
+_OUTLASTED = "asked again until `retry.for` is over, then failed, `connection`"
+UNREACHABLE = Fault("nobody there", "connection refused", _OUTLASTED)
+TLS = Fault("no TLS", "plain text on a port that should speak TLS", _OUTLASTED)
 INSTEAD = Fault(
     "fallback",
     "529 from the model, its fallback answers",
@@ -241,7 +267,7 @@ INSTEAD = Fault(
 DEAD = Fault(
     "dead provider",
     "500 every time, an agent and the 20 it dispatched are asking",
-    "after 8 failures in a row nobody asks for 30 s: the tree ends at once, failed, `circuit_open`",
+    "after 8 failures in a row one request is sent every 5 s; each agent fails when its `retry.for` is over",
 )
 
 EVERY: Sequence[Fault] = (*FAULTS, UNREACHABLE, TLS, INSTEAD, DEAD)

@@ -16,7 +16,6 @@ import pytest
 
 from runner.llm.anthropic import AnthropicModel
 from runner.llm.breaker import Breaking
-from runner.llm.retrying import Retrying
 from server.app import Blueprint, open_service
 from tests.faults.fault import Fault, contained
 from tests.faults.model_fault import CALL, DONE, ModelFault
@@ -28,7 +27,7 @@ from tests.support.requirement import requirement
 from tests.support.service import Bench, OneModel, settings_of
 
 CONFIG = """
-defaults: {{model: m}}
+defaults: {{model: m, retry: {{for: 300ms, first_wait: 10ms, longest_wait: 50ms}}}}
 models:
   m: {{model: claude-sonnet-5-5, base_url: "{url}", price: {{input: 2, output: 10}}, {model}}}
   second: {{model: claude-haiku-5-5, base_url: "{url}", price: {{input: 1, output: 1}}}}
@@ -38,7 +37,6 @@ agents:
   Worker: {{description: works, {agent}}}
 """
 ENVIRON = {"ANTHROPIC_API_KEY": "a-key"}
-QUICK = Retrying(first_wait=0.001, longest_wait=0.002)
 
 
 class Poked:
@@ -59,7 +57,7 @@ async def service(
 ) -> AsyncIterator[Bench]:
     """A service whose models are behind `url`, with waits too short to be felt."""
     settings = settings_of(folder, CONFIG.format(url=url, model=model, agent=agent))
-    adapter = AnthropicModel(settings.models, QUICK, ENVIRON, breaking)
+    adapter = AnthropicModel(settings.models, ENVIRON, breaking)
     blueprint = Blueprint(
         settings, folder / "outrider.db", models=OneModel(adapter), extra_tools=poked.tools.for_agents("Worker")
     )
@@ -115,11 +113,12 @@ async def test_a_fault_of_the_model_ends_as_the_page_says(fault: ModelFault, tmp
     assert (fault.said or "") in str(row["error"] or row["answer"])
     assert bool(row["hint"]) == (fault.code is not None)
     assert fault.told in api.requests[-1].raw.decode()
-    assert len(api.requests) == fault.requests
+    sent = len(api.requests)
+    assert sent >= fault.requests if fault.outlasted else sent == fault.requests
     assert len(poked.places) == fault.pokes
     assert len(calls) == row["turns"]
     given_up = fault.code is not None and fault.code != "refused"
-    assert len(announced) == fault.requests - len(calls) - given_up  # what a void attempt had streamed is announced as void
+    assert len(announced) == sent - len(calls) - given_up  # what a void attempt had streamed is announced as void
     for received in api.requests:
         assert_acceptable(received)
 
@@ -138,7 +137,7 @@ async def test_an_endpoint_that_cannot_be_spoken_to_is_a_connection_error(fault:
         "connection",
         "check the network and the address of the endpoint",
     )
-    assert len(announced) == 2
+    assert len(announced) >= 2
 
 
 async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_stay_with_who_had_them(
@@ -148,7 +147,7 @@ async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_
     secret = {"type": "redacted_thinking", "data": "b3BhcXVl"}
     first = reply(thinking("sonnet's"), secret, tool_use("poke", {"where": 1}, "toolu_1"))
     second = reply(thinking("haiku's"), tool_use("poke", {"where": 2}, "toolu_2"))
-    script = [first, refuse(529), refuse(529), refuse(529), second, DONE]
+    script = [first, refuse(529), second, DONE]
     poked = Poked()
     async with messages_api(*script) as api, service(tmp_path, api.url, poked, model="fallback: [second]") as bench:
         async with contained(INSTEAD, "http", within=1.0):
@@ -158,13 +157,13 @@ async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_
     dear, cheap, _ = (call["cost_usd"] for call in calls)
     assert (round(dear * 1e6), round(cheap * 1e6)) == (11 * 2 + 42 * 10, 11 + 42)
     assert poked.places == [1, 2]
-    to_haiku, back = (api.requests[number].body["messages"] for number in (4, 5))
+    to_haiku, back = (api.requests[number].body["messages"] for number in (2, 3))
     assert [block["type"] for block in to_haiku[1]["content"]] == ["tool_use"]
     assert back[1]["content"][:2] == [thinking("sonnet's"), secret]
     assert [block["type"] for block in back[3]["content"]] == ["tool_use"]
 
 
-async def test_a_dead_provider_stops_the_whole_tree_without_everybody_trying(tmp_path: Path) -> None:
+async def test_a_dead_provider_is_not_asked_again_by_everybody(tmp_path: Path) -> None:
     agents = 20
     orders = [tool_use("dispatch_agent", {"name": "Worker", "task": "work"}, f"toolu_{number}") for number in range(agents)]
     everybody_asks = anyio.Event()
@@ -187,7 +186,6 @@ async def test_a_dead_provider_stops_the_whole_tree_without_everybody_trying(tmp
         (above,), below = ends(bench, "Lead"), ends(bench)
     assert (above["status"], len(below)) == ("failed", agents)
     assert {row["status"] for row in below} <= {"failed", "cancelled"}  # the rest ends with the agent that sent them
-    left_alone = [row for row in (above, *below) if row["code"] == "circuit_open"]
-    assert left_alone
-    assert all("`127.0.0.1` failed" in row["error"] and "fallback" in row["hint"] for row in left_alone)
-    assert len(api.requests) <= 2 + agents + 8  # who was asking already was answered; nobody asked three times
+    assert {row["code"] for row in (above, *below)} <= {"server", "circuit_open", None}
+    assert "it cannot be asked again for 5 s" in above["error"]
+    assert len(api.requests) <= 2 + agents + 8  # who was asking already was answered; nobody asked again

@@ -25,7 +25,7 @@ def test_every_setting_is_set_by_a_test_of_its_effect() -> None:
     texts = [file.read_text(encoding="utf-8") for folder in BEHAVIOUR for file in (TESTS / folder).rglob("*.py")]
     written = "\n".join([*texts, (TESTS.parent / "config.yaml").read_text(encoding="utf-8")])
 
-    keys = {(shape.__name__, key) for shape in entries() for key in shape.model_fields}
+    keys = {(shape.__name__, field.alias or key) for shape in entries() for key, field in shape.model_fields.items()}
     dead = {(shape, key) for shape, key in keys if not re.search(rf"\b{key}['\"]?\s*[:=]", written)}
 
     assert len(keys) > 60

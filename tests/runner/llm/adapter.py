@@ -12,22 +12,24 @@ from typing import Any
 
 import pytest
 
-from registry import ModelSpec
+from registry import ModelSpec, Retry
 from runner.llm.anthropic import AnthropicModel
+from runner.llm.breaker import Breaking
 from runner.llm.protocol import ModelError, Reply, Request
-from runner.llm.retrying import Retrying
 from runner.transcript import Message
 from tests.runner.llm.asking import SPEC, asked
 from tests.support.messages_api import MessagesApi
 
 KEY = "test-key-that-must-not-be-shown"
-QUICK = Retrying(first_wait=0.001, longest_wait=0.002)
+QUICK = Retry(seconds=0.3, first_wait=0.02, longest_wait=0.05)
+"""Long enough for a few attempts, too short to be felt."""
+ONCE = Retry(seconds=0)
 
 
 @asynccontextmanager
-async def model(*others: ModelSpec, retrying: Retrying = QUICK) -> AsyncIterator[AnthropicModel]:
+async def model(*others: ModelSpec, breaking: Breaking | None = None) -> AsyncIterator[AnthropicModel]:
     """An adapter that knows these models as fallbacks."""
-    adapter = AnthropicModel({spec.name: spec for spec in others}, retrying)
+    adapter = AnthropicModel({spec.name: spec for spec in others}, breaking=breaking)
     try:
         yield adapter
     finally:
@@ -36,17 +38,17 @@ async def model(*others: ModelSpec, retrying: Retrying = QUICK) -> AsyncIterator
 
 def at(api: MessagesApi, *messages: Message, **fields: Any) -> Request:
     """A request to the local server; `fields` are settings of its model."""
-    return asked(*messages, spec=replace(SPEC, base_url=api.url, **fields))
+    return asked(*messages, spec=replace(SPEC, base_url=api.url, **{"retry": QUICK, **fields}))
 
 
-async def complete(api: MessagesApi, request: Request | None = None, retrying: Retrying = QUICK) -> Reply:
+async def complete(api: MessagesApi, request: Request | None = None) -> Reply:
     """The answer to one request."""
-    async with model(retrying=retrying) as adapter:
+    async with model() as adapter:
         return await adapter.complete(request or at(api), lambda _: None)
 
 
-async def failing(api: MessagesApi, request: Request | None = None, retrying: Retrying = QUICK) -> ModelError:
+async def failing(api: MessagesApi, request: Request | None = None) -> ModelError:
     """The error of one request."""
     with pytest.raises(ModelError) as caught:
-        await complete(api, request, retrying)
+        await complete(api, request)
     return caught.value

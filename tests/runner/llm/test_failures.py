@@ -9,12 +9,11 @@ import anthropic
 import anyio
 import pytest
 
-from registry import StreamTimeouts
-from runner.llm.failures import failure_of
-from runner.llm.protocol import ModelError
-from runner.llm.retrying import Retrying
+from registry import Retry, StreamTimeouts
+from runner.llm.failures import Asked, failure_of
+from runner.llm.protocol import ModelError, RetryWait
 from runner.transcript import Message
-from tests.runner.llm.adapter import KEY, QUICK, at, complete, failing, model
+from tests.runner.llm.adapter import KEY, ONCE, QUICK, at, complete, failing, model
 from tests.runner.llm.asking import SPEC, asked, assistant, user
 from tests.support.messages_api import (
     Answer,
@@ -35,40 +34,91 @@ from tests.support.messages_api import (
 from tests.support.requirement import requirement
 
 PING = encode_event({"type": "ping"})
+DONE = reply(text("done"))
 
 
 async def test_cancelling_during_the_wait_before_another_attempt_starts_none() -> None:
-    async with messages_api(refuse(529)) as api, model(retrying=Retrying(first_wait=1000, longest_wait=1000)) as adapter:
+    patient = Retry(seconds=1000, first_wait=1000, longest_wait=1000)
+    async with messages_api(refuse(529)) as api, model() as adapter:
         with anyio.move_on_after(1) as scope:
-            await adapter.complete(at(api), lambda _: None)
+            await adapter.complete(at(api, retry=patient), lambda _: None)
         assert scope.cancelled_caught
         assert len(api.requests) == 1
 
 
+OUTAGES = [
+    refuse(500),
+    refuse(502),
+    refuse(529, "overloaded_error"),
+    refuse(429, "rate_limit_error"),
+    refuse(408),
+    drop(),
+    break_off("overloaded_error"),
+    garbage(b"SSH-2.0-OpenSSH_9.9\r\n\r\n"),
+    garbage(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nno chunk at all\r\n"),
+]
+BROKEN = [
+    cut(reply(text("one two three")), 4),
+    garbage(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 9\r\n\r\n<html>..."),
+]
+
+
 @requirement("S2-LE-17")
-@pytest.mark.parametrize("attempts", [1, 2, 3, 5])
-@pytest.mark.parametrize(
-    "fault",
-    [
-        refuse(500),
-        refuse(529, "overloaded_error"),
-        refuse(408),
-        drop(),
-        break_off("overloaded_error"),
-        garbage(b"SSH-2.0-OpenSSH_9.9\r\n\r\n"),
-        garbage(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nno chunk at all\r\n"),
-        garbage(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 9\r\n\r\n<html>..."),
-    ],
-)
-async def test_the_attempts_counted_at_the_socket_are_the_setting(fault: Answer, attempts: int) -> None:
+@pytest.mark.parametrize("fault", OUTAGES)
+async def test_an_outage_is_outlasted_for_as_long_as_the_setting_says(fault: Answer) -> None:
+    announced: list[int] = []
     async with messages_api(fault) as api:
-        error = await failing(api, retrying=replace(QUICK, attempts=attempts))
-        assert len(api.requests) == attempts
+        request = replace(at(api), on_attempt=lambda _, number: announced.append(number))
+        began = time.monotonic()
+        error = await failing(api, request)
+        assert QUICK.seconds <= time.monotonic() - began < QUICK.seconds + 1
+    assert len(api.requests) == len(announced) > 3  # one layer repeats: what is announced is what is sent
+    assert error.recoverable
+    assert f"asked {len(announced)} times in 0.3" in str(error)
+
+
+@pytest.mark.parametrize("fault", OUTAGES)
+async def test_an_outage_that_ends_in_time_is_not_noticed_by_whoever_asks(fault: Answer) -> None:
+    async with messages_api(*[fault] * 5, reply(text("here again"))) as api:
+        answer = await complete(api, at(api, retry=Retry(seconds=20, first_wait=0.01, longest_wait=0.02)))
+    assert (list(answer.content), answer.attempts) == ([text("here again")], 6)
+
+
+@pytest.mark.parametrize("fault", OUTAGES)
+async def test_without_time_to_retry_a_model_is_asked_once(fault: Answer) -> None:
+    async with messages_api(fault) as api:
+        await failing(api, at(api, retry=ONCE))
+        assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_an_answer_that_breaks_off_each_time_is_paid_for_three_times_at_most(fault: Answer) -> None:
+    async with messages_api(fault) as api:
+        error = await failing(api)
+        assert len(api.requests) == 3
         assert error.recoverable
 
 
-async def test_three_attempts_are_made_by_default() -> None:
-    assert Retrying().attempts == 3
+def test_a_minute_is_outlasted_by_default() -> None:
+    assert SPEC.retry == Retry(seconds=60, first_wait=0.5, longest_wait=15)
+
+
+async def test_each_wait_is_told_with_what_the_provider_said_and_when_it_ends() -> None:
+    waits: list[RetryWait] = []
+
+    async def pause(wait: RetryWait) -> None:
+        waits.append(wait)
+
+    async with messages_api(refuse(529, "overloaded_error", "busy"), refuse(500), reply(text("done"))) as api:
+        patient = Retry(seconds=60, first_wait=8, longest_wait=8)
+        await complete(api, replace(at(api, retry=patient), pause=pause))
+    first, second = waits
+    assert (first.model, first.error.kind, second.error.kind) == ("sonnet", "overloaded", "server")
+    assert first.error.provider is not None
+    assert first.error.provider.message == "busy"
+    assert 0 <= first.seconds <= 8
+    assert 50 < second.left <= first.left <= 60
+    assert str(replace(first, seconds=4.2, left=52.4)) == "model API overloaded (529), retrying in 4 s, giving up in 52 s"
 
 
 async def test_a_second_attempt_may_succeed_and_is_announced() -> None:
@@ -107,46 +157,69 @@ async def test_a_rate_limit_is_obeyed_when_it_says_how_long() -> None:
         assert len(api.requests) == 2
 
 
-@pytest.mark.parametrize("headers", [{}, {"retry_after": "3600"}, {"retry_after": "Wed, 21 Oct 2099 07:28:00 GMT"}])
-async def test_a_limit_that_waiting_cannot_help_is_not_asked_again(headers: dict[str, str]) -> None:
-    async with messages_api(refuse(429, "rate_limit_error", **headers)) as api:
+@pytest.mark.parametrize(
+    "headers", [{"retry_after": "3600"}, {"retry_after_ms": "3600000"}, {"retry_after": "Wed, 21 Oct 2099 07:28:00 GMT"}]
+)
+@pytest.mark.parametrize("status", [429, 529, 503])
+async def test_a_wait_longer_than_there_is_time_for_is_not_begun(status: int, headers: dict[str, str]) -> None:
+    async with messages_api(refuse(status, "rate_limit_error", **headers)) as api:
         error = await failing(api)
         assert len(api.requests) == 1
-    assert (error.kind, error.recoverable) == ("rate_limited", True)
+    assert error.recoverable
+    assert "it cannot be asked again for " in str(error)
+    assert "and 0 s are left" in str(error)
+
+
+async def test_a_spending_limit_is_not_asked_again() -> None:
+    said = "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC."
+    async with messages_api(refuse(429, "rate_limit_error", said)) as api:
+        error = await failing(api)
+        assert len(api.requests) == 1
+    assert (error.kind, error.recoverable) == ("credit", False)
 
 
 async def test_a_wait_that_ends_after_the_deadline_is_not_begun() -> None:
     async with messages_api(refuse(429, "rate_limit_error", retry_after="50")) as api:
         began = time.monotonic()
         with anyio.fail_after(49):
-            error = await failing(api)
+            error = await failing(api, at(api, retry=Retry(seconds=100)))
         assert time.monotonic() - began < 5
         assert (error.kind, len(api.requests)) == ("rate_limited", 1)
 
 
-@pytest.mark.parametrize(
-    ("made", "others", "share"), [(0, 0, 3), (0, 1, 3), (3, 0, 3), (3, 1, 2), (5, 0, 1), (0, 9, 1), (6, 0, 0)]
-)
-def test_six_attempts_are_shared_so_that_every_fallback_is_asked_once(made: int, others: int, share: int) -> None:
-    assert Retrying().share(made, others) == share
-
-
-async def test_more_fallbacks_than_attempts_are_asked_as_far_as_they_go() -> None:
+async def test_a_fallback_is_asked_at_once_and_before_the_model_a_second_time() -> None:
     async with messages_api(refuse(529)) as api:
         names = [f"m{number}" for number in range(8)]
         others = [replace(SPEC, name=name, model=name, base_url=api.url) for name in names]
         async with model(*others) as adapter:
-            with pytest.raises(ModelError, match="`m4` failed, too"):
+            with pytest.raises(ModelError, match="`m6`, `m7` failed, too"):
                 await adapter.complete(at(api, fallback=tuple(names)), lambda _: None)
-        assert [received.body["model"] for received in api.requests] == ["claude-sonnet-5-5", *names[:5]]
+        asked_for = [received.body["model"] for received in api.requests]
+    assert asked_for[:10] == ["claude-sonnet-5-5", *names, "claude-sonnet-5-5"]
 
 
-@pytest.mark.parametrize(("answer", "attempts"), [("true", 3), ("false", 1)])
-async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, attempts: int) -> None:
+async def test_a_model_that_is_to_be_left_alone_for_a_while_leaves_the_word_to_its_fallback() -> None:
+    def answer(received: Received) -> Answer:
+        alone = received.body["model"] == "claude-sonnet-5-5"
+        return (
+            refuse(429, "rate_limit_error", retry_after="20") if alone else refuse(529) if len(api.requests) < 6 else DONE
+        )
+
+    async with messages_api(answer) as api:
+        other = replace(SPEC, name="haiku", model="claude-haiku-5-5", base_url=api.url)
+        async with model(other) as adapter:
+            patient = Retry(seconds=30, first_wait=0.01, longest_wait=0.02)
+            await adapter.complete(at(api, fallback=("haiku",), retry=patient), lambda _: None)
+        asked_for = [received.body["model"] for received in api.requests]
+    assert asked_for == ["claude-sonnet-5-5", *["claude-haiku-5-5"] * 5]
+
+
+@pytest.mark.parametrize(("answer", "again"), [("true", True), ("false", False)])
+async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, again: bool) -> None:
     for fault in (refuse(400, x_should_retry=answer), refuse(500, x_should_retry=answer)):
         async with messages_api(fault) as api:
             await failing(api)
-            assert len(api.requests) == attempts
+            assert (len(api.requests) > 1) is again
 
 
 @pytest.mark.parametrize(
@@ -154,7 +227,7 @@ async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, a
     [
         (400, "invalid_request_error", "invalid_request", False),
         (401, "authentication_error", "authentication", False),
-        (402, "billing_error", "permission", False),
+        (402, "billing_error", "credit", False),
         (403, "permission_error", "permission", False),
         (404, "not_found_error", "not_found", False),
         (413, "request_too_large", "too_large", False),
@@ -170,7 +243,7 @@ async def test_the_provider_may_decide_whether_asking_again_helps(answer: str, a
 )
 async def test_every_status_has_a_kind_our_words_and_a_hint(status: int, type_: str, kind: str, recoverable: bool) -> None:
     async with messages_api(refuse(status, type_, "canary")) as api:
-        error = await failing(api, retrying=replace(QUICK, attempts=1))
+        error = await failing(api, at(api, retry=ONCE))
     assert (error.kind, error.recoverable) == (kind, recoverable)
     assert error.kind in ModelError.KINDS
     assert f"status {status}" in str(error)
@@ -221,9 +294,9 @@ async def test_a_fallback_answers_when_the_model_cannot_and_gets_no_foreign_thou
         other = replace(SPEC, name="haiku", model="claude-haiku-5-5", base_url=api.url)
         async with model(other) as adapter:
             reached = await adapter.complete(at(api, *history, fallback=("haiku",)), lambda _: None)
-        assert [received.body["model"] for received in api.requests] == ["claude-sonnet-5-5"] * 3 + ["claude-haiku-5-5"]
+        assert [received.body["model"] for received in api.requests] == ["claude-sonnet-5-5", "claude-haiku-5-5"]
         first, last = api.requests[0].body["messages"], api.requests[-1].body["messages"]
-    assert (reached.model, reached.attempts) == ("claude-haiku-5-5", 4)
+    assert (reached.model, reached.attempts) == ("claude-haiku-5-5", 2)
     assert first[1]["content"] == [thinking("mine"), text("first")]
     assert [message["content"][0]["text"] for message in last] == ["go", "first", "on", "?", "second", "!"]
 
@@ -244,7 +317,7 @@ async def test_when_every_fallback_fails_the_error_is_the_first_and_names_them()
             ) as caught:
                 await adapter.complete(at(api, fallback=("haiku", "opus")), lambda _: None)
         asked_for = [received.body["model"] for received in api.requests]
-        assert asked_for == ["claude-sonnet-5-5"] * 3 + ["haiku"] * 2 + ["opus"]
+        assert asked_for[:6] == ["claude-sonnet-5-5", "haiku", "opus"] * 2
     assert caught.value.kind == "overloaded"
 
 
@@ -257,7 +330,7 @@ async def test_an_error_that_another_model_would_repeat_asks_no_fallback() -> No
 
 
 def test_an_error_of_the_sdk_that_we_do_not_know_is_told_without_its_words() -> None:
-    failure = failure_of(anthropic.AnthropicError("canary"), SPEC)
+    failure = failure_of(anthropic.AnthropicError("canary"), Asked(SPEC))
     assert failure is not None
     assert (failure.error.kind, failure.retryable) == ("unknown", False)
     assert "canary" not in str(failure.error)
@@ -267,7 +340,7 @@ async def test_no_error_shows_the_key() -> None:
     for fault in (refuse(401, "authentication_error", KEY), drop(), break_off("api_error", KEY)):
         async with messages_api(fault) as api:
             error = await failing(api)
-        assert KEY not in f"{error} {error.hint} {error!r}"
+        assert KEY not in f"{error} {error.hint} {error!r} {error.provider}"
 
 
 async def test_an_endpoint_that_is_not_there_is_a_connection_error() -> None:
@@ -275,31 +348,36 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_error() -> None:
         url = api.url
     async with model() as adapter:
         with pytest.raises(ModelError) as caught:
-            await adapter.complete(asked(spec=replace(SPEC, base_url=url)), lambda _: None)
+            await adapter.complete(asked(spec=replace(SPEC, base_url=url, retry=QUICK)), lambda _: None)
     assert (caught.value.kind, caught.value.recoverable) == ("connection", True)
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "answer", "said", "attempts"),
+    ("timeouts", "answer", "said", "again"),
     [
-        (StreamTimeouts(first_token=0.1), mute(), "did not begin to answer within 0.1 s", 2),
-        (StreamTimeouts(first_token=0.1), replace(mute(), gate_after=-1), "did not begin to answer within 0.1 s", 2),
-        (StreamTimeouts(first_token=0.1), Answer(for_ever=PING, pace=0.01), "did not begin to answer within 0.1 s", 2),
+        (StreamTimeouts(first_token=0.1), mute(), "did not begin to answer within 0.1 s", True),
+        (StreamTimeouts(first_token=0.1), replace(mute(), gate_after=-1), "did not begin to answer within 0.1 s", True),
+        (StreamTimeouts(first_token=0.1), Answer(for_ever=PING, pace=0.01), "did not begin to answer within 0.1 s", True),
         (
             StreamTimeouts(stall=0.1),
             endless(text("well"), then=b":", pace=60),
             "fell silent in the middle of its answer",
-            2,
+            True,
         ),
-        (StreamTimeouts(total=0.2), endless(text("well"), then=PING, pace=0.01), "not finished its answer after 0.2 s", 1),
+        (
+            StreamTimeouts(total=0.2),
+            endless(text("well"), then=PING, pace=0.01),
+            "not finished its answer after 0.2 s",
+            False,
+        ),
     ],
 )
 async def test_each_timeout_has_its_words_and_names_its_setting(
-    timeouts: StreamTimeouts, answer: Answer, said: str, attempts: int
+    timeouts: StreamTimeouts, answer: Answer, said: str, again: bool
 ) -> None:
     async with messages_api(answer) as api:
-        error = await failing(api, at(api, timeouts=timeouts), replace(QUICK, attempts=2))
-        assert len(api.requests) == attempts
+        error = await failing(api, at(api, timeouts=timeouts))
+        assert (len(api.requests) > 1) is again
     changed = next(name for name in ("first_token", "stall", "total") if getattr(timeouts, name) < 1)
     assert (error.kind, error.recoverable) == ("timeout", True)
     assert said in str(error)
