@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from secrets import token_hex
 from typing import Any
 
 from sqlalchemy import bindparam, exists, or_, select, update
@@ -177,7 +178,7 @@ def request(new: NewApproval, attempt: int, events: Sequence[Event]) -> Write:
     steps: list[Statement | Added] = [
         Statement(_WAITS, {"execution": new.execution_id, "fence": attempt}, guard=True),
         Statement(_HOLD, {"call": new.tool_call_id}, guard=True),
-        Added(approvals, {**columns_of(new), **_UNDECIDED}),
+        Added(approvals, {**columns_of(new), **_UNDECIDED, "seal": token_hex()}),
         Statement(_MAY_NOT_START, {"execution": new.execution_id, "call": new.tool_call_id}, looks_around=True),
     ]
     return Write(steps, events)

@@ -84,6 +84,11 @@ class Questions:
         query = select(approvals).where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_not(None))
         return await self._run(query.order_by(approvals.c.decided_at.desc()))
 
+    async def decided_named(self, beginning: str) -> list[Row]:
+        """Those that were decided, by the beginning of their ids."""
+        query = select(approvals).where(approvals.c.id >= beginning, approvals.c.id < beginning + LAST)
+        return await self._run(query.where(approvals.c.decision.is_not(None)).order_by(approvals.c.decided_at.desc()))
+
     async def undecided(self, top: str) -> list[Row]:
         """Those from one execution down that have no decision, whatever became of their executions."""
         root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()

@@ -233,6 +233,8 @@ class ApprovalRow(SQLModel, table=True):
     reason: str | None = Field(default=None, sa_type=Text)
     decided_at: str | None = None
     used_at: str | None = None
+    seal: str = ""
+    """A secret of the question, which no query can read."""
 
 
 class ErrorRecordRow(SQLModel, table=True):

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from pydantic_core import from_json
 
 from db.approvals import Decision, digest
+from db.clock import stamp
 from db.latch import Latch
 from db.questions import Questions, Row
 from db.writes import Place
 from runner import facts
 from runner.recorder import Recorder
+
+DIGEST_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Question:
     arguments: Any
     requested_at: str
     expires_at: str
+    seal: str = field(repr=False)
 
     @classmethod
     def of_row(cls, row: Row) -> Question:
@@ -51,15 +56,27 @@ class Question:
         return digest(self.server, self.tool, self.arguments)
 
     @property
+    def digest(self) -> str:
+        """What a person who has seen the arguments types where they cannot be shown. Only a person's view shows it: never
+        what a model or a program reads.
+        """
+        return sha256(f"{self.seal} {self.shown}".encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+    @property
     def exact(self) -> str:
         """The arguments as they are shown: whatever does not print, or could mislead the eye, is escaped."""
         text = json.dumps(self.arguments, ensure_ascii=False)
         return text if text.isprintable() else json.dumps(self.arguments)
 
-    @property
-    def command(self) -> str:
-        """What somebody at this machine types to allow it."""
-        return f"outrider approve {self.id}"
+
+def outcome_of(row: Row) -> str:
+    """What became of a question, for whoever answers it too late: what was decided, by whom and when."""
+    if row["decision"] is None:
+        expired = row["expires_at"] <= stamp()
+        return f"approval `{row['id']}` " + (f"expired at {row['expires_at']}" if expired else "is not waited for any more")
+    by = f" by {row['decided_by']}" if row["decided_by"] else ""
+    why = f": {row['reason']}" if row["reason"] else ""
+    return f"approval `{row['id']}` was {row['decision']}{by} at {row['decided_at']}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +122,10 @@ class Approvals:
     async def open(self, top: str | None = None, beginning: str = "") -> Sequence[Question]:
         """The open questions, everywhere or from one execution down, oldest first."""
         return [Question.of_row(row) for row in await self._questions.open(top, beginning)]
+
+    async def decided(self, top: str) -> Sequence[Row]:
+        """What became of the questions from one execution down that are over, the latest first."""
+        return await self._questions.decided(top)
 
     @property
     def news(self) -> Latch:

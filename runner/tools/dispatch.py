@@ -225,10 +225,10 @@ def _marks(children: Sequence[Child], most: int) -> str:
 
 
 def _waits_for_person(child: Child) -> dict[str, Any]:
-    """That a person has to allow something, and, for those who may tell one, what and how."""
+    """That a person has to allow something, and, for those who may tell one, what; never how: it is not theirs to do."""
     if not child.questions:
-        hint = "a person has to allow a call before it goes on; you cannot; go on with something else, or wait for it"
-        return {"waiting_for": "approval", "hint": hint}
+        hint = f"the user must decide about a call in execution {child.id} before it goes on; you cannot decide"
+        return {"waiting_for": "approval", "hint": f"{hint}; go on with something else, or wait for it"}
     asked = [
         {
             "approval_id": each.id,
@@ -240,8 +240,8 @@ def _waits_for_person(child: Child) -> dict[str, Any]:
         }
         for each in child.questions
     ]
-    commands = ", ".join(f"`{each.command}`" for each in child.questions)
-    hint = f"a person has to allow a call before it goes on: show the user its arguments, and that {commands} allows it"
+    calls = " and ".join(f"`{each.tool}` in execution {each.execution_id}" for each in child.questions)
+    hint = f"your user must decide about {calls} before it goes on; you cannot decide: tell them, and go on waiting"
     return {"waiting_for": "approval", "approvals": asked, "hint": hint}
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +18,23 @@ if TYPE_CHECKING:
     from runner.approvals import Question
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the command line says about a call."""
+
+    deny: bool
+    digest: str
+    """Of the call as a person saw it; empty where the person is to see it now."""
+    reason: str
+
+
 def approve(  # noqa: PLR0913 - the options of a command are its parameters
     identifier: Annotated[
         str,
         typer.Argument(metavar="ID", help="An approval, or an execution with one call that waits; without: list them."),
+    ] = "",
+    yes: Annotated[
+        str, typer.Option("--yes", metavar="DIGEST", help="Allow the call without asking, by the digest a terminal showed.")
     ] = "",
     deny: Annotated[bool, typer.Option("--deny", help="Do not allow the call.")] = False,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept, and told to the agent.")] = "",
@@ -27,16 +42,21 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """Allow a call that waits for approval, or refuse it; works from any process."""
+    """Show a call that waits for approval, and ask whether it may run; works from any process.
+
+    On a terminal its exact arguments are shown, and anything but yes leaves it open. Without one, `--yes` needs the digest
+    that a terminal shows below the arguments; `--deny` needs nothing.
+    """
     import anyio
 
     if not identifier:
-        if deny or reason:
-            raise CommandError("which call is meant?", "`outrider approve` lists the calls that wait, with their ids")
+        if deny or reason or yes:
+            raise CommandError("which call is meant?", _LIST)
         anyio.run(_list, chosen_database(db, config), as_json)
-    else:
-        anyio.run(_decide, chosen_database(db, config), identifier, (not deny, reason), as_json)
-    return 0
+        return Exit.DONE
+    if deny and yes:
+        raise CommandError("`--yes` allows a call and `--deny` refuses it", "give one of them")
+    return anyio.run(_decide, chosen_database(db, config), identifier, Said(deny, yes, reason), as_json)
 
 
 async def _list(database: Path, as_json: bool) -> None:
@@ -49,32 +69,67 @@ async def _list(database: Path, as_json: bool) -> None:
     if as_json:
         put_json([as_object(question) for question in questions])
     elif questions:
-        put("\n\n".join(as_text(question) for question in questions))
-        note("`outrider approve ID` allows a call, `outrider approve ID --deny` refuses it")
+        put("\n\n".join(as_text(question, digest=sys.stdout.isatty()) for question in questions))
+        note("`outrider approve ID` asks whether a call may run, `outrider approve ID --deny` refuses it")
     else:
         note("nothing waits for approval")
 
 
-async def _decide(database: Path, identifier: str, said: tuple[bool, str], as_json: bool) -> None:
+async def _decide(database: Path, identifier: str, said: Said, as_json: bool) -> Exit:
     from runner.approvals import Approvals, Word
     from runner.lookup import is_gone
     from server.cli.messages import note, put, put_json
-    from server.cli.store import writing
+    from server.cli.store import reading, writing
 
-    approved, reason = said
+    async with reading(database) as reads:
+        question = await _meant(reads, identifier)
+        row = await reads.execution(question.execution_id)
+    if not (said.deny or await _allowed(question, said.digest)):
+        note(f"it stays open; `outrider approve {question.id} --deny` refuses it")
+        return Exit.REFUSED
     async with writing(database) as (opened, recorder):
-        question = await _meant(opened.reads, identifier)
-        row = await opened.reads.execution(question.execution_id)
-        if not await Approvals(recorder, opened.reads.questions).decide(question, Word(approved, person(), reason)):
+        word = Word(not said.deny, person(), said.reason)
+        if not await Approvals(recorder, opened.reads.questions).decide(question, word):
             raise await _too_late(opened.reads, question.id)
     if row is not None and is_gone(row, database):
         root = question.root_execution_id
         note(f"its process is gone; `outrider resume {root}` goes on with it, or the next `outrider serve`")
-    decision = "approved" if approved else "denied"
+    decision = "denied" if said.deny else "approved"
     if as_json:
         put_json({**as_object(question), "decision": decision})
     else:
-        put(f"{decision}\n{as_text(question)}")
+        put(decision if _on_terminal() else f"{decision}\n{as_text(question)}")
+    return Exit.DONE
+
+
+async def _allowed(question: Question, digest: str) -> bool:
+    """Whether a person who has seen the call allows it: by its digest, or asked now. Raises CommandError."""
+    from hmac import compare_digest
+
+    from server.cli.keyboard import Keyboard
+    from server.cli.messages import put
+
+    look = f"look at it on a terminal: `outrider approve {question.id}`"
+    if digest:
+        if not compare_digest(digest.encode(), question.digest.encode()):
+            raise CommandError(
+                f"`{digest}` is not the digest of this call: it is not the one that was seen", look, Exit.REFUSED
+            )
+        return True
+    if not _on_terminal():
+        hint = f"{look}; without one, `--yes` takes the digest shown there, and `--deny` refuses the call"
+        raise CommandError("a person has to see the arguments of a call before it is allowed", hint)
+    put(as_text(question, digest=True))
+    return is_yes(await Keyboard().line("Allow? [y/N] ", fresh=True))
+
+
+def is_yes(line: str | None) -> bool:
+    """Whether a person said yes, in so many words."""
+    return line is not None and line.strip().casefold() in ("y", "yes")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def _meant(reads: Reads, identifier: str) -> Question:
@@ -82,29 +137,31 @@ async def _meant(reads: Reads, identifier: str) -> Question:
     from db.errors import UnknownExecution
     from runner.approvals import Question
 
-    found = await reads.questions.open(beginning=identifier)
-    if not found:
-        if earlier := await reads.questions.those([identifier]):
-            raise await _too_late(reads, earlier[0]["id"])
-        try:
-            execution = await reads.resolve(identifier)
-        except UnknownExecution as error:
-            error.hint = "`outrider approve` lists the calls that wait"
+    found = {row["id"]: row for row in await reads.questions.open(beginning=identifier)}
+    try:
+        execution = await reads.resolve(identifier)
+        found |= {row["id"]: row for row in await reads.questions.open(execution)}
+        decided = await reads.questions.decided(execution)
+    except UnknownExecution as error:
+        decided = await reads.questions.decided_named(identifier) if not found else []
+        if not found and not decided:
+            error.hint = _LIST
             raise
-        found = await reads.questions.open(execution)
-    questions = [Question.of_row(row) for row in found]
-    if not questions:
+    if not found:
+        if decided:
+            raise await _too_late(reads, decided[0]["id"])
         raise CommandError(f"nothing waits for approval in execution `{identifier}`", _LIST, Exit.NOT_FOUND)
+    questions = [Question.of_row(row) for row in found.values()]
     if len(questions) > 1:
         raise CommandError(f"{len(questions)} calls wait for approval", f"name one of them: {_ids(questions)}")
     return questions[0]
 
 
 async def _too_late(reads: Reads, identifier: str) -> CommandError:
+    from runner.approvals import outcome_of
+
     [row] = await reads.questions.those([identifier])
-    by = f" by {row['decided_by']}" if row["decided_by"] else ""
-    decided = f"was {row['decision']}{by} at {row['decided_at']}" if row["decision"] else "is not waited for any more"
-    return CommandError(f"approval `{identifier}` {decided}", _LIST, Exit.REFUSED)
+    return CommandError(outcome_of(row), _LIST, Exit.REFUSED)
 
 
 _LIST = "`outrider approve` lists the calls that wait"
@@ -119,11 +176,12 @@ def as_object(question: Question) -> dict[str, Any]:
     from dataclasses import asdict
 
     shown = asdict(question)
+    del shown["seal"]
     return {"approval_id": shown.pop("id"), **shown}
 
 
-def as_text(question: Question) -> str:
-    """A question for people, to the last character of its arguments."""
+def as_text(question: Question, *, digest: bool = False) -> str:
+    """A question for people, to the last character of its arguments; its digest is for a terminal only."""
     from datetime import UTC, datetime
 
     from db.clock import moment
@@ -138,6 +196,8 @@ def as_text(question: Question) -> str:
         ("arguments", question.exact),
         ("expires", f"{question.expires_at}, in {duration(left)}"),
     ]
+    if digest:
+        facts.insert(4, ("digest", question.digest))
     if question.kind == "repeat":
         facts.insert(3, ("note", "a restart cut this call off; whether it took effect is unknown, and it would run again"))
     return "\n".join(f"{name:<10} {value}" for name, value in facts)

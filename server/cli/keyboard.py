@@ -27,9 +27,14 @@ class Keyboard:
     def __init__(self) -> None:
         self._rest = b""
 
-    async def line(self, prompt: str) -> str | None:
-        """The next line, without its end; None when there is no more. On a terminal the prompt is shown before it."""
+    async def line(self, prompt: str, *, fresh: bool = False) -> str | None:
+        """The next line, without its end; None when there is no more. On a terminal the prompt is shown before it.
+
+        A `fresh` one is typed after that: what was typed before is no answer.
+        """
         if sys.stdin.isatty():
+            if fresh:
+                forget_typed()
             ask(prompt)
         while b"\n" not in self._rest:
             read = await _read()
@@ -38,6 +43,18 @@ class Keyboard:
             self._rest += read or b"\n"  # the last line may lack its end
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(sys.stdin.encoding or "utf-8", errors="replace").rstrip("\r")
+
+
+def forget_typed() -> None:
+    """Drop what was typed at the terminal and is not read yet."""
+    if os.name != "posix":
+        return
+    import termios
+
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except termios.error:  # it is gone
+        return
 
 
 async def _read() -> bytes:

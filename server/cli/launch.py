@@ -22,6 +22,7 @@ from db.writer import Writer
 from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child
 from server.app import Blueprint, open_service
+from server.cli.asking import Asking, can_ask_here
 from server.cli.exits import CommandError, Exit
 from server.cli.messages import error as say_error
 from server.cli.options import person
@@ -111,6 +112,9 @@ class Launch:
                 if not self._is_here:
                     await self._tell_earlier(service, started)
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
+                if can_ask_here():
+                    asking = Asking(service.services.approvals, self._view.painter)
+                    watchers.start_soon(asking.run, started.id, name="ask the person at the terminal")
                 if self._interrupted:  # it came while the first row was being written
                     await self._cancel(service, started.id)
                 child = await service.wait(started.id)

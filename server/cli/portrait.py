@@ -25,6 +25,7 @@ from server.shapes import shape
 
 if TYPE_CHECKING:
     from db.reads import Reads
+    from runner.approvals import Question
     from runner.result import Result
 
 Record = Mapping[str, Any]
@@ -43,6 +44,7 @@ class Portrait:
     remarks: Sequence[str]
     owner_gone: bool
     short_id: str
+    questions: Sequence[Question] = ()
 
     @property
     def pricing(self) -> set[str]:
@@ -121,6 +123,8 @@ class Portrait:
         facts.append(("evidence", safe(remark(cited)) if cited else ""))
         advice = [safe(problem.recommendation or "") for problem in result.errors] if result is not None else []
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
+        if sys.stdout.isatty():  # a person looks: only there is told what allows a call that was seen
+            facts += [fact for each in self.questions for fact in (("arguments", each.exact), ("digest", each.digest))]
         return [*facts, *(("advice", runnable(each)) for each in advice), *(("note", each) for each in self.remarks)]
 
     def _answer(self) -> str:
@@ -136,6 +140,7 @@ class Portrait:
 async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     """The portrait of an execution."""
     from db.owners import is_alive
+    from runner.approvals import Question
 
     rows = await reads.tree(execution)
     model = TreeModel.of_rows(rows, await reads.pricing(execution))
@@ -149,12 +154,14 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
         model.remark(node, f"{happening(event['type'], payload)}: {payload.get('message', '')}")
     for call in await reads.unknown_outcomes(execution):
         model.remark(model.nodes[call["execution_id"]], unknown_outcome(call))
-    for question in await reads.questions.open(execution):
-        model.ask(model.nodes[question["execution_id"]], question["id"], question["tool"])
+    open_ = await reads.questions.open(execution)
+    for asked in open_:  # of one of them, or, where one step of a plan is looked at, of its plan
+        waits = asked["execution_id"] if asked["execution_id"] in model.nodes else asked["step_execution_id"]
+        model.ask(model.nodes[waits], asked["id"], asked["tool"])
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
-    return Portrait(row, model, rows, remarks, gone, await reads.short(execution))
+    return Portrait(row, model, rows, remarks, gone, await reads.short(execution), [*map(Question.of_row, open_)])
 
 
 # -- transcripts and tool calls ----------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
     event = await reads.last_event(row["id"])
     if event is None:
         return str(row["status"])
+    if event["type"] == "approval.requested":  # and it is not open: its time ended while no process ran the execution
+        return f"{event['agent']}: its question to a person has expired"
     words = happening(event["type"], json.loads(event["payload"]))
     if event["execution_id"] != row["id"]:
         words = f"{event['agent']}: {words}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
-from server.cli.messages import note, one_line, say
+from server.cli.messages import ask, note, one_line, say
 from server.cli.tree_model import TreeModel
 from server.cli.tree_node import Node
 from server.cli.tree_rows import asked_of, drawn, rows_of, words_of
@@ -58,6 +58,14 @@ class Painter(Protocol):
 
     def say(self, text: str) -> None:
         """A remark to the person."""
+        ...
+
+    def ask(self, shown: str, prompt: str) -> None:
+        """Show a question, whole, and wait for an answer to it."""
+        ...
+
+    def answered(self, *, typed: bool) -> None:
+        """The question is over; whether the person has `typed` a line."""
         ...
 
 
@@ -139,6 +147,16 @@ class LinePainter:
         """A note among the lines."""
         note(text)
 
+    def ask(self, shown: str, prompt: str) -> None:
+        """Among the lines."""
+        say(shown)
+        ask(prompt)
+
+    def answered(self, *, typed: bool) -> None:
+        """The next line is a new one."""
+        if not typed:
+            say("")
+
     def _words(self, node: Node) -> str:
         if node.status == "pending" and node.task:
             return f"pending: {one_line(node.task, LINE_WORDS)}"
@@ -164,7 +182,9 @@ class WindowPainter:
 
         self._console = console
         self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._remark = ""
+        self._remark = self._prompt = ""
+        self._room = 0
+        """Lines of the question that stands above the window."""
 
     def changed(self, node: Node, event: Event) -> None:
         """The next frame shows it."""
@@ -179,7 +199,7 @@ class WindowPainter:
 
     def finish(self, model: TreeModel) -> None:
         """The whole tree stays on the screen; in one that is too long for that, finished subtrees stay folded."""
-        self._remark = ""
+        self._remark = self._prompt = ""
         if model.root is not None and self._live.is_started:
             fold = model.root.lines(fold=False) > FINAL_ROWS
             self._live.vertical_overflow = "visible"
@@ -190,6 +210,19 @@ class WindowPainter:
         """A line below the tree, from the next frame on."""
         self._remark = text
 
+    def ask(self, shown: str, prompt: str) -> None:
+        """The question stands above the window, whole however long it is, and the prompt is the last line of it."""
+        self._console.print(shown, highlight=False, markup=False, soft_wrap=True)
+        self._prompt, self._room = prompt, sum(1 + len(line) // self._console.width for line in shown.splitlines())
+
+    def answered(self, *, typed: bool) -> None:
+        """No prompt from the next frame on. What was typed has moved the cursor to the next line, and it goes back."""
+        self._prompt, self._room = "", 0
+        if typed:
+            from rich.control import Control
+
+            self._console.control(Control.move(0, -1))
+
     def _picture(self, model: TreeModel, most: int, *, fold: bool = True) -> Group:
         from rich.console import Group
         from rich.text import Text
@@ -197,7 +230,9 @@ class WindowPainter:
         assert model.root is not None
         asked = [f"{node.agent} {asked_of(node)}" for node in model.asking.values()]  # whole: it is to be typed
         below = [*asked[:MOST_ASKED], *([self._remark] if self._remark else [])]
-        rows = rows_of(model.root, time.time(), fold=fold, most=max(3, most - len(below)))
+        if self._prompt:
+            below = [line for line in (self._remark, self._prompt) if line]
+        rows = rows_of(model.root, time.time(), fold=fold, most=max(3, most - len(below) - self._room))
         lines = drawn(rows, self._console.width - 1)
         return Group(*lines, *(Text(line, "cyan", no_wrap=True) for line in below))
 

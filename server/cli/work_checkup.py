@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from db.reads import Reads
 
 INTERRUPTED = "`outrider serve` goes on with all of them, `outrider resume ID` with one tree; `outrider ps` lists them"
-WAITING = "`outrider approve` lists them, `outrider approve ID` allows one"
+WAITING = "`outrider approve` lists them, `outrider approve ID` shows one and asks"
 
 
 def work(database: Path) -> Iterator[Finding]:

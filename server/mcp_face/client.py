@@ -62,6 +62,8 @@ class Client:
     def __init__(self, dispatcher: Dispatcher, asking: Asking) -> None:
         self.dispatcher, self._asking = dispatcher, asking
         self.who = asking.who
+        self.late: list[str] = []
+        """What its person said that decided nothing any more, and what had been decided."""
         self._usual: dict[str, float | None] = {}
         """Seconds, by agent; asked once in a request, which may look at a hundred executions of the same."""
 
@@ -126,7 +128,10 @@ class Client:
         """One of its executions; None for anything else."""
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
-            return await self._with_expectation(await self._with_questions(child_of(live)))
+            found = await self._with_questions(child_of(live))
+            if live.allowance.stands and not found.questions:  # it was decided, and goes on in a moment
+                found = replace(found, activity="going on after a decision")
+            return await self._with_expectation(found)
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
 
@@ -180,10 +185,30 @@ class Client:
         return [each for each in asked if self.who.sees(each.principal)]
 
     async def answer(self, question: Question, shown: str, answer: Any) -> None:
-        """Take what its person said to a question; what decides nothing, or comes too late, changes nothing."""
+        """Take what its person said to a question; what decides nothing changes nothing, what comes too late is told."""
         word = word_in(answer, self.name, self.who.principal)
-        if word is not None:
-            await self.dispatcher.services.approvals.decide_shown(question, shown, word)
+        if word is not None and not await self.dispatcher.services.approvals.decide_shown(question, shown, word):
+            await self._tell_late([question.id])
+
+    async def answer_all(self, tops: Sequence[str], answers: Mapping[str, Any], shown: Mapping[str, str] | None) -> None:
+        """Take what its person said to questions about these executions, by their ids; `shown` is what was seen of each."""
+        wanted = [each for each in answers if shown is None or each in shown]
+        open_ = {each.id: each for top in tops for each in await self.questions(top)}
+        for question in [open_.pop(each) for each in wanted if each in open_]:
+            seen = question.shown if shown is None else shown[question.id]
+            wanted.remove(question.id)
+            await self.answer(question, seen, answers[question.id])
+        said = [each for each in wanted if word_in(answers[each], self.name, self.who.principal) is not None]
+        decided = (
+            [row["id"] for top in tops for row in await self.dispatcher.services.approvals.decided(top)] if said else []
+        )
+        await self._tell_late([each for each in said if each in decided])
+
+    async def _tell_late(self, approvals: Sequence[str]) -> None:
+        from runner.approvals import outcome_of
+
+        for row in await self.dispatcher.services.database.reads.questions.those(approvals):
+            self.late.append(f"this answer of your user came too late: {outcome_of(row)}")
 
     # -- wait and stop -------------------------------------------------------------------------------------------------
 

@@ -22,12 +22,15 @@ from runner.appearance import activity_of
 from server.mcp_face.questions import can_be_asked, elicitation
 
 if TYPE_CHECKING:
+    from runner.approvals import Question
     from runner.handle import Child
     from server.mcp_face.client import Client
 
 TASKS = "io.modelcontextprotocol/tasks"
 OURS = frozenset({"internal", "interrupted", "function_failed"})
 """Errors of Outrider and not of the work: no result stands behind them."""
+LATE = "io.github.outrider-dev/late"
+"""In the metadata of an answer to `tasks/update`: what had been decided when an answer came too late."""
 POLL_MS = 1_000
 """How often a client should look."""
 
@@ -85,7 +88,7 @@ class _TaskRequests:
             return task
         if not can_be_asked(ctx.session.client_capabilities):
             first = questions[0]
-            return {**task, "statusMessage": f"{first.agent}: waiting for approval of {first.tool}: {first.command}"}
+            return {**task, "statusMessage": f"{first.agent}: {_waits(first)}"}
         asked = {each.id: _wire(elicitation(each)) for each in questions}
         return {**task, "status": "input_required", "inputRequests": asked}
 
@@ -93,10 +96,8 @@ class _TaskRequests:
         """Answer what it asked; answers nobody asked for change nothing."""
         client = await self._client(ctx, params)
         await _task(client, params.task_id)
-        for question in await client.questions(params.task_id):
-            if question.id in params.input_responses:
-                await client.answer(question, question.shown, params.input_responses[question.id])
-        return {}
+        await client.answer_all([params.task_id], params.input_responses, None)
+        return {"_meta": {LATE: client.late}} if client.late else {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """Stop the execution and everything below it; no effect on one that has ended."""
@@ -134,6 +135,10 @@ async def _task(client: Client, execution: str) -> dict[str, Any]:
     elif shown["status"] == "completed":
         shown["result"] = _result(child)
     return shown
+
+
+def _waits(question: Question) -> str:
+    return f"the user must decide whether it may call {question.tool} (execution {question.execution_id})"
 
 
 def _wire(request: t.ElicitRequest) -> dict[str, Any]:

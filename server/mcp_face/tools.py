@@ -141,7 +141,14 @@ async def called(client: Client, call: ToolCall) -> t.CallToolResult:
     except Exception:
         log.exception("a call of `%s` failed", call.name)
         result = refuse("internal", f"`{call.name}` failed inside Outrider", "try again; its log has the details")
-    return wire(call.name, _placed(client, result))
+    return _with_late_answers(client, wire(call.name, _placed(client, result)))
+
+
+def _with_late_answers(client: Client, result: t.CallToolResult) -> t.CallToolResult:
+    """A result, and what had been decided when a person's answer came too late."""
+    if not client.late:
+        return result
+    return result.model_copy(update={"content": [*result.content, _text("\n".join(client.late))]})
 
 
 def _placed(client: Client, result: ToolResult) -> ToolResult:
@@ -155,10 +162,7 @@ def _placed(client: Client, result: ToolResult) -> ToolResult:
 
 async def called_again(client: Client, call: ToolCall, before: Round, answers: Mapping[str, Any]) -> t.CallToolResult:
     """Go on with a call that ended with questions, whose answers are here. Nothing is started a second time."""
-    for execution in before.waited:
-        for question in await client.questions(execution):
-            if question.id in before.shown and question.id in answers:
-                await client.answer(question, before.shown[question.id], answers[question.id])
+    await client.answer_all(before.waited, answers, before.shown)
     if call.name in (RUN_AGENT, SEND_USER_MESSAGE):
         wait = {name: value for name, value in call.arguments.items() if name == "wait_seconds"}
         call = ToolCall(call.id, GET_RESULT, {"execution_id": before.waited[0], **wait})

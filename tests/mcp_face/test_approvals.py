@@ -14,6 +14,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from server.mcp_face.tasks import LATE
 from tests.support.face import Caller, Face, face, text_of
 from tests.support.gated import CONFIG, DELETE, asked, decide, deleting
 from tests.support.local_tools import LocalTools
@@ -105,7 +106,7 @@ async def test_a_question_that_is_dismissed_stays_open_and_is_not_put_again_by_t
     assert len(tools.calls) == 1
 
 
-async def test_a_client_that_cannot_ask_learns_what_waits_and_what_a_person_types(tmp_path: Path) -> None:
+async def test_a_client_that_cannot_ask_learns_what_waits_and_never_how_it_is_allowed(tmp_path: Path) -> None:
     tasks = Tasks()
     async with gated(tmp_path) as (opened, _), opened.client() as caller, opened.client(extensions=[tasks]) as other:
         root = await dispatched(caller)
@@ -113,14 +114,58 @@ async def test_a_client_that_cannot_ask_learns_what_waits_and_what_a_person_type
         task = await ask(other.client, "get", root)
         seen = await caller.call("get_result", execution_id=root, wait_seconds=0)
         words = text_of(await caller.client.call_tool("get_result", {"execution_id": root, "wait_seconds": 0}))
+        rows = await caller.client.call_tool("query_executions", {"sql": "select * from approvals"})
+        instructions = (await caller.client.session.discover()).instructions
 
     assert seen["waiting_for"] == "approval"
     [waiting] = seen["approvals"]
     assert (waiting["approval_id"], waiting["agent"], waiting["tool"]) == (question.id, "Worker", "local.delete")
     assert waiting["arguments"] == {"what": "everything"}
     for told in (seen["hint"], words, task["statusMessage"]):
-        assert f"outrider approve {question.id}" in told
+        assert "user must decide" in told
+        assert question.execution_id in told
+    for told in (str(seen), words, str(task), str(rows), str(instructions)):
+        assert "outrider approve" not in told
+        assert "--yes" not in told
+        assert question.digest not in told
+        assert question.seal not in told
     assert task["status"] == "working"
+
+
+@ERAS
+async def test_an_answer_that_comes_too_late_is_told_who_decided_and_when(tmp_path: Path, era: str) -> None:
+    async def late(context: Any, params: t.ElicitRequestParams) -> t.ElicitResult:
+        [question] = await asked(opened.bench)
+        assert await decide(opened.bench, question)
+        return t.ElicitResult(action="decline")
+
+    async with gated(tmp_path) as (opened, tools), opened.client(era, elicitation_callback=late) as caller:
+        root = await dispatched(caller)
+        done = await caller.client.call_tool("get_result", {"execution_id": root})
+
+    [row] = opened.bench.sql("select id, decided_at from approvals")
+    words = "".join(block.text for block in done.content if isinstance(block, t.TextContent))
+    assert f"came too late: approval `{row['id']}` was approved by Ada at {row['decided_at']}" in words
+    assert len(tools.calls) == 1
+
+
+async def test_a_task_that_is_answered_twice_tells_who_decided_and_when(tmp_path: Path) -> None:
+    tasks = Tasks()
+    async with (
+        gated(tmp_path) as (opened, tools),
+        opened.client(extensions=[tasks], elicitation_callback=Answering()) as caller,
+    ):
+        await caller.client.call_tool("dispatch_agent", {"name": "Lead", "task": "clean up"})
+        task = tasks.handles[-1].task_id
+        [question] = await asked(opened.bench)
+        yes = {question.id: {"action": "accept", "content": {"confirm": True}}}
+        first = await ask(caller.client, "update", task, input_responses=yes)
+        again = await ask(caller.client, "update", task, input_responses=yes)
+
+    assert LATE not in first.get("_meta", {})
+    [told] = again["_meta"][LATE]
+    assert f"approval `{question.id}` was approved by an MCP client at " in told
+    assert len(tools.calls) <= 1
 
 
 async def test_a_task_asks_for_input_whatever_the_depth_and_an_answer_to_the_task_is_one_to_the_call(

@@ -103,7 +103,7 @@ async def test_a_question_nobody_answers_in_time_expires_and_no_answer_counts_af
 def once_asked(opened: Bench) -> Question:
     """The one question there was."""
     [row] = opened.sql(
-        "select approvals.*, agent, parent_execution_id, server, arguments from approvals "
+        "select approvals.*, agent, parent_execution_id, session_id, server, arguments from approvals "
         "join executions e on e.id = approvals.execution_id join tool_calls t on t.id = approvals.tool_call_id"
     )
     return Question.of_row(row)

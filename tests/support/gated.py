@@ -6,6 +6,7 @@ Owns: the tool behind the gate, and waiting until somebody is asked. Must not kn
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from runner.approvals import Question, Word
 from tests.support.local_tools import LocalTools
 from tests.support.models import call
 from tests.support.service import Bench
+from tests.support.shell import Shell
 
 CONFIG = """
 defaults: {limits: {timeout: 60s}}
@@ -44,6 +46,12 @@ async def asked(opened: Bench, number: int = 1) -> list[Question]:
             if len(found) >= number:
                 return list(found)
             await news.wait()
+
+
+def digest_of(shell: Shell, approval: str) -> str:
+    """What a terminal shows a person below the arguments of a call, from the rows."""
+    [row] = shell.rows("select seal, arguments_hash from approvals where id = ?", approval)
+    return sha256(f"{row['seal']} {row['arguments_hash']}".encode()).hexdigest()[:12]
 
 
 async def decide(opened: Bench, question: Question, word: Word = YES) -> bool:

@@ -1,7 +1,7 @@
 """A real terminal of 12 rows and 90 columns, with a person before it.
 
 Owns: giving a command a terminal as its stdin and stderr. Must not know: what a test is about.
-Invariant: stdout is a pipe, so that data and what a person sees stay apart.
+Invariant: with `typed` stdout is a pipe, so that data and what a person sees stay apart; a `Screen` shows both.
 """
 
 import fcntl
@@ -10,6 +10,9 @@ import pty
 import struct
 import subprocess
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tests.support.shell import SCRIPT, SECONDS, Shell
 
@@ -34,3 +37,65 @@ def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[in
         os.close(master)
     out, _ = process.communicate(timeout=SECONDS)
     return process.returncode, out.decode(), seen.decode()
+
+
+@dataclass
+class Screen:
+    """A terminal with a command in it, whose person looks before they press a key."""
+
+    process: subprocess.Popen[bytes]
+    _master: int
+    text: str = ""
+
+    def until(self, words: str) -> str:
+        """Look until these words have come; what was seen since the last time, up to them."""
+        while words not in self.text:
+            try:
+                self.text += os.read(self._master, 65536).decode(errors="replace")
+            except OSError:  # the other end was closed
+                raise AssertionError(f"`{words}` never came: {self.text}") from None
+        before, _, self.text = self.text.partition(words)
+        return before + words
+
+    def press(self, keys: str) -> None:
+        """Type."""
+        os.write(self._master, keys.encode())
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and what was seen since the last time."""
+        try:
+            while chunk := os.read(self._master, 65536):
+                self.text += chunk.decode(errors="replace")
+        except OSError:
+            pass
+        return self.process.wait(SECONDS), self.text
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def screen(shell: Shell, *words: str, **environ: str) -> Iterator[Screen]:
+    """A command in a terminal of its own, which is closed at the end, as when its window is."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    process = subprocess.Popen(
+        [SCRIPT, *words],
+        cwd=shell.folder,
+        env=shell.surroundings(**{"TERM": "xterm-256color", "NO_COLOR": "1", **environ}),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=_take_terminal,  # noqa: PLW1509 - it only makes a system call
+    )
+    os.close(slave)
+    try:
+        yield Screen(process, master)
+    finally:
+        os.close(master)
+        try:
+            process.wait(SECONDS)
+        finally:
+            process.kill()

@@ -7,17 +7,12 @@ trees of those before it, so most questions survive several stops. At the end al
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import random
 import secrets
 import signal
-import subprocess
 import sys
-import termios
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +23,9 @@ import pytest
 from anyio.abc import Process
 
 from tests.support.figures import tell
-from tests.support.shell import GATE_SERVER, SCRIPT, Shell, held, make_shell
+from tests.support.gated import digest_of
+from tests.support.shell import GATE_SERVER, Shell, held, make_shell
+from tests.support.terminal import screen
 from tests.support.wire import LEGACY, MODERN, HttpWire, StdioWire, over_http, over_stdio, served_over_http
 
 ROUNDS = int(os.environ.get("OUTRIDER_QUESTION_STOPS", "0"))
@@ -181,12 +178,10 @@ class Trial:
         assert code == (-9 if self._stop == "kill -9" else 143)
 
     def _before_a_terminal(self) -> None:
-        with terminal(self._at.shell, "run", "Lead", self.task) as (process, screen):
-            seen = b""
-            while b"waiting for approval of gate.wait" not in seen:
-                seen += os.read(screen, 65536)
+        with screen(self._at.shell, "run", "Lead", self.task) as terminal:
+            terminal.until("Allow?")
             self._at.remember()
-        assert process.wait(SECONDS) == -signal.SIGHUP
+        assert terminal.process.returncode == -signal.SIGHUP
 
 
 async def looked_at(wire: StdioWire | HttpWire, execution: str) -> dict[str, Any]:
@@ -195,36 +190,12 @@ async def looked_at(wire: StdioWire | HttpWire, execution: str) -> dict[str, Any
     return dict(answer["result"]["structuredContent"])
 
 
-@contextmanager
-def terminal(shell: Shell, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A command in a terminal of its own, which is closed at the end, as when its window is."""
-    screen, slave = pty.openpty()
-
-    def take_terminal() -> None:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    process = subprocess.Popen(
-        [SCRIPT, *words],
-        cwd=shell.folder,
-        env=shell.surroundings(TERM="xterm"),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        preexec_fn=take_terminal,  # noqa: PLW1509 - it only makes a system call
-    )
-    os.close(slave)
-    try:
-        yield process, screen
-    finally:
-        os.close(screen)
-
-
 async def answered(at: Round) -> None:
     """Every question gets its answer, and every tree comes to its end."""
     async with over_stdio(at.shell, MODERN) as wire:
         for root, row in at.put.items():
-            allowed = await anyio.to_thread.run_sync(at.shell.type, "approve", row["id"])
+            digest = digest_of(at.shell, row["id"])
+            allowed = await anyio.to_thread.run_sync(at.shell.type, "approve", row["id"], "--yes", digest)
             assert allowed.returncode == 0, allowed.stderr
             answer = await wire.call("get_result", {"execution_id": root, "wait_seconds": 30})
             assert answer["result"]["structuredContent"]["status"] == "completed"
