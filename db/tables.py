@@ -110,6 +110,8 @@ class ExecutionRow(SQLModel, table=True):
     """The execution whose `budget_reserved_usd` holds this one's budget while it is open."""
     user_id: str | None = None
     """The person it works for."""
+    delegation_path: str | None = Field(default=None, sa_type=Text)
+    """JSON: its path with the commands that agents were sent for; None where there is none in it."""
 
 
 class EventRow(SQLModel, table=True):

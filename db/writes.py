@@ -66,6 +66,7 @@ class NewExecution:
     reason: str | None = None
     budget_from_execution_id: str | None = None
     user_id: str | None = None
+    delegation_path: str | None = None
 
 
 _BLANK: dict[str, Any] = {

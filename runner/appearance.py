@@ -73,7 +73,7 @@ def standing_of(execution: Execution) -> dict[str, Any]:
         "session_id": execution.origin.session,
         "agent_type": execution.request.agent.name,
         "delegation_depth": execution.depth,
-        "delegation_path": list(execution.path),
+        "delegation_path": list(execution.delegation_path),
         "duration_seconds": round(elapsed_of(execution), 3),
     }
 

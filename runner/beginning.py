@@ -44,6 +44,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
     work = Work(
         place=execution.place,
         path=execution.path,
+        delegation_path=execution.delegation_path,
         depth=execution.depth,
         name=execution.name,
         subject=subject,
@@ -101,6 +102,7 @@ def _context(execution: Execution, work: Work) -> Context:
         session_id=execution.origin.session,
         depth=execution.depth,
         path=execution.path,
+        delegation_path=execution.delegation_path,
         deadline=datetime.now(UTC) + timedelta(seconds=execution.allowance.seconds_left),
         user=execution.origin.user,
         board=work.board(),

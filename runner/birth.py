@@ -39,6 +39,7 @@ def _row_of(execution: Execution) -> NewExecution:
     spec = execution.services.model_spec(agent)
     top = execution.parent is None
     given = request.input if top or request.role in COMMISSIONED else None
+    labelled = to_json(execution.delegation_path).decode()
     waits = execution.status is ExecutionStatus.PENDING and execution.slot.queue_position > 0
     return NewExecution(
         id=execution.id,
@@ -51,6 +52,7 @@ def _row_of(execution: Execution) -> NewExecution:
         position=execution.position,
         depth=execution.depth,
         path="/".join(execution.path),
+        delegation_path=labelled if execution.delegation_path != execution.path else None,
         created_at=stamp(),
         status=execution.status.value,
         stage=execution.stage,

@@ -151,7 +151,7 @@ async def add_item(context: Context, task: str, title: str | None = None, langua
             "session_id": context.session_id,
             "agent_type": context.path[-1],
             "delegation_depth": context.depth,
-            "delegation_path": list(context.path),
+            "delegation_path": list(context.delegation_path),
         },
         "errors": [],
         "task_number": item.number,

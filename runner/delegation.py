@@ -14,9 +14,16 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.status import ExecutionStatus
+from runner.roles import DIRECT
 
 KEY = "delegation"
 """Where it stands in the input of an execution."""
+
+
+def labelled_path(above: Sequence[str], agent: str, role: str, given: Any) -> tuple[str, ...]:
+    """The path of delegation to an agent, below `above`: with the command it was sent for, if it was sent for one."""
+    sent = given.get(KEY) if role == DIRECT and isinstance(given, Mapping) else None
+    return (*above, sent["command"], agent) if isinstance(sent, Mapping) else (*above, agent)
 
 
 @dataclass(frozen=True, slots=True)

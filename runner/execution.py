@@ -33,6 +33,7 @@ from runner.attempts import Attempts
 from runner.birth import first_of, spawned
 from runner.cause import Cause, End, said_by_provider, salvaged, verdict
 from runner.closing import Closing
+from runner.delegation import labelled_path
 from runner.delivery import cut
 from runner.errors import first_cause
 from runner.habitat import Habitat
@@ -67,8 +68,8 @@ class Execution:
 
     __slots__ = (
         "_failed", "_resumption", "alive", "allowance", "attempt", "attempts", "born", "born_at", "cause", "closing",
-        "depth", "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys", "limits",
-        "name", "origin", "parent", "path", "place", "position", "request", "result", "scope", "services", "slot",
+        "delegation_path", "depth", "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys",
+        "limits", "name", "origin", "parent", "path", "place", "position", "request", "result", "scope", "services", "slot",
         "slots", "stage", "status", "strategy", "tree", "work",
     )  # fmt: skip
 
@@ -83,14 +84,17 @@ class Execution:
         if parent is not None and parent.limits.max_depth < request.limits.max_depth:
             self.limits = replace(request.limits, max_depth=parent.limits.max_depth)  # depth binds below
         self.path: tuple[str, ...] = (*(parent.path if parent is not None else ()), request.agent.name)
+        above = parent.delegation_path if parent is not None else ()
+        self.delegation_path: tuple[str, ...] = labelled_path(above, request.agent.name, request.role, request.input)
+        """The same with commands as labels, as the registry of delegations shows it."""
         self.depth: int = 0 if parent is None else parent.depth + int(isinstance(parent.request.agent, AgentSpec))
         self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
         root: str = parent.place.root_execution_id if parent is not None else self.id
         self.origin: Origin = parent.origin if parent is not None else request.origin.in_session()
         self.place: Place = Place(self.id, parent.id if parent is not None else None, root, self.origin.session)
         self.position = 1 if heritage is None else int(heritage.row["position"])
-        above = parent.allowance if parent is not None else None
-        self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=request.granted)
+        purse = parent.allowance if parent is not None else None
+        self.allowance: Allowance = Allowance(self.limits, purse, self._timeout(), self.id, granted=request.granted)
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""

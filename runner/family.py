@@ -164,6 +164,7 @@ class ExecutionFamily:
         return Caller(
             agent=me.name,
             path=me.path,
+            delegation_path=me.delegation_path,
             depth=me.depth,
             catalogue=[*self.catalogue, *self._commanded()],
             limits=me.limits,

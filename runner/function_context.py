@@ -37,6 +37,8 @@ class Context:
     depth: int
     path: tuple[str, ...]
     """The agents from the top down to this one."""
+    delegation_path: tuple[str, ...]
+    """The same with the commands that agents were sent for, as in the registry of delegations."""
     deadline: datetime
     """When it is stopped at the latest, in UTC."""
     user: User | None

@@ -36,6 +36,8 @@ class Caller:
     running: Callable[[], Sequence[str]] = tuple
     """Ids of children that hold a slot; asked only for a refusal."""
     slots_full: bool = False
+    delegation_path: Sequence[str] = ()
+    """Its path with commands as labels, where there are any: what a refusal tells."""
 
 
 def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
@@ -43,7 +45,7 @@ def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
     entry = entry_of(caller.catalogue, wanted, known)
     permit(entry.name, entry.requires, caller.user)
     if caller.limits.cycle_check:
-        not_in_path(caller.path, entry.name)
+        not_in_path(caller.path, entry.name, caller.delegation_path)
     not_too_deep(caller)
     _something_left(caller)
     return entry
@@ -89,14 +91,14 @@ def _needs(requires: Requires) -> str:
     return ", ".join(f"`{each}`" for each in (*requires.capabilities, *requires.connections))
 
 
-def not_in_path(path: Sequence[str], wanted: str) -> None:
+def not_in_path(path: Sequence[str], wanted: str, labelled: Sequence[str] = ()) -> None:
     """Refuse an agent that is at work above whoever wants it; raises Refusal."""
     if fold(wanted) in {fold(name) for name in path}:
         raise Refusal(
             "delegation_cycle",
             f"`{wanted}` is already at work above you: {' → '.join(path)} → {wanted}",
             "do that part yourself, or give it to an agent that is not in this path",
-            {"delegation_path": list(path), "target": wanted},
+            {"delegation_path": list(labelled or path), "target": wanted},
         )
 
 
@@ -107,7 +109,11 @@ def not_too_deep(caller: Caller) -> None:
             "max_depth_exceeded",
             f"agents are nested {caller.limits.max_depth} deep at most, and you are at depth {caller.depth}",
             "do the work yourself, or report what remains so that your caller can split it",
-            {"depth": caller.depth, "max_depth": caller.limits.max_depth, "delegation_path": list(caller.path)},
+            {
+                "depth": caller.depth,
+                "max_depth": caller.limits.max_depth,
+                "delegation_path": list(caller.delegation_path or caller.path),
+            },
         )
 
 

@@ -102,6 +102,8 @@ class Work:
     place: Place
     path: tuple[str, ...]
     """The agents from the top to itself."""
+    delegation_path: tuple[str, ...]
+    """The same with the commands that agents were sent for."""
     depth: int
     """How many agents sent one another down to here."""
     name: str

@@ -169,7 +169,7 @@ class Course:
             command=command.name,
             session_id=work.session,
             depth=work.depth + 1,
-            path=(*work.path, command.name, spec.agent),
+            path=(*work.delegation_path, command.name, spec.agent),
             timeout=self._time(),
             caller=work.name,
             task_number=errand.number,

@@ -222,7 +222,7 @@ async def test_an_agent_that_is_at_work_above_is_not_sent_for_again(tmp_path: Pa
     assert agents == ["orchestrator", "planner", "researcher"]  # and no second planner
     assert (error["type"], error["severity"]) == ("delegation_cycle", "high")
     context = from_json(error["context"])
-    assert (context["delegation_path"], context["target"]) == (["orchestrator", "planner", "researcher"], "planner")
+    assert (context["delegation_path"], context["target"]) == (["orchestrator", "plan", "planner", "researcher"], "planner")
 
 
 @requirement("S1-T4", "S1-T7", "S1-ER-3", "S1-ST13-2", "X-36")

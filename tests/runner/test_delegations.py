@@ -16,6 +16,7 @@ from runner.delegation import exported
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.guard import Caller, admit
+from tests.runner.commanded import crew
 from tests.support.models import Step, call, gate, hang, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement
@@ -87,6 +88,30 @@ async def test_a_delegation_is_in_the_registry_from_before_its_start_until_after
     assert {each["session_id"] for each in over["delegations"]} == {session, metadata["session_id"]} == {session}
     end = json.loads(audited[0]["payload"])
     assert (end["status"], end["session_id"], end["seconds"] > 0) == ("completed", session, True)
+
+
+@requirement("S1-RE-1", "S1-RF-1")
+async def test_the_path_in_a_return_is_the_one_of_the_registry_with_the_command_in_it(tmp_path: Path) -> None:
+    config = crew(tmp_path).replace("  planner: {}", "  planner: {sub_agents: [researcher]}")
+    config = config.replace("  researcher: {}", "  researcher: {description: looks it up}")
+    scripts = {"planner": [dispatch("researcher"), say("waiting"), say("planned")], "researcher": [say("found")]}
+    async with bench(tmp_path, config, scripts) as service:
+        await service.run("orchestrator", "/plan 191")
+        await service.run("orchestrator", "/task Mend the gate")
+        known = (await registry(service))["delegations"]
+        returned = service.sql("select id, result from executions where parent_execution_id is not null")
+
+    results = {row["id"]: json.loads(row["result"]) for row in returned}
+    paths = {each["subagent"]: each["delegation_path"] for each in known}
+    assert paths == {
+        "planner": ["orchestrator", "plan", "planner"],
+        "researcher": ["orchestrator", "plan", "planner", "researcher"],
+        "atomic-task-numberer": ["orchestrator", "task", "atomic-task-numberer"],
+    }
+    for each in known:
+        assert results[each["execution_id"]]["metadata"]["delegation_path"] == each["delegation_path"]
+    [made] = [each["output"] for each in results.values() if isinstance(each["output"], dict)]
+    assert made["metadata"]["delegation_path"] == paths["atomic-task-numberer"]
 
 
 async def test_what_an_agent_is_given_under_the_same_name_is_no_delegation(tmp_path: Path) -> None:
