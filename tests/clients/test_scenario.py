@@ -26,11 +26,11 @@ CLIENTS: list[tuple[Connect, str]] = [
 NAMES = [f"{connect.__name__}, {mode}" for connect, mode in CLIENTS]
 SECONDS = 50
 ERRORS: list[tuple[str, dict[str, Any], str]] = [
-    ("get_result", {"execution_id": "nobody"}, "error: you have not dispatched an execution `nobody`\nhint: "),
+    ("get_result", {"execution_id": "nobody"}, "error: you have not dispatched an execution `nobody`\n  configuration: "),
     ("wait_for", {"execution_ids": []}, "error: the arguments of `wait_for` were refused: "),
     ("cancel_agent", {"execution_id": "nobody"}, "error: "),
     ("send_message", {"execution_id": "nobody", "text": "hello"}, "error: "),
-    ("read_result", {"execution_id": "nobody"}, "error: nothing to read under this id\nhint: "),
+    ("read_result", {"execution_id": "nobody"}, "error: nothing to read under this id\n  configuration: "),
     ("dispatch_agent", {"name": "Quikc", "task": "count"}, "error: "),
     ("run_agent", {"name": "Quick", "task": " "}, "error: the arguments of `run_agent` were refused: "),
     ("list_executions", {"status": "finished"}, "error: "),
