@@ -6,11 +6,12 @@ write of an execution is fenced by it: whatever the old process might still say 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, case, func, or_, update
+from sqlalchemy import bindparam, case, func, or_, select, update
 
 from db.clock import stamp
 from db.ids import inherited_delivery
@@ -26,6 +27,7 @@ _ADOPT = (
         executions.c.finished_at.is_(None),
         executions.c.owner == bindparam("gone"),
         or_(bindparam("tree").is_(None), executions.c.root_execution_id == bindparam("tree")),
+        executions.c.root_execution_id.not_in(select(func.json_each(bindparam("left")).table_valued("value").c.value)),
     )
     .values(
         owner=bindparam("heir"),
@@ -48,6 +50,8 @@ class Inheritance:
     heir: str
     root: str | None = None
     """Only this tree; None takes all."""
+    left: Sequence[str] = ()
+    """The trees that stay as they are, because the heir cannot run them."""
 
 
 def adopt(inheritance: Inheritance) -> Write:
@@ -55,7 +59,8 @@ def adopt(inheritance: Inheritance) -> Write:
 
     From here on each waits for its turn to go on; what it waited for already, such as a person, is still told instead.
     """
-    parameters = {"gone": inheritance.gone, "heir": inheritance.heir, "tree": inheritance.root}
+    left = json.dumps(list(inheritance.left))
+    parameters = {"gone": inheritance.gone, "heir": inheritance.heir, "tree": inheritance.root, "left": left}
     return Write([Statement(_ADOPT, parameters, looks_around=True)])
 
 

@@ -23,6 +23,7 @@ from db.error_records import ErrorRecords
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.facts import Facts
 from db.ids import SHORT, shortened
+from db.interrupted import InterruptedTrees
 from db.listing import Wanted, listed, recently_completed
 from db.migrate import known_migrations, schema_version
 from db.naming import meanings
@@ -86,6 +87,8 @@ class Reads:
         follow(self._engine, openings)
         self.questions = Questions(self._all)
         """What people are asked."""
+        self.interrupted = InterruptedTrees(self._all)
+        """What processes that are gone left open."""
         self.people = People(self._all)
         """Who they are, and what was said."""
         self.facts = Facts(self._all)

@@ -20,7 +20,7 @@ from registry.folder import Folder, Unreadable
 from registry.input_schema import filled_in, meant
 from registry.iterating import ComponentSpec, IterateSpec
 from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
-from registry.loading import load, restore
+from registry.loading import load, missing_variables, restore
 from registry.masking import held_secrets
 from registry.models import ModelSpec, Retry, StreamTimeouts
 from registry.names import fold, nearest
@@ -125,6 +125,7 @@ __all__ = [
     "load",
     "meant",
     "misfits",
+    "missing_variables",
     "nearest",
     "no_endpoint",
     "resolve_catalogue",

@@ -32,14 +32,14 @@ from registry.masking import MASK
 from registry.models import model_spec
 from registry.names import Directories, Directory
 from registry.output_schema import check_output_schemas
-from registry.reading import leaves, put, read_document
+from registry.reading import is_reference, leaves, put, read_document
 from registry.rules import Rules
 from registry.serving import serve_spec
 from registry.settings import Defaults, Settings
 from registry.sources import Texts, check_templates
 from registry.upstreams import upstream_spec
 from registry.users import check_users, user_spec
-from registry.variables import built_in_variables
+from registry.variables import built_in_variables, needed
 from registry.work_items import check_work_items, work_items_spec
 from registry.workspaces import check_workspaces, workspace_specs
 
@@ -70,6 +70,14 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
     reading = _Reading(file, findings, texts, tuple(registered), agents)
     settings = _settled(reading, os.environ if environ is None else environ)
     return settings.rehearsed() if content.get("rehearse") else settings
+
+
+def missing_variables(snapshot: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the environment variables without which the settings of a snapshot cannot be restored, in their order."""
+    content = json.loads(snapshot)
+    given = {**built_in_variables(Path(content["source"]).parent), **environ}
+    texts = (value for path, value in leaves(content["config"]) if isinstance(value, str) and not is_reference(path))
+    return tuple(dict.fromkeys(name for text in texts for name in needed(text) if name not in given))
 
 
 def _read(file: Path) -> tuple[Located, list[Problem]]:

@@ -16,13 +16,17 @@ from typing import TypeVar
 import anyio
 
 from db.adoption import Inheritance
+from db.endings import CancelWish
 from db.errors import StoreError
 from db.reads import Record
 from db.status import ExecutionStatus
+from registry import Settings
 from runner import facts
+from runner.cancellation import wish_to_cancel
 from runner.editions import Editions
 from runner.execution import Execution
 from runner.habitat import Habitat
+from runner.lacking import Here, Lack, listed
 from runner.lookup import gone_owners
 from runner.past import Legacy
 from runner.people import People
@@ -43,18 +47,68 @@ class Adoption:
 
     def __init__(self, habitat: Habitat, editions: Editions, people: People, start: Callable[[Execution], None]) -> None:
         self._habitat, self._editions, self._people, self._start = habitat, editions, people, start
+        services = habitat.services
+        self._here = Here(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
+        self._here.know(services.settings)
+        self._told: set[str] = set()
+        """Trees of which the log says that they stay as they are."""
+        self._left_as: frozenset[tuple[str, int, int]] = frozenset()
+        """How the rows of owners that are gone were when nothing more of them could be taken over."""
 
     async def take_over(self, root: str | None = None) -> list[str]:
-        """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on."""
-        database = self._habitat.services.database
+        """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on.
+
+        What this process cannot run stays as it is, for another one; a tree that was asked to stop needs nothing to end.
+        """
+        database, recorder = self._habitat.services.database, self._habitat.services.recorder
+        gone = await gone_owners(database, root)
+        if not gone or await self._is_settled(gone, root):
+            return []
+        left = await self._unfit(gone, root)
+        for wish in await database.reads.interrupted.cancelled(gone, root) if left else ():
+            if wish.root in left:
+                await wish_to_cancel(database, recorder, CancelWish(wish.root, wish.by, wish.reason, gone))
         tops: list[str] = []
-        for gone in await gone_owners(database, root):
-            inheritance = Inheritance(gone, database.owner, root)
-            rows = (await self._habitat.services.recorder.record(facts.Adopted(inheritance))).touched
+        for owner in gone:
+            rows = (await recorder.record(facts.Adopted(Inheritance(owner, database.owner, root, left)))).touched
             tops += _tops([row._mapping for row in rows])
         if tops:
             log.info("%d top-level executions of processes that are gone go on here", len(tops))
+        if left and root is None:
+            self._left_as = await database.reads.interrupted.fingerprint(gone)
         return tops
+
+    async def lacks(self, root: str) -> tuple[Lack, ...]:
+        """What this process lacks to go on with an interrupted tree; nothing where it is asked to stop, or is at work."""
+        database = self._habitat.services.database
+        gone, interrupted = await gone_owners(database, root), database.reads.interrupted
+        if not gone or await interrupted.cancelled(gone, root):
+            return ()
+        return await self._here.lacks(await interrupted.needs(gone, root))
+
+    async def _settings(self, config_hash: str, _body: str) -> Settings:
+        return (await self._editions.habitat(config_hash)).services.settings
+
+    async def _is_settled(self, gone: Sequence[str], root: str | None) -> bool:
+        """Whether nothing has changed since what was left could not be taken over: then it still cannot."""
+        if root is not None or not self._left_as:
+            return False
+        return await self._habitat.services.database.reads.interrupted.fingerprint(gone) == self._left_as
+
+    async def _unfit(self, gone: Sequence[str], root: str | None) -> list[str]:
+        """The trees that lack something here. Many trees need the same: each of them is looked at only if some lack it."""
+        interrupted = self._habitat.services.database.reads.interrupted
+        if not await self._here.lacks(await interrupted.needs(gone, root)):
+            return []
+        left: dict[tuple[Lack, ...], list[str]] = {}
+        for tree, needs in (await interrupted.needs_by_tree(gone, root)).items():
+            if lacks := await self._here.lacks(needs):
+                left.setdefault(lacks, []).append(tree)
+        for lacks, trees in left.items():
+            if new := [tree for tree in trees if tree not in self._told]:
+                log.warning("%d interrupted trees stay as they are: they need %s: %s", len(new), listed(lacks), new[0])
+                self._told.update(new)
+        return [tree for trees in left.values() for tree in trees]
 
     async def go_on(self, tops: Sequence[str]) -> list[Execution]:
         """Start what was taken over, when models are ready: thousands at once would hold up the getting ready itself."""

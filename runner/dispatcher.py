@@ -43,6 +43,7 @@ from runner.inbox import Item
 from runner.inputs import accepted_input
 from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
+from runner.lacking import Unready
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
 from runner.people import People, known
@@ -181,14 +182,16 @@ class Dispatcher:
         """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
 
         A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits; what was
-        only rehearsed stays so. Raises UnknownExecution, UnknownName, NoModel, and Refusal for one that is at work, or
-        where nothing would follow.
+        only rehearsed stays so. Raises UnknownExecution, UnknownName, NoModel, Unready where this process lacks what the
+        tree needs, and Refusal for one that is at work, or where nothing would follow.
         """
         reads = self.services.database.reads
         row = await reads.execution(execution)
         if row is None:
             raise UnknownExecution(execution)
         if row["finished_at"] is None:
+            if lacks := await self._adoption.lacks(row["root_execution_id"]):
+                raise Unready(execution, lacks)
             for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
                 return child_of(adopted)
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,6 +19,7 @@ from db.errors import UnknownExecution
 from db.watch import INTERVAL
 from runner.errors import Refusal
 from runner.handle import Child
+from runner.lacking import Unready
 
 if TYPE_CHECKING:
     from runner.dispatcher import Dispatcher, Order
@@ -80,9 +81,12 @@ class Reception:
     async def _until_answered(self, execution: str) -> None:
         """Wait for the end of an execution; where its process is gone, it goes on here."""
         while await self._is_open(execution):
-            tried = anyio.Event()
+            tried = _Try()
             self._group.start_soon(self._go_on, execution, tried, name=f"go on with {execution}")
-            await tried.wait()
+            await tried.done.wait()
+            if tried.unready is not None:
+                hint = f"{tried.unready.hint}, or cancel execution {execution}"
+                raise Refusal("unavailable", f"the last message was not answered: {tried.unready}", hint)
 
     async def _is_open(self, execution: str) -> bool:
         try:
@@ -90,15 +94,26 @@ class Reception:
         except UnknownExecution:  # deleted since
             return False
 
-    async def _go_on(self, execution: str, tried: anyio.Event) -> None:
+    async def _go_on(self, execution: str, tried: _Try) -> None:
         """In the service's own group: what was taken over must get its task, whether or not anybody still waits for it."""
         try:
             await self._dispatcher.resume(execution)
+        except Unready as error:
+            tried.unready = error
         except Exception as error:  # somebody else was quicker, or cannot be had at the moment: whoever waits looks again
             log.info("execution %s does not go on here: %s", execution, error)
             await anyio.sleep(INTERVAL)
         finally:
-            tried.set()
+            tried.done.set()
+
+
+@dataclass(slots=True)
+class _Try:
+    """An attempt to go on with what a process that is gone was answering."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    unready: Unready | None = None
+    """Why it cannot go on in this process, and nothing new of the same user can begin."""
 
 
 async def _acquired(turn: anyio.Lock, deadline: float) -> bool:

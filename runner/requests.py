@@ -81,7 +81,9 @@ def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str =
     if command is not None:
         yield from map(settings.agent, command.command.agents)
     elif isinstance(subject, ChainSpec):
-        yield from (settings.agent(agent.name) for stage in subject.stages for agent in stage.agents)
+        yield from (
+            settings.stage_agent(Place(subject, stage, agent)) for stage in subject.stages for agent in stage.agents
+        )
     elif subject.strategy == "plan":
         yield settings.agent(subject.plan.planner)
         if subject.plan.compose not in ("concat", "never"):

@@ -45,6 +45,10 @@ class Services:
     """Tools of a program that embeds Outrider: one executor for each execution."""
     functions: Mapping[str, Called] = field(default_factory=dict)
     """Agents that are no models, by name."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The variables this process was given."""
+    asks_environ: bool = True
+    """Whether models need keys of the environment; False where a program brought its own models."""
     restored: Callable[[str], Services] | None = None
     """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
 

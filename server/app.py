@@ -134,6 +134,8 @@ class _Assembly:
             approvals=self._approvals,
             extra_tools=blueprint.extra_tools,
             functions={**registered(blueprint.functions), **functions},
+            environ=blueprint.environ,
+            asks_environ=blueprint.models is None,
             restored=self._restored,
         )
 

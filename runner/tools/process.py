@@ -214,6 +214,11 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in inherited.items() if not value.startswith("()")} | dict(extra)
 
 
+def program_of(command: ServerCommand) -> str:
+    """The path of the program that a command starts; raises CannotStart where there is none."""
+    return _executable(command, _environment(command.env))
+
+
 def _executable(command: ServerCommand, environment: Mapping[str, str]) -> str:
     name = command.words[0]
     if command.cwd is not None and not command.cwd.is_dir():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,22 +44,43 @@ def ps(
         put_json(found)
     elif found:
         put(aligned(COLUMNS, [_cells(entry) for entry in found]))
-        if any(entry["owner_gone"] for entry in found):
-            note("`outrider resume ID` goes on with what lost its process (owner gone); `outrider serve` does so by itself")
+        for text in _remarks(found):
+            note(text)
     else:
         nothing = "nothing was run with this database yet" if every else "nothing is running"
         note(nothing + ("; `outrider demo` is a start" if every else "; `outrider ps --all` lists what ended"))
     return 0
 
 
+def _remarks(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    needs = [need for entry in found for need in entry["needs"]]
+    if any(entry["owner_gone"] and not entry["needs"] for entry in found):
+        yield "`outrider resume ID` goes on with what was interrupted; `outrider serve` does so by itself"
+    if needs:
+        hints = "; ".join(dict.fromkeys(need["hint"] for need in needs))
+        yield f"what is interrupted and needs something stays as it is until a process has that: {hints}"
+
+
 async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from server.cli.readiness import lacks_by_tree
     from server.cli.store import reading
 
     async with reading(database) as reads:
         limit = RECENT if every else 10_000
         roots = await reads.roots(limit, only_open=not every)
         short = await reads.shorts([row["id"] for row in roots])
-        return [{"id": row["id"], "short_id": short[row["id"]], **await _entry(reads, database, row)} for row in roots]
+        lacks = await lacks_by_tree(reads, database)
+        return [
+            {
+                "id": row["id"],
+                "short_id": short[row["id"]],
+                **await _entry(reads, database, row),
+                "needs": [{**asdict(lack), "words": str(lack)} for lack in lacks.get(row["id"], ())],
+            }
+            for row in roots
+        ]
 
 
 async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,8 +133,10 @@ def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
     from server.shapes import shape
 
     doing = entry["doing"]
-    if entry["owner_gone"]:
-        doing = f"owner gone ({doing})"
+    if entry["needs"]:
+        doing = f"interrupted; needs {', '.join(need['words'] for need in entry['needs'])}"
+    elif entry["owner_gone"]:
+        doing = f"interrupted ({doing})"
     elif entry["cancel_requested"] and entry["status"] in ("pending", "running"):
         doing = f"cancelling ({doing})"
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,10 @@ import typer
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from db.reads import Reads
+    from registry import Settings
     from runner.dispatcher import Dispatcher
     from runner.handle import Child
 
@@ -35,16 +40,37 @@ def resume(
     from server.cli.store import reading
     from server.cli.tree_view import tree_view
 
-    database = chosen_database(db, config)
+    database, settings = chosen_database(db, config), chosen_settings(config)
 
     async def resolve() -> str:
         async with reading(database) as reads:
-            return await reads.resolve(identifier)
+            found = await reads.resolve(identifier)
+            await _check(reads, database, found, settings)
+            return found
 
     execution = anyio.run(resolve)
 
     async def go_on(service: Dispatcher) -> Child:
         return await service.resume(execution, text)
 
-    launch = Launch(Blueprint(chosen_settings(config), database), go_on, tree_view())
+    launch = Launch(Blueprint(settings, database), go_on, tree_view())
     return report.exit_of(anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json)))
+
+
+async def _check(reads: Reads, database: Path, execution: str, settings: Settings) -> None:
+    """Refuse what cannot go on here before anything is written; raises Unready, UnknownName, NoModel."""
+    from registry import is_rehearsed
+    from runner.commissions import name_of
+    from runner.lacking import Unready
+    from server.cli import preflight
+    from server.cli.readiness import lacks_by_tree
+
+    row = await reads.execution(execution)
+    assert row is not None
+    if row["finished_at"] is None:
+        for lacks in (await lacks_by_tree(reads, database, row["root_execution_id"])).values():
+            raise Unready(execution, lacks)
+        return
+    body = await reads.snapshot(row["config_hash"]) if row["config_hash"] else None
+    if body is None or not is_rehearsed(body):  # what was only rehearsed is continued as it was configured
+        preflight.check(settings, name_of(row), os.environ, rehearse=settings.rehearse)

@@ -5,17 +5,16 @@ Owns: these findings. Must not know: how they are printed. Invariant: as for eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from server.cli.checkup import Finding, failed
 from server.cli.wording import count
 
-if TYPE_CHECKING:
-    from db.reads import Reads
-
 INTERRUPTED = "`outrider serve` goes on with all of them, `outrider resume ID` with one tree; `outrider ps` lists them"
+SHOWN = 3
+"""Trees that are named."""
 WAITING = "`outrider approve` lists them, `outrider approve ID` shows one and asks"
 
 
@@ -24,32 +23,52 @@ def work(database: Path) -> Iterator[Finding]:
     import anyio
 
     try:
-        interrupted, open_, waiting = anyio.run(_look, database)
+        found = anyio.run(_look, database)
     except Exception as error:
         yield failed("executions", error)
         return
-    if interrupted:
-        yield Finding("executions", "attention", f"{interrupted:,} of {open_:,} open are interrupted", INTERRUPTED)
+    if found.interrupted:
+        detail = f"{found.interrupted:,} of {found.open:,} open are interrupted"
+        yield Finding("executions", "attention", detail, INTERRUPTED)
     else:
-        yield Finding("executions", "ok", f"{open_:,} open, none interrupted")
-    if waiting:
-        yield Finding("approvals", "attention", f"{count(waiting, 'call')} waiting for a person", WAITING)
+        yield Finding("executions", "ok", f"{found.open:,} open, none interrupted")
+    for (words, hint), trees in found.waiting.items():
+        detail = f"{count(len(trees), 'interrupted tree')} cannot go on here: needs {words} ({_some(trees)})"
+        yield Finding("interrupted", "attention", detail, hint)
+    if found.questions:
+        yield Finding("approvals", "attention", f"{count(found.questions, 'call')} waiting for a person", WAITING)
     else:
         yield Finding("approvals", "ok", "no call waits for a person")
 
 
-async def _look(database: Path) -> tuple[int, int, int]:
+def _some(trees: Sequence[str]) -> str:
+    more = f" and {len(trees) - SHOWN:,} more" if len(trees) > SHOWN else ""
+    return ", ".join(trees[:SHOWN]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What stands still."""
+
+    interrupted: int
+    """Open executions that have lost their process."""
+    open: int
+    waiting: Mapping[tuple[str, str], Sequence[str]]
+    """Trees that lack something here, by what they need and what to do about it."""
+    questions: int
+
+
+async def _look(database: Path) -> _Work:
+    from db.owners import is_alive
+    from server.cli.readiness import lacks_by_tree
     from server.cli.store import reading
 
     async with reading(database) as reads:
-        interrupted, open_ = await _interrupted(reads, database)
-        return interrupted, open_, len(await reads.questions.open())
-
-
-async def _interrupted(reads: Reads, database: Path) -> tuple[int, int]:
-    """How many open executions have lost their process, and how many are open."""
-    from db.owners import is_alive
-
-    owned = await reads.open_owners()
-    gone = [number for owner, number in owned.items() if not is_alive(database, owner)]
-    return sum(gone), sum(owned.values())
+        owned, waiting = await reads.open_owners(), dict[tuple[str, str], list[str]]()
+        gone = [number for owner, number in owned.items() if not is_alive(database, owner)]
+        lacking = await lacks_by_tree(reads, database)
+        short = await reads.shorts(list(lacking)) if lacking else {}
+        for tree, lacks in lacking.items():
+            for lack in lacks:
+                waiting.setdefault((str(lack), lack.hint), []).append(short[tree])
+        return _Work(sum(gone), sum(owned.values()), waiting, len(await reads.questions.open()))

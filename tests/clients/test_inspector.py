@@ -92,4 +92,6 @@ async def test_the_inspector_of_node_20_reads_answers_and_errors(tmp_path: Path,
     assert "get_result" in [tool["name"] for tool in listed["tools"]]
     assert done["structuredContent"]["result"]["output"] == "42 files"
     assert refused["isError"]
-    assert refused["content"][0]["text"].startswith("error: you have not dispatched an execution `nobody`\n  configuration: ")
+    assert refused["content"][0]["text"].startswith(
+        "error: you have not dispatched an execution `nobody`\n  configuration: "
+    )

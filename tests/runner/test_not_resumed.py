@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import anyio
+import pytest
 
 from db.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from runner.handle import Child
+from runner.lacking import Lack, Unready
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, call, hang, say
@@ -115,16 +117,21 @@ async def test_what_is_asked_to_stop_and_left_by_its_process_does_not_go_on_and_
         assert service.sql("select id from tool_calls where finished_at is null") == []
 
 
-async def test_an_execution_whose_configuration_is_lost_has_failed_and_says_why(tmp_path: Path) -> None:
+async def test_an_execution_whose_configuration_cannot_be_restored_waits_for_a_process_that_can(tmp_path: Path) -> None:
     then = CONFIG + "models: {paid: {model: m, base_url: '${ELSEWHERE}'}}\n"
     async with bench(tmp_path, then, {"Leaf": lambda _: hang()}, environ={"ELSEWHERE": "http://there"}) as service:
         started = await service.dispatcher.start(Order("Leaf", "look"))
         with anyio.fail_after(10):
             await service.model.started("Leaf")
+        before = service.sql("select * from executions"), service.sql("select * from events")
 
-    async with after_a_stop(tmp_path, {}) as service:
-        end = await service.ended(started.id)
+    async with bench(tmp_path, CONFIG, {}) as service:
+        assert await service.dispatcher.adopt() == 0
+        with pytest.raises(Unready) as caught:
+            await service.dispatcher.resume(started.id)
+        assert (service.sql("select * from executions"), service.sql("select * from events")) == before
 
-        assert end.status == "failed"
-        assert "its configuration cannot be had again" in (end.error or "")
-        assert "ELSEWHERE" in (end.error or "")
+    assert caught.value.lacks == (Lack("variable", "ELSEWHERE", "set `ELSEWHERE`"),)
+    async with bench(tmp_path, then, {"Leaf": [say("there")]}, environ={"ELSEWHERE": "http://there"}) as service:
+        assert await service.dispatcher.adopt() == 1
+        assert (await service.ended(started.id)).status == "completed"

@@ -179,8 +179,8 @@ def test_what_a_process_that_died_left_open_is_marked_and_can_be_cancelled(shell
         running.wait(SECONDS)
 
     listed = shell.type("ps")
-    assert "owner gone" in listed.stdout
-    assert "note: `outrider resume ID` goes on with what lost its process" in listed.stderr
+    assert "interrupted (" in listed.stdout
+    assert "note: `outrider resume ID` goes on with what was interrupted" in listed.stderr
     root = shell.json("ps")[0]
     assert root["owner_gone"] is True
     assert "its process is gone" in shell.type("show", root["short_id"]).stdout
