@@ -143,7 +143,7 @@ def test_what_lost_its_process_and_what_waits_for_a_person_is_counted(tmp_path: 
     assert standing() == {"executions": ("attention", "2 of 2 open are interrupted"), "approvals": asked}
     assert told.returncode == 0
     assert "hint: `outrider serve` goes on with all of them, `outrider resume ID` with one tree" in told.stdout
-    assert "hint: `outrider approve` lists them, `outrider approve ID` allows one" in told.stdout
+    assert "hint: `outrider approve` lists them, `outrider approve ID` shows one and asks" in told.stdout
 
 
 def spoilt(kind: str, path: Path) -> None:
