@@ -109,9 +109,9 @@ def _refused(message: str, hint: str) -> int:
     if "--json" in sys.argv:
         import json
 
-        sys.stdout.write(json.dumps({"error": {"message": message, "hint": hint, "exit": USAGE}}) + "\n")
-    else:
-        sys.stderr.write(f"error: {message}\n\nhint: {hint}\n")
+        told = {"message": message, "hint": hint, "kind": "usage", "exit": USAGE}
+        sys.stdout.write(json.dumps({"error": told}, indent=2) + "\n")
+    sys.stderr.write(f"error: {message}\n\nhint: {hint}\n")
     return USAGE
 
 

@@ -19,10 +19,9 @@ from runner.language import language_of
 from runner.planning.phrases import refusal_phrase
 from server.app import Blueprint, open_service
 from server.cli import report
-from server.cli.exits import CommandError, Exit, explain
+from server.cli.exits import CommandError, Exit, explain, tell
 from server.cli.keyboard import Keyboard
 from server.cli.launch import SIGNALS, Ended, Launch, Signals
-from server.cli.messages import error as say_error
 from server.cli.messages import note
 from server.cli.tree_view import tree_view
 
@@ -70,7 +69,7 @@ class Conversation:
         except Exception as error:
             self._excuse(error, text)
             failure = explain(error)
-        say_error(failure.message, failure.hint)
+        tell(failure)
         return failure.code
 
     async def say(self, blueprint: Blueprint, text: str) -> int:

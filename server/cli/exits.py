@@ -54,6 +54,18 @@ class Failure(NamedTuple):
     code: int
 
 
+def tell(failure: Failure) -> None:
+    """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as the one document there."""
+    from server.cli.invocation import runnable, wants_json
+    from server.cli.messages import error, put_json
+
+    if wants_json():
+        kind = Exit(failure.code).name.lower()
+        told = {"message": failure.message, "hint": runnable(failure.hint), "kind": kind, "exit": int(failure.code)}
+        put_json({"error": told})
+    error(failure.message, failure.hint)
+
+
 def explain(error: BaseException) -> Failure:
     """Turn an exception into words and an exit code; what was not found is told with the files that were looked into."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

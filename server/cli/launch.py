@@ -23,8 +23,8 @@ from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child
 from server.app import Blueprint, open_service
 from server.cli.asking import Asking, can_ask_here
-from server.cli.exits import CommandError, Exit
-from server.cli.messages import error as say_error
+from server.cli.exits import CommandError, Exit, explain
+from server.cli.exits import tell as tell_failure
 from server.cli.options import person
 from server.cli.tree_view import TreeView
 from server.stopping import come_to_rest, leave_after
@@ -201,7 +201,7 @@ class Launch:
     def _leave_now(self) -> NoReturn:
         """End the process, whatever it waits for: what was acknowledged is committed, and the rest is resumed."""
         left = self._left()
-        say_error(str(left), left.hint)
+        tell_failure(explain(left))
         os._exit(left.code)
 
     async def _cancel(self, service: Dispatcher, root: str) -> None:

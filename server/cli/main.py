@@ -24,14 +24,13 @@ from server.cli.config import config_app
 from server.cli.demo import demo
 from server.cli.doctor import doctor
 from server.cli.errors import errors
-from server.cli.exits import Exit, explain
+from server.cli.exits import Exit, Failure, explain, tell
 from server.cli.help_page import Commands, Page
 from server.cli.init import init
 from server.cli.install import install
-from server.cli.invocation import begin
+from server.cli.invocation import begin, wants_json
 from server.cli.message import message
 from server.cli.messages import LogLines
-from server.cli.messages import error as say_error
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
 from server.cli.resume import resume
@@ -99,11 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code: Any = app(args=arguments, standalone_mode=False, prog_name="outrider")
         return int(code) if isinstance(code, int) else Exit.DONE
     except (KeyboardInterrupt, typer.Abort):
+        if wants_json():
+            tell(Failure("interrupted from the keyboard", "", Exit.INTERRUPTED))
         return Exit.INTERRUPTED
     except Exception as error:
         logging.getLogger("outrider").debug("the command failed", exc_info=True)
         failure = explain(error)
-        say_error(failure.message, failure.hint)
+        tell(failure)
         return failure.code
 
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.evidence import UNVERIFIED, remark
+from runner.result import Result
 from server.cli.invocation import command, runnable
-from server.cli.messages import one_line, safe
-from server.cli.report import answer_text, files_of
+from server.cli.messages import one_line, put, safe
+from server.cli.report import files_of, place_of, put_result, to_the_cause
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import asked_of, drawn, rows_of
 from server.cli.wording import count, duration, happening, price, tokens, unknown_outcome
@@ -26,7 +27,6 @@ from server.shapes import shape
 if TYPE_CHECKING:
     from db.reads import Reads
     from runner.approvals import Question
-    from runner.result import Result
 
 Record = Mapping[str, Any]
 
@@ -51,10 +51,14 @@ class Portrait:
         """How its model calls were priced."""
         return {kind for node in self.model.nodes.values() for kind in node.pricing}
 
-    def text(self) -> str:
-        """Facts, then the answer, then the tree."""
-        parts = ["\n".join(f"{name:<10} {value}" for name, value in self._facts()), self._answer(), self.tree_text()]
-        return "\n\n".join(part for part in parts if part)
+    def show(self) -> None:
+        """Put out the facts, then the answer, then the tree."""
+        put("\n".join(f"{name:<10} {value}" for name, value in self._facts()) + "\n\n")
+        result = self._result()
+        if result is not None and result.output is not None:
+            put_result(result, self.pricing)
+            put("")
+        put(self.tree_text())
 
     def tree_text(self) -> str:
         """The tree, nothing folded."""
@@ -103,6 +107,7 @@ class Portrait:
             ("execution", row["id"]),
             ("agent", f"{one_line(row['agent'])} ({row['strategy']})"),
             ("status", status),
+            *self._why(),
             ("task", one_line(row["task"] or "", 200)),
             ("started", f"{row['started_at'] or 'not yet'}, {duration(node.elapsed(time.time()))}"),
             ("itself", ", ".join(figures)),
@@ -116,24 +121,24 @@ class Portrait:
         facts = [("parent", row["parent_execution_id"] or ""), ("model", row["model"] or ""), ("budget", _budget(row))]
         if row["cancel_requested_at"]:
             facts.append(("cancelled", f"by {one_line(row['cancelled_by'] or '')}: {one_line(row['cancel_reason'] or '')}"))
-        facts.append(("error", safe(row["error"] or "")))
         result = self._result()
         facts.append(("files", files_of(result) if result is not None else ""))
         cited = result.metadata.get(UNVERIFIED, ()) if result is not None else ()
         facts.append(("evidence", safe(remark(cited)) if cited else ""))
-        advice = [safe(problem.recommendation or "") for problem in result.errors] if result is not None else []
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
         if sys.stdout.isatty():  # a person looks: only there is told what allows a call that was seen
             facts += [fact for each in self.questions for fact in (("arguments", each.exact), ("digest", each.digest))]
-        return [*facts, *(("advice", runnable(each)) for each in advice), *(("note", each) for each in self.remarks)]
+        return [*facts, *(("note", each) for each in self.remarks)]
 
-    def _answer(self) -> str:
-        result = self._result()
-        return answer_text(result, self.pricing) if result is not None and result.output is not None else ""
+    def _why(self) -> list[tuple[str, str]]:
+        """What went wrong, where if not here, and what to do about it."""
+        path = to_the_cause(self.rows)
+        results = [Result.of_json(row["result"]) for row in reversed(path) if row["result"]]
+        advice = [problem.recommendation for result in results for problem in result.errors if problem.recommendation]
+        facts = [("error", path[-1]["error"] or ""), ("in", place_of(path) if len(path) > 1 else "")]
+        return [*facts, *(("advice", runnable(each)) for each in dict.fromkeys(advice))]
 
     def _result(self) -> Result | None:
-        from runner.result import Result
-
         return Result.of_json(self.row["result"]) if self.row["result"] else None
 
 

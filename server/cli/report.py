@@ -5,13 +5,15 @@ Owns the form of the answer and its exit code. Must not know: how the execution 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from db.ids import SHORT
 from runner.evidence import UNVERIFIED, remark
 from runner.result import Result
 from server.cli.exits import Exit, exit_of_status
+from server.cli.markdown import put_answer
 from server.cli.messages import error, note, one_line, put, put_json, safe
 from server.cli.wording import count, duration, price, tokens
 
@@ -28,18 +30,22 @@ def tell(ended: Ended, *, as_json: bool, answer: str | None = None) -> None:
     if as_json:
         put_json(as_object(ended) if answer is None else {**as_object(ended), "answer": answer})
     elif answer is not None:
-        put(_marked(answer, rehearsed="rehearsed" in ended.pricing))
-    elif ended.child.result is not None and ended.child.result.output is not None:
-        put(answer_text(ended.child.result, ended.pricing))
+        put_answer(_marked(answer, rehearsed="rehearsed" in ended.pricing))
+    elif ended.child.result is not None:
+        put_result(ended.child.result, ended.pricing)
     for line in remarks(ended):
         note(line)
     if ended.child.status in ("failed", "timed_out"):
         error(*complaint(ended))
 
 
-def answer_text(result: Result, pricing: Collection[str]) -> str:
-    """The answer for people; one that no model gave says so first."""
-    return _marked(result.text, rehearsed=bool(result.metadata.get("rehearsed")) or "rehearsed" in pricing)
+def put_result(result: Result, pricing: Collection[str]) -> None:
+    """Write the answer for people, where there is one; one that no model gave says so first."""
+    text = _marked(result.text, rehearsed=bool(result.metadata.get("rehearsed")) or "rehearsed" in pricing)
+    if isinstance(result.output, str):
+        put_answer(text)
+    elif result.output is not None:
+        put(text)
 
 
 def _marked(answer: str, *, rehearsed: bool) -> str:
@@ -80,11 +86,36 @@ def files_of(result: Result) -> str:
 
 
 def complaint(ended: Ended) -> tuple[str, str]:
-    """What went wrong, and what to do about it."""
-    child = ended.child
-    problems = child.result.errors if child.result is not None else ()
-    hint = next((problem.recommendation for problem in problems if problem.recommendation), "")
-    return f"{child.agent} {child.status.replace('_', ' ')}" + (f": {child.error}" if child.error else ""), hint or ""
+    """What went wrong, then where; and what to do about it."""
+    path = to_the_cause(ended.rows)
+    last = path[-1]
+    why = last["error"] or f"{last['agent']} {last['status'].replace('_', ' ')}"
+    results = [Result.of_json(row["result"]) for row in reversed(path) if row["result"]]
+    advice = [problem.recommendation for result in results for problem in result.errors if problem.recommendation]
+    return f"{why}\n  in {place_of(path)}", advice[0] if advice else ""
+
+
+BLAMING = ("stage_failed", "planning_failed")
+"""Errors that only say that an execution below has failed."""
+
+
+def to_the_cause(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The way from the top of a tree that failed down to the execution whose error it is."""
+    path = [rows[0]]
+    while path[-1]["error_type"] in BLAMING:
+        below = [row for row in rows if row["parent_execution_id"] == path[-1]["id"]]
+        failed = [row for row in below if row["status"] in ("failed", "timed_out", "blocked") and row["error"]]
+        if not failed:
+            break
+        path.append(failed[0])
+    return path
+
+
+def place_of(path: Sequence[Mapping[str, Any]]) -> str:
+    """Where in a tree that is: the agents from the top down, how the last one ended, and its short id."""
+    last = path[-1]
+    names = " › ".join(one_line(row["agent"]) for row in path)
+    return f"{names} ({last['status'].replace('_', ' ')}, {last['id'][-SHORT:]})"
 
 
 def usage(ended: Ended) -> dict[str, Any]:

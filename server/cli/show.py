@@ -61,8 +61,10 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
         sitter = await portrait.sit(reads, database, execution)
         if as_json:
             put_json(sitter.as_object() if part == "all" else sitter.tree_object())
+        elif part == "all":
+            sitter.show()
         else:
-            put(sitter.text() if part == "all" else sitter.tree_text())
+            put(sitter.tree_text())
 
 
 async def _plan(reads: Reads, execution: str, as_json: bool) -> None:

@@ -379,3 +379,44 @@ def test_a_model_of_another_maker_without_an_address_is_a_problem_before_anythin
     assert not shell.database.exists()
     gateway = shell.type("config", "check", ANTHROPIC_BASE_URL="http://127.0.0.1:9")
     assert gateway.returncode == 0, gateway.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "kind"),
+    [
+        (("show", "zzzz"), 4, "not_found"),
+        (("show",), 2, "usage"),
+        (("shwo",), 2, "usage"),
+        (("ps", "--frobnicate"), 2, "usage"),
+        (("sql", "delete from executions"), 2, "usage"),
+        (("run", "Quik", "look"), 4, "not_found"),
+        (("run", "Quick"), 2, "usage"),
+        (("ps", "--db", "nowhere.db"), 2, "usage"),
+        (("agents", "--config", "nowhere.yaml"), 2, "usage"),
+        (("cancel", "zzzz"), 4, "not_found"),
+        (("approve", "zzzz"), 4, "not_found"),
+        (("errors", "zzzz"), 4, "not_found"),
+        (("resume", "zzzz"), 4, "not_found"),
+        (("message", "zzzz", "hello"), 4, "not_found"),
+        (("chat", "hello"), 2, "usage"),
+    ],
+)
+def test_an_error_is_one_json_document_where_json_is_wanted(
+    shell: Shell, words: tuple[str, ...], code: int, kind: str
+) -> None:
+    assert shell.type("run", "Quick", "look").returncode == 0
+
+    plain, told = shell.type(*words), shell.type(*words, "--json")
+
+    assert (plain.returncode, plain.stdout) == (code, "")
+    assert (told.returncode, told.stderr) == (code, plain.stderr), "people read the same, and scripts the same code"
+    error = json.loads(told.stdout)["error"]
+    assert (error["kind"], error["exit"]) == (kind, code)
+    hint = f"\nhint: {error['hint']}\n" if error["hint"] else ""
+    assert plain.stderr == f"error: {error['message']}\n{hint}"
+
+
+def test_a_word_that_only_looks_like_the_option_changes_nothing(shell: Shell) -> None:
+    done = shell.type("run", "Quik", "--", "--json")
+
+    assert (done.returncode, done.stdout) == (4, "")

@@ -182,7 +182,7 @@ def test_a_failed_execution_exits_with_1_and_says_why(shell: Shell) -> None:
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "✕ Broken  failed: the model could not answer" in done.stderr
-    assert "error: Broken failed: the model could not answer" in done.stderr
+    assert re.search(r"error: the model could not answer: .*\n  in Broken \(failed, \w{6}\)\n\nhint: ", done.stderr)
     assert "hint: add such a turn" in done.stderr
 
 

@@ -91,7 +91,7 @@ def test_a_package_over_which_another_was_installed_is_told_by_name(shell: Shell
     assert (done.returncode, done.stdout) == (2, "")
     where = f"the package `db` in `{site}` is not Outrider's: `dbtools` has put its own in its place"
     assert done.stderr.startswith(f"error: {where}\n\nhint: install Outrider in an environment of its own")
-    assert (told.returncode, told.stderr) == (2, "")
+    assert (told.returncode, told.stderr) == (2, done.stderr)
     assert json.loads(told.stdout)["error"]["message"] == where
 
 

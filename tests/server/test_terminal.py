@@ -1,9 +1,16 @@
-"""The live tree on a real terminal: redrawn in place, the last picture stays, colour only where it is wanted."""
+"""What a person sees on a real terminal: the live tree, redrawn in place, whose last picture stays; the answer, drawn;
+colour only where it is wanted.
+"""
 
+import json
 import re
+from pathlib import Path
 
-from tests.support.shell import Shell
-from tests.support.terminal import typed
+import pytest
+from rich.cells import cell_len
+
+from tests.support.shell import CONFIG, Shell, make_shell
+from tests.support.terminal import typed, watched
 
 
 def test_the_last_picture_stays_in_the_scroll_back(shell: Shell) -> None:
@@ -32,3 +39,59 @@ def test_a_terminal_that_cannot_redraw_gets_lines(shell: Shell) -> None:
     assert code == 0
     assert "\x1b" not in seen
     assert re.search(r"◐ Quick  running\r\n.*● Quick  completed: at once", seen)
+
+
+WORDS = "inventory was rolled out at noon and its pods fail since then because the pool of connections is too small"
+ANSWER = f"# Cause\n\n**It is** `{WORDS}`.\nMap<int> and <b>tags</b> stay.\n\n- [page](http://example.org/x)\n- 検査員 שלום"
+
+
+def answering(folder: Path, answer: str) -> Shell:
+    """A shell whose agent `Quick` gives this answer."""
+    shell = make_shell(folder)
+    script = {"agents": {"Quick": [{"when": "any", "say": answer}], "Broken": [{"when": "conclude", "say": "x"}]}}
+    (folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+    return shell
+
+
+@pytest.mark.parametrize("columns", [40, 90])
+def test_an_answer_is_drawn_and_wrapped_between_words_on_a_terminal(tmp_path: Path, columns: int) -> None:
+    shell = answering(tmp_path, ANSWER)
+
+    code, lines = watched(shell, "run", "Quick", "go", columns=columns)
+    again = watched(shell, "show", shell.rows("select id from executions")[0]["id"], columns=columns)[1]
+
+    assert code == 0
+    for shown in (lines, again):
+        begin = shown.index("[rehearsed]")
+        answer = shown[begin : shown.index(" • 検査員 שלום") + 1]
+        assert answer[2] == "Cause", "headings lose their mark, and stand to the left"
+        assert max(map(cell_len, answer)) <= columns
+        assert f"It is {WORDS}." in " ".join(answer), "no word is broken, and the marks are gone"
+        assert "Map<int> and <b>tags</b> stay." in answer, "line breaks stay, and nothing is taken for HTML"
+        assert " • page (http://example.org/x)" in answer
+    assert shell.type("run", "Quick", "go").stdout == f"[rehearsed]\n\n{ANSWER}\n", "a pipe gets it as it is"
+
+
+def test_a_terminal_that_cannot_draw_and_one_without_colour(tmp_path: Path) -> None:
+    shell = answering(tmp_path, "**It is** done\x1b[31m")
+
+    assert "[rehearsed] **It is** done�[31m" in watched(shell, "run", "Quick", "go", TERM="dumb")[1]
+    assert "[rehearsed] It is done�[31m" in [
+        line.rstrip() for line in watched(shell, "run", "Quick", "go", NO_COLOR="1")[1]
+    ]
+
+
+def test_what_failed_is_told_with_its_cause_first_then_where_then_what_to_do(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, CONFIG.replace("agents: [Quick]", "agents: [Broken]"))
+
+    done = shell.type("run", "look", "go")
+    broken = shell.rows("select id from executions where agent = 'Broken'")[0]["id"]
+    shown = shell.type("show", shell.rows("select id from executions where agent = 'look'")[0]["id"]).stdout
+
+    error = done.stderr[done.stderr.index("error: ") :]
+    assert done.returncode == 1
+    assert re.match(
+        rf"error: the model could not answer: .*\n  in look › Broken \(failed, {broken[-6:]}\)\n\nhint: ", error
+    )
+    facts = [line.split()[0] for line in shown.splitlines()[:7]]
+    assert facts == ["execution", "agent", "status", "error", "in", "advice", "task"]

@@ -1,12 +1,14 @@
-"""A real terminal of 12 rows and 90 columns, with a person before it.
+"""A real terminal of 12 rows and 90 columns, or as many as are asked for, with a person before it.
 
-Owns: giving a command a terminal as its stdin and stderr. Must not know: what a test is about.
-Invariant: with `typed` stdout is a pipe, so that data and what a person sees stay apart; a `Screen` shows both.
+Owns: giving a command a terminal as its stdin and stderr, and as its stdout where a test looks at that. Must not know: what
+a test is about. Invariant: with `typed` stdout is a pipe, so that data and what a person sees stay apart; a `Screen` shows
+both.
 """
 
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -17,16 +19,30 @@ from dataclasses import dataclass
 from tests.support.shell import SCRIPT, SECONDS, Shell
 
 
-def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[int, str, str]:
-    """Run a command before a person who presses these keys; its exit code, stdout, and what the terminal got."""
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 90, 0, 0))
-    surroundings = shell.surroundings(**{"TERM": "xterm-256color", **environ})
+def watched(shell: Shell, *words: str, columns: int = 90, **environ: str) -> tuple[int, list[str]]:
+    """Run a command with a terminal for all that it writes; its exit code, and the lines of the terminal without styles."""
+    master, slave = _opened(columns)
     process = subprocess.Popen(
-        [SCRIPT, *words], cwd=shell.folder, env=surroundings, stdin=slave, stdout=subprocess.PIPE, stderr=slave
+        [SCRIPT, *words], cwd=shell.folder, env=_surroundings(shell, environ), stdin=slave, stdout=slave, stderr=slave
     )
     os.close(slave)
-    os.write(master, keys.encode())  # the terminal keeps them until they are read
+    written = _read(master)
+    process.wait(timeout=SECONDS)
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written).replace("\r", "")
+    return process.returncode, plain.splitlines()
+
+
+def _opened(columns: int) -> tuple[int, int]:
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 12, columns, 0, 0))
+    return master, slave
+
+
+def _surroundings(shell: Shell, environ: dict[str, str]) -> dict[str, str]:
+    return shell.surroundings(**{"TERM": "xterm-256color", **environ})
+
+
+def _read(master: int) -> str:
     seen = bytearray()
     try:
         while chunk := os.read(master, 65536):
@@ -35,8 +51,25 @@ def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[in
         pass
     finally:
         os.close(master)
+    return seen.decode()
+
+
+def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[int, str, str]:
+    """Run a command before a person who presses these keys; its exit code, stdout, and what the terminal got."""
+    master, slave = _opened(90)
+    process = subprocess.Popen(
+        [SCRIPT, *words],
+        cwd=shell.folder,
+        env=_surroundings(shell, environ),
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    os.write(master, keys.encode())  # the terminal keeps them until they are read
+    seen = _read(master)
     out, _ = process.communicate(timeout=SECONDS)
-    return process.returncode, out.decode(), seen.decode()
+    return process.returncode, out.decode(), seen
 
 
 @dataclass
