@@ -53,12 +53,16 @@ class Portrait:
 
     def show(self) -> None:
         """Put out the facts, then the answer, then the tree."""
-        put("\n".join(f"{name:<10} {value}" for name, value in self._facts()) + "\n\n")
+        put(self.facts_text() + "\n\n")
         result = self._result()
         if result is not None and result.output is not None:
             put_result(result, self.pricing)
             put("")
         put(self.tree_text())
+
+    def facts_text(self) -> str:
+        """The facts, a line each."""
+        return "\n".join(f"{name:<10} {value}" for name, value in self._facts())
 
     def tree_text(self) -> str:
         """The tree, nothing folded."""

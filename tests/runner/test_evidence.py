@@ -66,4 +66,4 @@ async def test_what_no_call_of_the_tree_shows_is_told_to_everybody(tmp_path: Pat
         report = service.model.of("Lead")[-1].messages[-1].text
         assert "Take care: unverified evidence: no call of this tree is `toolu_forged99`." in report
         portrait = await sit(service.dispatcher.services.database.reads, service.database, ended.id)
-        assert f"evidence   {told}" in portrait.text()
+        assert f"evidence   {told}" in portrait.facts_text()
