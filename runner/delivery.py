@@ -5,10 +5,11 @@ No prompt shows this form: a model that knows it writes results of its own inven
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runner.evidence import remark
 from runner.excerpt import cut_mark, first_bytes, fitting, size_in_bytes
+from runner.handle import Child
 from runner.inbox import Item
 from runner.inert import inert, label
 from runner.shortening import limit_of
@@ -42,6 +43,13 @@ def shares(texts: Sequence[str], together: int) -> int:
     lengths = [min(size_in_bytes(text), SHOWN_BYTES) for text in texts]
     over = sum(lengths) - together
     return SHOWN_BYTES if over <= 0 else limit_of(lengths, over)
+
+
+def reports_of(children: Iterable[Child]) -> str:
+    """What children reported, each under its name and how it ended: what is left of a parent that did not conclude."""
+    found = [(child, child.result.text) for child in children if child.result is not None and child.result.output]
+    limit = shares([text for _, text in found], SHOWN_TOGETHER)
+    return "\n\n".join(f"### {child.agent} ({child.status})\n\n{cut(text, child.id, limit)}" for child, text in found)
 
 
 def _report(result: Delivered, limit: int) -> str:

@@ -34,7 +34,7 @@ from runner.birth import first_of, spawned
 from runner.cause import Cause, End, said_by_provider, salvaged, verdict
 from runner.closing import Closing
 from runner.delegation import labelled_path
-from runner.delivery import cut
+from runner.delivery import reports_of
 from runner.errors import first_cause
 from runner.habitat import Habitat
 from runner.handle import Child
@@ -56,9 +56,6 @@ LAST_WRITE_SECONDS = 5.0
 
 TURNS_TO_CLOSE = 2
 """Turns of the event loop: in the first a connection is told to close, in the second it does."""
-
-FOUND_CHARACTERS = 4_000
-"""Of each child's text in what is left of a parent that was stopped; the whole is in the child's row."""
 
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
@@ -152,13 +149,7 @@ class Execution:
         agent, own = self.request.agent, self.strategy.found if self.strategy is not None else ""
         if isinstance(agent, AgentSpec) and agent.strategy in CALLERS:
             return own  # it knows which of its children have something to show
-        parts = [own]
-        parts += [
-            f"### {child.agent} ({child.status})\n\n{cut(child.result.text, child.id, FOUND_CHARACTERS)}"
-            for child in self.ended.values()
-            if child.result is not None and child.result.output
-        ]
-        return "\n\n".join(part for part in parts if part.strip())
+        return "\n\n".join(part for part in (own, reports_of(self.ended.values())) if part.strip())
 
     @property
     def told(self) -> list[Item]:

@@ -1,7 +1,8 @@
 """The answer of an iteration: from what its completer said to its result. Pure.
 
 A limit or a stop makes it partial, never failed, as long as something was found; without a completer what the tasks brought
-is put together, so that nothing is lost by an answer that could not be given. A form that was asked for is not made up.
+is put together, so that nothing is lost by an answer that could not be given. A form that was asked for is not made up:
+without one the iteration has failed or, where only the budget did not suffice, its answer says that it has no form.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from pydantic_core import to_json
 
 from runner.inbox import Item
 from runner.iterating.records import COMPLETED, FAILED, TaskRecord
-from runner.result import Outcome, Problem, Result, failed, summarise
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, summarise
 
 NOBODY = "the answer was put together without a model: nobody could give it"
+FORMLESS = "the answer does not fit its `output_schema`: there was no budget for one that does"
 
 
 def answered(
@@ -41,10 +43,11 @@ def _without(
     own = said.errors[0] if said is not None and said.errors else Problem("failed", "nobody gave the final answer")
     errors = tuple(filter(None, (problem, own)))
     text = joined(records) or joined(records, FAILED)
-    if schema is not None or not text:
+    reason = (problem or own).type
+    if not text or (schema is not None and reason not in BUDGETS):
         return replace(failed(errors[0], text), errors=errors)
-    partly = Result(Outcome.PARTIAL, summarise(text), text, (problem or own).type, errors=errors)
-    return partly.stamped(warnings=[NOBODY])
+    partly = Result(Outcome.PARTIAL, summarise(text), text, reason, errors=errors)
+    return partly.stamped(warnings=[NOBODY, *([FORMLESS] if schema is not None else [])])
 
 
 def joined(records: Sequence[TaskRecord], status: str = COMPLETED) -> str:

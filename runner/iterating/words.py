@@ -18,6 +18,7 @@ from runner.iterating.records import FAILED, TaskRecord
 from runner.iterating.undertaking import Undertaking, rendered
 
 LIMIT_REACHED = "the limit of {count} iterations was reached before the planner said it was finished"
+UNPAID = "the budget did not pay for all of it: {reason}"
 STOPPED = "it was stopped before the planner said it was finished: {reason}"
 
 

@@ -18,7 +18,7 @@ from runner.guard import permit
 from runner.inbox import Item
 from runner.past import Past
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
-from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, summarise
 from runner.seating import Seating
 from runner.work import SpawnRequest, Work
 
@@ -129,7 +129,9 @@ class Chain:
         message = f"stage `{stage.name}` failed: {failures}"
         problem = Problem("stage_failed", message, severity="high", recoverable=again)
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
-        self._ended = failed(problem, found) if self._seating.unpaid is None else partial(found, self._seating.unpaid)
+        unpaid = [item.answer.reason for item in ended if item.answer is not None and item.answer.reason in BUDGETS]
+        why = self._seating.unpaid or next(iter(unpaid), None)
+        self._ended = failed(problem, found) if why is None or not found else partial(found, why, (problem,))
         await self._skip_after(stage, f"stage `{stage.name}` failed")
 
     async def _skip_after(self, stage: StageSpec, reason: str) -> None:

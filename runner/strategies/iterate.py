@@ -26,6 +26,7 @@ from runner.iterating.undertaking import Undertaking, undertaking_of
 from runner.iterating.words import (
     LIMIT_REACHED,
     STOPPED,
+    UNPAID,
     left_out,
     message_of,
     parameters_of,
@@ -211,6 +212,8 @@ class Iterate:
         await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
+        if seating.unpaid is not None and problem is None:
+            problem = Problem(seating.unpaid, UNPAID.format(reason=seating.unpaid))
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
 
     # -- know ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 from runner import facts
 from runner.budget import REASONS
 from runner.conversation import Conversation
+from runner.delivery import reports_of
 from runner.past import Past
 from runner.remarks import GO_ON, SAY_SOMETHING, reason_of
 from runner.result import Result, completed, partial
@@ -24,6 +25,9 @@ from runner.step import (
     step,
 )
 from runner.work import Work
+
+NO_CONCLUSION = "There was no conclusion ({reason})."
+WRITTEN, REPORTED = "It wrote {paths}.", "Its agents reported:"
 
 
 class Loop:
@@ -122,5 +126,19 @@ class Loop:
             return self._work.final
         reason = self._reason or self._talk.transcript.shortfall
         if reason is not None:
-            return partial(self._talk.transcript.last_text, reason)
+            return partial(self._left(reason), reason)
         return completed(self._talk.transcript.last_text)
+
+    def _left(self, reason: str) -> str:
+        """What an answer that is not whole consists of: its own words and, where they could not draw on it, what it wrote
+        and what its agents reported.
+        """
+        transcript = self._talk.transcript
+        if transcript.last_text and not transcript.exhausted and not transcript.empty_answers:
+            return transcript.last_text
+        reports = reports_of(self._work.ended.values())
+        paths = ", ".join(f"`{each['path']}`" for each in self._work.artifacts)
+        heading = NO_CONCLUSION.format(reason=reason) if reports or paths else ""
+        heading += f" {WRITTEN.format(paths=paths)}" if paths else ""
+        heading += f" {REPORTED}" if reports else ""
+        return "\n\n".join(filter(None, (transcript.last_text, heading, reports)))
