@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, FromClause, exists, func, literal, select
 
 from db.clock import stamp
-from db.ids import LAST
+from db.naming import meanings
 from db.status import ExecutionStatus
 from db.tables import approvals, below, executions, tool_calls
 
@@ -45,11 +45,11 @@ class Questions:
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
 
-    async def open(self, top: str | None = None, beginning: str = "") -> list[Row]:
+    async def open(self, top: str | None = None) -> list[Row]:
         """Those that wait for an answer, oldest first, with the call each is about and the agent that wants to make it.
 
-        Everywhere or from one execution down; by the beginning of their ids. `step_execution_id` is the step of a plan that
-        may not start before the answer.
+        Everywhere or from one execution down. `step_execution_id` is the step of a plan that may not start before the
+        answer.
         """
         step = executions.alias("step")
         about = step.c.parent_execution_id == approvals.c.execution_id, starts(approvals.c.tool_call_id, step)
@@ -59,7 +59,6 @@ class Questions:
             .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
             .where(approvals.c.decision.is_(None), approvals.c.expires_at > stamp(), tool_calls.c.status == "waiting")
             .where(executions.c.status == ExecutionStatus.RUNNING.value, executions.c.cancel_requested_at.is_(None))
-            .where(approvals.c.id >= beginning, approvals.c.id < beginning + LAST)
         )
         if top is not None:
             root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
@@ -84,10 +83,12 @@ class Questions:
         query = select(approvals).where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_not(None))
         return await self._run(query.order_by(approvals.c.decided_at.desc()))
 
-    async def decided_named(self, beginning: str) -> list[Row]:
-        """Those that were decided, by the beginning of their ids."""
-        query = select(approvals).where(approvals.c.id >= beginning, approvals.c.id < beginning + LAST)
-        return await self._run(query.where(approvals.c.decision.is_not(None)).order_by(approvals.c.decided_at.desc()))
+    async def named(self, given: str) -> list[Row]:
+        """Those that an id may mean, answered or not: the whole of it, its beginning, or else its end."""
+        for meant in meanings(approvals.c.id, given):
+            if found := await self._run(select(approvals).where(meant).order_by(approvals.c.id)):
+                return found
+        return []
 
     async def undecided(self, top: str) -> list[Row]:
         """Those from one execution down that have no decision, whatever became of their executions."""

@@ -119,9 +119,9 @@ class Approvals:
 
     # -- answered by people --------------------------------------------------------------------------------------------
 
-    async def open(self, top: str | None = None, beginning: str = "") -> Sequence[Question]:
+    async def open(self, top: str | None = None) -> Sequence[Question]:
         """The open questions, everywhere or from one execution down, oldest first."""
-        return [Question.of_row(row) for row in await self._questions.open(top, beginning)]
+        return [Question.of_row(row) for row in await self._questions.open(top)]
 
     async def decided(self, top: str) -> Sequence[Row]:
         """What became of the questions from one execution down that are over, the latest first."""

@@ -135,23 +135,25 @@ def _on_terminal() -> bool:
 async def _meant(reads: Reads, identifier: str) -> Question:
     """The one open question an id stands for; raises CommandError or UnknownExecution."""
     from db.errors import UnknownExecution
-    from runner.approvals import Question
+    from runner.approvals import Question, outcome_of
 
-    found = {row["id"]: row for row in await reads.questions.open(beginning=identifier)}
+    named = await reads.questions.named(identifier)
     try:
         execution = await reads.resolve(identifier)
-        found |= {row["id"]: row for row in await reads.questions.open(execution)}
-        decided = await reads.questions.decided(execution)
+        in_it, over = await reads.questions.open(execution), await reads.questions.decided(execution)
     except UnknownExecution as error:
-        decided = await reads.questions.decided_named(identifier) if not found else []
-        if not found and not decided:
+        execution, in_it, over = "", [], []
+        if not named:
             error.hint = _LIST
             raise
+    ids = {row["id"] for row in (*named, *in_it)}
+    found = [row for row in await reads.questions.open() if row["id"] in ids]
     if not found:
-        if decided:
-            raise await _too_late(reads, decided[0]["id"])
+        if late := named or over:
+            raise CommandError(outcome_of(late[0]), _LIST, Exit.REFUSED)
         raise CommandError(f"nothing waits for approval in execution `{identifier}`", _LIST, Exit.NOT_FOUND)
-    questions = [Question.of_row(row) for row in found.values()]
+    own = [row for row in found if row["execution_id"] == execution]
+    questions = [Question.of_row(row) for row in (own if len(own) == 1 else found)]  # as trees and `ps` name it
     if len(questions) > 1:
         raise CommandError(f"{len(questions)} calls wait for approval", f"name one of them: {_ids(questions)}")
     return questions[0]

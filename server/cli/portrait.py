@@ -21,7 +21,7 @@ from server.cli.messages import one_line, put, safe
 from server.cli.report import files_of, place_of, put_result, to_the_cause
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import asked_of, drawn, rows_of
-from server.cli.wording import count, duration, happening, price, tokens, unknown_outcome
+from server.cli.wording import EXPIRED, count, duration, happening, price, tokens, unknown_outcome
 from server.shapes import shape
 
 if TYPE_CHECKING:
@@ -167,6 +167,10 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     for asked in open_:  # of one of them, or, where one step of a plan is looked at, of its plan
         waits = asked["execution_id"] if asked["execution_id"] in model.nodes else asked["step_execution_id"]
         model.ask(model.nodes[waits], asked["id"], asked["tool"])
+    waiting = {asked[name] for asked in open_ for name in ("execution_id", "step_execution_id")}
+    for each in rows:
+        if each["waiting_for"] == "approval" and each["id"] not in waiting:
+            model.nodes[each["id"]].action = EXPIRED
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])

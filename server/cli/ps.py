@@ -110,16 +110,18 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
 
 
 async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
-    from server.cli.wording import happening, waits
+    from server.cli.wording import EXPIRED, happening, waits
 
     if asked := await reads.questions.open(row["id"]):
         first, more = asked[0], f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        return f"{first['agent']} {waits(first['tool'], first['id'])}{more}"
+        alone = len({each["id"] for each in asked if each["execution_id"] == first["execution_id"]}) == 1
+        which = await reads.short(first["execution_id"]) if alone else first["id"]
+        return f"{first['agent']} {waits(first['tool'], which)}{more}"
     event = await reads.last_event(row["id"])
     if event is None:
         return str(row["status"])
     if event["type"] == "approval.requested":  # and it is not open: its time ended while no process ran the execution
-        return f"{event['agent']}: its question to a person has expired"
+        return f"{event['agent']}: {EXPIRED}"
     words = happening(event["type"], json.loads(event["payload"]))
     if event["execution_id"] != row["id"]:
         words = f"{event['agent']}: {words}"

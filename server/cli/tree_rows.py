@@ -170,7 +170,9 @@ def words_of(node: Node) -> str:
 
 
 def asked_of(node: Node) -> str:
-    """What a person has to allow, and how; nothing when nobody is waited for."""
+    """What a person has to allow, and how; nothing when nobody is waited for. The id of the row is enough for one call."""
+    if len(node.asked) == 1:
+        return waits(next(iter(node.asked.values())), node.short)
     return "; ".join(waits(tool, approval) for approval, tool in node.asked.items())
 
 

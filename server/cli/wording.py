@@ -47,9 +47,13 @@ def price(usd: float, pricing: Collection[str]) -> str:
     return f"≥{shown}" if set(pricing) & {"unpriced", "partly"} else f"~{shown}"
 
 
-def waits(tool: str, approval: str) -> str:
+def waits(tool: str, identifier: str) -> str:
     """That a call waits for a person, and what the person types to allow it."""
-    return f"waiting for approval of {tool}: {command(f'approve {approval}')}"
+    return f"waiting for approval of {tool}: {command(f'approve {identifier}')}"
+
+
+EXPIRED = "its question to a person has expired"
+"""Of an execution that no process runs: whoever goes on with it asks again."""
 
 
 def happening(kind: str, payload: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from runner.lookup import child_of_row, is_gone
 from runner.origin import Origin
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
-from server.mcp_face.questions import word_in
+from server.mcp_face.questions import GOES_ON, word_in
 from server.mcp_face.rounds import PersonWanted
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Client:
         if live is not None and self.who.sees(live.origin.principal):
             found = await self._with_questions(child_of(live))
             if live.allowance.stands and not found.questions:  # it was decided, and goes on in a moment
-                found = replace(found, activity="going on after a decision")
+                found = replace(found, activity=GOES_ON)
             return await self._with_expectation(found)
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None

@@ -14,6 +14,9 @@ import mcp_types as t
 if TYPE_CHECKING:
     from runner.approvals import Question, Word
 
+GOES_ON = "going on after a question to a person"
+"""What an execution does whose question was decided, until it says so itself."""
+
 FORM: dict[str, Any] = {
     "type": "object",
     "properties": {

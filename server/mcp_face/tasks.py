@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from runner.appearance import activity_of
-from server.mcp_face.questions import can_be_asked, elicitation
+from server.mcp_face.questions import GOES_ON, can_be_asked, elicitation
 
 if TYPE_CHECKING:
     from runner.approvals import Question
@@ -84,6 +84,9 @@ class _TaskRequests:
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
         questions = await client.questions(params.task_id) if task["status"] == "working" else ()
+        live = client.dispatcher.tree.get(params.task_id)
+        if not questions and live is not None and live.allowance.stands:
+            return {**task, "statusMessage": f"{live.name}: {GOES_ON}"}
         if not questions:
             return task
         if not can_be_asked(ctx.session.client_capabilities):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -130,6 +131,21 @@ async def test_a_client_that_cannot_ask_learns_what_waits_and_never_how_it_is_al
         assert question.digest not in told
         assert question.seal not in told
     assert task["status"] == "working"
+
+
+async def test_once_it_is_decided_no_answer_shows_the_question_any_more(tmp_path: Path) -> None:
+    tasks = Tasks()
+    async with gated(tmp_path) as (opened, _), opened.client() as caller, opened.client(extensions=[tasks]) as other:
+        root = await dispatched(caller)
+        [question] = await asked(opened.bench)
+        await decide(opened.bench, question)
+        seen = await caller.call("get_result", execution_id=root, wait_seconds=0)
+        below = await caller.call("get_result", execution_id=question.execution_id, wait_seconds=0)
+        task = await ask(other.client, "get", root)
+        resource = await caller.client.read_resource(f"execution://{question.execution_id}")
+
+    for told in (seen, below, task, resource):
+        assert "approval" not in re.sub(r"'(waiting_for|approvals)': (None|\[\])", "", str(told)), told
 
 
 @ERAS

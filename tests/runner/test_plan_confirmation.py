@@ -44,6 +44,8 @@ async def test_a_step_waits_until_a_person_allows_it_and_the_clock_of_the_plan_s
             ("step_2", "pending", "approval"),
             ("step_3", "pending", None),
         ]
+        [row] = service.sql("select id from executions where step_id = 'step_2'")
+        assert await service.dispatcher.services.approvals.open(row["id"]) == [question]
         root = service.dispatcher.tree.get(started.id)
         assert root is not None
         assert root.allowance.stands

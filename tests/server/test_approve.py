@@ -2,6 +2,7 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -19,12 +20,14 @@ def open_gate(folder: Path) -> Shell:
     return make_shell(folder, GATED, {"GATE": str(folder / "opened")})
 
 
-def until_asked(run: "subprocess.Popen[str]") -> str:
-    """The approval that a run says it waits for."""
+def until_asked(run: "subprocess.Popen[str]", shell: Shell) -> str:
+    """The approval that a run waits for; it says in which execution."""
     assert run.stderr is not None
     for line in run.stderr:
-        if "waiting for approval of gate.wait: " in line:
-            return line.split()[-1]
+        if "waiting for approval of gate.wait: outrider approve " in line:
+            [row] = shell.rows("select id, execution_id from approvals where decision is null")
+            assert row["execution_id"].endswith(line.split()[-1])
+            return str(row["id"])
     raise AssertionError("nothing was asked")
 
 
@@ -36,7 +39,7 @@ def decisions(shell: Shell) -> list[str | None]:
 def test_a_person_allows_and_refuses_from_another_process_what_a_run_waits_for(tmp_path: Path) -> None:
     shell = open_gate(tmp_path)
     with shell.start(*BOTH) as run:
-        first = until_asked(run)
+        first = until_asked(run, shell)
         [entry] = shell.json("ps")
         listed = shell.type("approve")
         shown = shell.type("show", entry["id"])
@@ -44,22 +47,26 @@ def test_a_person_allows_and_refuses_from_another_process_what_a_run_waits_for(t
         unknown = shell.type("approve", "zzzz")
         unclear = shell.type("approve", "--deny")
         digest = digest_of(shell, first)
-        allowed = shell.type("approve", entry["id"], "--yes", digest)  # an execution with one call that waits
+        allowed = shell.type("approve", entry["doing"].split()[-1], "--yes", digest)
         again = [
             shell.type("approve", first, "--yes", digest),
             shell.type("approve", first[:20], "--deny"),
-            shell.type("approve", waiting["execution_id"][:20]),
+            shell.type("approve", first[-8:]),
+            shell.type("approve", waiting["execution_id"][-6:]),
         ]
 
-        second = until_asked(run)
+        second = until_asked(run, shell)
         refused = shell.type("approve", second[:16], "--deny", "--reason", "one is enough", "--json")
         out, _ = run.communicate(timeout=30)
         nothing = shell.type("approve")
+        over = shell.type("approve", entry["id"])
 
-    assert entry["doing"] == f"Waiter waiting for approval of gate.wait: outrider approve {first}"
-    for text in (listed.stdout, shown.stdout):
-        assert first in text
-        assert "gate.wait" in text
+    doing = "Waiter waiting for approval of gate.wait: outrider approve "
+    assert entry["doing"].startswith(doing)
+    assert waiting["execution_id"].endswith(entry["doing"].removeprefix(doing))
+    assert entry["doing"] in shown.stdout
+    assert first in listed.stdout
+    assert "gate.wait" in listed.stdout
     assert "arguments  {}" in listed.stdout
     assert "`outrider approve ID` asks whether a call may run" in listed.stderr
     assert (waiting["approval_id"], waiting["agent"], waiting["arguments"]) == (first, "Waiter", {})
@@ -77,12 +84,15 @@ def test_a_person_allows_and_refuses_from_another_process_what_a_run_waits_for(t
     assert [(call["status"], call["error_type"]) for call in calls] == [("completed", None), ("failed", "denied")]
     assert "one is enough" in calls[1]["result"]
     assert "nothing waits for approval" in nothing.stderr
+    assert over.returncode == 3
+    assert f"approval `{second}` was denied by {row['decided_by']} at " in over.stderr
+    assert ": one is enough" in over.stderr
 
 
 def test_without_a_terminal_nothing_is_allowed_unseen_and_the_digest_is_nowhere_to_be_read(tmp_path: Path) -> None:
     shell = open_gate(tmp_path)
     with shell.start("run", "Waiter", "wait") as run:
-        asked = until_asked(run)
+        asked = until_asked(run, shell)
         digest = digest_of(shell, asked)
         unseen = shell.type("approve", asked)
         wrong = [shell.type("approve", asked, "--yes", each) for each in ("000000000000", digest[:6], digest + "0")]
@@ -117,7 +127,7 @@ def asked_in(shell: Shell) -> str:
 def test_on_a_terminal_the_call_is_shown_and_anything_but_yes_leaves_it_open(tmp_path: Path) -> None:
     shell = open_gate(tmp_path)
     with shell.start("run", "Waiter", "wait") as run:
-        asked = until_asked(run)
+        asked = until_asked(run, shell)
         with screen(shell, "approve", asked_in(shell)) as terminal:
             terminal.press("y\n")  # before anything was shown
             shown = terminal.until("Allow? [y/N] ")
@@ -142,6 +152,36 @@ def test_on_a_terminal_the_call_is_shown_and_anything_but_yes_leaves_it_open(tmp
     assert digest_of(shell, asked) in of_execution[1]
     assert (allowed[0], decisions(shell)) == (0, ["approved"])
     assert "approved" in allowed[1]
+
+
+def test_once_it_is_decided_or_has_expired_nothing_shows_a_question_of_a_process_that_is_gone(tmp_path: Path) -> None:
+    shell = open_gate(tmp_path)
+    asked = {}
+    for task in ("decided", "expired"):
+        with shell.start("run", "Waiter", task) as run:
+            assert run.stderr is not None
+            assert any("waiting for approval" in line for line in run.stderr)
+        [row] = shell.rows("select a.id, e.id as execution from approvals a join executions e on e.id = execution_id "
+                           "where task = ?", task)  # fmt: skip
+        asked[task] = row
+    looks = [("ps",), ("ps", "--json"), ("approve",), ("approve", "--json")]
+    looks += [("show", row["execution"], *how) for row in asked.values() for how in ((), ("--tree",), ("--json",))]
+    before = "".join(shell.type(*words).stdout for words in looks)
+    assert shell.type("approve", asked["decided"]["execution"], "--deny").returncode == 0
+    with sqlite3.connect(shell.database) as connection:
+        connection.execute("update approvals set expires_at = requested_at where id = ?", (asked["expired"]["id"],))
+    connection.close()
+    after = "".join(shell.type(*words).stdout for words in looks)
+    late = shell.type("approve", asked["expired"]["execution"])
+
+    assert before.count("waiting for approval") >= 8
+    assert "waiting for approval" not in after
+    assert "outrider approve" not in after
+    assert asked["decided"]["id"] not in after
+    assert "its question to a person has expired" in after
+    assert late.returncode == 4
+    waits = shell.rows("select waiting_for from executions where task = 'decided'")
+    assert waits == [{"waiting_for": None}]
 
 
 def test_a_run_on_a_terminal_asks_in_place_and_goes_on_with_the_answer(tmp_path: Path) -> None:
