@@ -269,6 +269,15 @@ class Reads:
         query = select(tool_calls).where(tool_calls.c.execution_id == execution)
         return await self._all(query.order_by(tool_calls.c.started_at, tool_calls.c.position))
 
+    async def talk(self, top: str) -> tuple[list[Record], list[Record]]:
+        """The messages and the tool calls of an execution and of everything below it, each in the order of their time."""
+        said = select(messages).where(messages.c.execution_id.in_(select(below(top).c.id)))
+        called = select(tool_calls).where(tool_calls.c.execution_id.in_(select(below(top).c.id)))
+        return (
+            await self._all(said.order_by(messages.c.created_at, messages.c.position)),
+            await self._all(called.order_by(tool_calls.c.started_at, tool_calls.c.position)),
+        )
+
     async def tool_call(self, execution: str, call: str) -> Record | None:
         """One tool call, by its row id or by the id the model gave it."""
         named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)

@@ -56,5 +56,6 @@ def _what_next(short_id: str, lead: str) -> None:
     from server.cli.messages import note
 
     query = "select agent, status, own_seconds, own_tokens from execution_tree order by id"
-    commands = [f"show {short_id} --tree", f'sql "{query}"', f'run {lead} "why is checkout slow?"']
+    show = f"show {short_id}"
+    commands = [f"{show} --tree", f"{show} --transcript --all", f'sql "{query}"', f'run {lead} "why is checkout slow?"']
     note("\n  ".join(["what to type next", *map(command, commands)]))

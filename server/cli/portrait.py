@@ -189,12 +189,26 @@ def transcript_text(messages: Sequence[Record], calls: Sequence[Record]) -> str:
     return "\n\n".join(parts)
 
 
-def _message_text(message: Record) -> str:
+def talk_text(messages: Sequence[Record], calls: Sequence[Record], model: TreeModel) -> str:
+    """What was said and called in a whole tree, in the order of its time; each part says whose it is."""
+    said = [(message["created_at"], 0, _message_text(message, _label(model, message))) for message in messages]
+    asked = {message["id"]: message["created_at"] for message in messages}  # with the row of its call, a moment after it
+    began = [max(call["started_at"] or "", asked.get(call["message_id"], "")) for call in calls]
+    called = [(at, 1, call_text(call, _label(model, call))) for at, call in zip(began, calls, strict=True)]
+    return "\n\n".join(text for *_, text in sorted([*said, *called], key=lambda part: part[:2]))
+
+
+def _label(model: TreeModel, record: Record) -> str:
+    node = model.nodes[record["execution_id"]]
+    return f"{node.agent} {node.short}: "
+
+
+def _message_text(message: Record, label: str = "") -> str:
     blocks = _parsed(message["content"])
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     texts += [f"[{happening('context.compacted', block)}]" for block in blocks if block["type"] == "compaction"]
     text = "\n".join(texts).strip()
-    head = f"── {message['role']} ({message['kind']}) {message['created_at']}"
+    head = f"── {label}{message['role']} ({message['kind']}) {message['created_at']}"
     return f"{head}\n{safe(text)}" if text else head
 
 
@@ -203,10 +217,10 @@ def message_object(message: Record) -> dict[str, Any]:
     return {**message, "content": _parsed(message["content"])}
 
 
-def call_text(call: Record) -> str:
+def call_text(call: Record, label: str = "") -> str:
     """A tool call: what was asked, and what came back."""
     state = "outcome unknown" if call["status"] == "unknown" else call["status"]
-    head = f"── tool {safe(call['tool'])} ({state}) {call['call_id']}"
+    head = f"── {label}tool {safe(call['tool'])} ({state}) {call['call_id']}"
     who = f"\nasked by {one_line(call['agent'])}, execution {call['execution_id']}" if "agent" in call else ""
     answer = safe(call["full_result"] or call["result"] or "no answer yet")
     return f"{head}{who}\narguments: {safe(call['arguments'])}\n{answer}"

@@ -20,6 +20,7 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     ],
     tree: Annotated[bool, typer.Option("--tree", help="Its tree only.")] = False,
     transcript: Annotated[bool, typer.Option("--transcript", help="What was said and called, in order.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="With --transcript: of its whole tree.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Its plan or its tasks, and what became of each.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -31,6 +32,10 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     views = [name for name, wanted in (("tree", tree), ("transcript", transcript), ("plan", plan)) if wanted]
     if len(views) > 1:
         raise CommandError(f"`--{views[0]}` and `--{views[1]}` are two views", "choose one of them")
+    if every and not transcript:
+        raise CommandError("`--all` shows the talk of a whole tree", "add `--transcript`")
+    if every:
+        views = ["talk"]
     anyio.run(_show, chosen_database(db, config), identifier, views[0] if views else "all", as_json)
     return 0
 
@@ -54,6 +59,9 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
             raise
         if part == "transcript":
             await _transcript(reads, execution, as_json)
+            return
+        if part == "talk":
+            await _talk(reads, execution, as_json)
             return
         if part == "plan":
             await _plan(reads, execution, as_json)
@@ -82,6 +90,27 @@ async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
     else:
         hint = "only agents with the strategy `plan` or `iterate` make one"
         raise CommandError(f"execution `{execution}` has no plan", hint, Exit.NOT_FOUND)
+
+
+async def _talk(reads: Reads, execution: str, as_json: bool) -> None:
+    from server.cli import portrait
+    from server.cli.messages import put, put_json
+    from server.cli.tree_model import TreeModel
+
+    rows = await reads.tree(execution)
+    messages, calls = await reads.talk(execution)
+    if not as_json:
+        put(portrait.talk_text(messages, calls, TreeModel.of_rows(rows, {})))
+        return
+    agents = {row["id"]: row["agent"] for row in rows}
+    put_json(
+        {
+            "execution_id": execution,
+            "executions": [{name: row[name] for name in ("id", "parent_execution_id", "agent", "task")} for row in rows],
+            "messages": [{"agent": agents[each["execution_id"]], **portrait.message_object(each)} for each in messages],
+            "tool_calls": [{"agent": agents[each["execution_id"]], **portrait.call_object(each)} for each in calls],
+        }
+    )
 
 
 async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:

@@ -43,6 +43,35 @@ def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transc
     assert "I waited" in transcript
 
 
+def test_the_talk_of_a_whole_tree_is_shown_in_order_by_agent_and_id(ran: tuple[Shell, str]) -> None:
+    shell, identifier = ran
+    waiter = shell.rows("select id from executions where agent = 'Waiter'")[0]["id"]
+    lead, below = f"Lead {identifier[-6:]}", f"Waiter {waiter[-6:]}"
+
+    talk = shell.type("show", identifier[-6:], "--transcript", "--all").stdout
+
+    heads = [line.removeprefix("── ") for line in talk.splitlines() if line.startswith("── ")]
+    order = [
+        f"{lead}: user (task)",
+        f"{lead}: assistant",
+        f"{lead}: tool dispatch_agent (completed)",
+        f"{below}: user (task)",
+        f"{below}: assistant",
+        f"{below}: tool gate.wait (completed)",
+    ]
+    found = [next(number for number, head in enumerate(heads) if head.startswith(each)) for each in order]
+    assert found == sorted(found), heads
+    assert all(head.startswith((lead, below)) for head in heads)
+    assert "I waited" in talk
+    told = shell.json("show", identifier, "--transcript", "--all")
+    assert [each["agent"] for each in told["executions"]] == ["Lead", "Waiter"]
+    whose = {(each["agent"], each["execution_id"]) for each in told["messages"]}
+    assert whose == {("Lead", identifier), ("Waiter", waiter)}
+    assert [each["tool"] for each in told["tool_calls"]] == ["dispatch_agent", "gate.wait"]
+    alone = shell.type("show", identifier, "--all")
+    assert (alone.returncode, "hint: add `--transcript`" in alone.stderr) == (2, True)
+
+
 def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(ran: tuple[Shell, str]) -> None:
     shell, _ = ran
     call = shell.rows("select id, call_id from tool_calls where server = 'gate'")[0]
