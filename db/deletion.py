@@ -1,40 +1,86 @@
 """Deleting a tree: its executions and everything that was written about them, in one transaction.
 
-Refused while anything of the tree is open: what runs would go on writing. Configurations are kept, because other trees may
-have run with them, and so is what is remembered of people, which is theirs. The numbers of deleted events may be given out
-again, which harms nobody: who reads on from a number has it from an event of the tree he reads.
+Refused while anything of the tree is open, or something that continues it: what runs would go on writing, or reading it.
+Configurations are kept, because other trees may have run with them. Facts about people, work items and trees that continue
+this one are kept as well, and no longer name an execution of it. The numbers of deleted events may be given out again,
+which harms nobody: who reads on from a number has it from an event of the tree he reads.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, delete, exists, literal, select
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Executable, bindparam, delete, exists, func, literal, or_, select, union_all, update
 
 from db.people import chat_messages
 from db.plans import plans
 from db.status import OPEN
-from db.tables import approvals, deliveries, error_records, events, executions, messages, model_calls, tool_calls
+from db.tables import approvals, deliveries, error_records, events, executions, facts, messages, model_calls, tool_calls
 from db.unit import Statement, Write
+from db.work_items import work_items
+
+Row = Mapping[str, Any]
 
 _OPEN = sorted(status.value for status in OPEN)
 
 _IN_TREE = select(executions.c.id).where(executions.c.root_execution_id == bindparam("root"))
 
+_later = executions.alias("later")
+_CONTINUES = _later.c.continues_execution_id.in_(_IN_TREE) & (_later.c.root_execution_id != bindparam("root"))
+"""Of another tree, and goes on with an execution of this one."""
+
 _ENDED = select(literal(1)).where(
     exists().where(executions.c.id == bindparam("root"), executions.c.parent_execution_id.is_(None)),
     ~exists().where(executions.c.root_execution_id == bindparam("root"), executions.c.status.in_(_OPEN)),
+    ~exists().where(_CONTINUES, _later.c.status.in_(_OPEN)),
 )
 
-_DELETIONS = [
-    *(
-        delete(table).where(table.c.execution_id.in_(_IN_TREE))
-        for table in (messages, model_calls, tool_calls, deliveries, approvals, error_records, chat_messages, plans)
-    ),
-    delete(events).where(events.c.root_execution_id == bindparam("root")),
-    delete(executions).where(executions.c.root_execution_id == bindparam("root")),
+_OF_TREE = {
+    **{
+        table: table.c.execution_id.in_(_IN_TREE)
+        for table in (messages, model_calls, tool_calls, approvals, error_records, chat_messages, plans)
+    },
+    deliveries: or_(deliveries.c.execution_id.in_(_IN_TREE), deliveries.c.child_execution_id.in_(_IN_TREE)),
+    events: events.c.root_execution_id == bindparam("root"),
+    executions: executions.c.root_execution_id == bindparam("root"),
+}
+"""What belongs to a tree, by table; its executions come last, because the others are found by them."""
+
+_UNBOUND: list[Executable] = [
+    update(executions)
+    .where(executions.c.continues_execution_id.in_(_IN_TREE), executions.c.root_execution_id != bindparam("root"))
+    .values(continues_execution_id=None),
+    update(facts).where(facts.c.source_execution_id.in_(_IN_TREE)).values(source_execution_id=""),
+    update(work_items).where(work_items.c.execution_id.in_(_IN_TREE)).values(execution_id=None),
 ]
+"""What stays, and names an execution of the tree until now. The source of a fact cannot be null: empty is nothing."""
 
 
 def delete_tree(root: str) -> Write:
     """Everything of the tree below a top-level execution, or nothing when some of it is open or it is none."""
     guard = Statement(_ENDED, {"root": root}, guard=True, looks_around=True)
-    return Write([guard, *(Statement(deletion, {"root": root}) for deletion in _DELETIONS)])
+    changes = [*_UNBOUND, *(delete(table).where(rows) for table, rows in _OF_TREE.items())]
+    return Write([guard, *(Statement(change, {"root": root}) for change in changes)])
+
+
+class Belongings:
+    """Queries over what would be deleted with a tree."""
+
+    def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
+        self._run = run
+
+    async def of(self, root: str) -> dict[str, int]:
+        """How many rows of each table belong to a tree."""
+        counts = [
+            select(literal(table.name).label("name"), func.count().label("rows")).select_from(table).where(rows)
+            for table, rows in _OF_TREE.items()
+        ]
+        found = await self._run(union_all(*counts).params(root=root))
+        return {row["name"]: row["rows"] for row in found}
+
+    async def continued_by(self, root: str) -> list[Row]:
+        """The executions of other trees that continue one of this tree, oldest first: `id`, `agent`, `status`, `open`."""
+        is_open = _later.c.status.in_(_OPEN).label("open")
+        query = select(_later.c.id, _later.c.agent, _later.c.status, is_open).where(_CONTINUES)
+        return await self._run(query.order_by(_later.c.id).params(root=root))

@@ -60,10 +60,11 @@ class UnknownExecution(StoreError):
 
 
 class StillOpen(StoreError):
-    """A tree that has not ended."""
+    """A tree that has not ended, or that something at work continues."""
 
-    def __init__(self, root: str) -> None:
-        super().__init__(f"execution `{root}` has not ended", f"`outrider cancel {root}` ends it")
+    def __init__(self, execution: str, continues: str | None = None) -> None:
+        which = f"`{execution}` has not ended" + (f", and continues `{continues}`" if continues is not None else "")
+        super().__init__(f"execution {which}", f"wait for its end, or end it: `outrider cancel {execution}`")
 
 
 class QueryRefused(StoreError):

@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from db.calls import Calls
 from db.clock import moment
 from db.delegations import Delegations
+from db.deletion import Belongings
 from db.engine import follow, open_reader
 from db.error_records import ErrorRecords
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
@@ -93,6 +94,8 @@ class Reads:
         """Who they are, and what was said."""
         self.facts = Facts(self._all)
         """What is known of people."""
+        self.belongings = Belongings(self._all)
+        """What would be deleted with a tree."""
         self.plans = Plans(self._all)
         """What executions set out to do."""
         self.delegations = Delegations(self._all)

@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic_core import from_json, to_json
 
 from db.database import Database
-from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
+from db.errors import DatabaseUnavailable, StoreError, UnknownExecution
 from db.watch import INTERVAL, changes
 from db.writer import CLOSING_SECONDS
 from registry import AgentSpec, ChainSpec, OnDisconnect
@@ -32,6 +32,7 @@ from runner.bus import Event
 from runner.cancellation import Cancellation
 from runner.cause import Cause
 from runner.commands.earlier import taken_up
+from runner.deletion import delete_tree
 from runner.editions import Editions
 from runner.errors import Refusal
 from runner.execution import Execution
@@ -248,9 +249,7 @@ class Dispatcher:
 
     async def delete(self, root: str) -> None:
         """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
-        if not (await self.services.recorder.record(facts.Deleted(root), patient=False)).held:
-            row = await self.services.database.reads.execution(root)
-            raise UnknownExecution(root) if row is None or row["parent_execution_id"] is not None else StillOpen(root)
+        await delete_tree(self.services.database, self.services.recorder, root)
 
     async def mind_deadlines(self) -> None:
         """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""

@@ -21,6 +21,7 @@ from server.cli.cancel import cancel
 from server.cli.chat import chat
 from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
+from server.cli.delete import delete
 from server.cli.demo import demo
 from server.cli.doctor import doctor
 from server.cli.errors import errors
@@ -56,7 +57,7 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, chat, serve, resume, message, approve, cancel)),
+    (RUN, (demo, run, chat, serve, resume, message, approve, cancel, delete)),
     (LOOK, (ps, show, errors, sql)),
     (CONFIGURE, (init, agents, doctor, install, completion)),
 ):

@@ -2,6 +2,7 @@
 
 from sqlmodel import SQLModel
 
+from db.adoption import pass_on
 from db.approvals import request
 from db.clock import stamp
 from db.deletion import delete_tree
@@ -87,6 +88,64 @@ async def test_a_tree_of_which_something_is_open_is_not_deleted_and_neither_is_a
     assert not (await store.apply(delete_tree(child.id))).held
     assert (await store.apply(delete_tree(root.id))).held
     assert set(counts(store).values()) == {0}
+
+
+def mentions(store: Store, ids: set[str]) -> list[tuple[str, str]]:
+    """The columns, of any table in the file, that are named as the id of an execution and hold one of these."""
+    tables = [row["name"] for row in store.sql("select name from sqlite_master where type = 'table'")]
+    found, looked_at = [], 0
+    for table in tables:
+        for column in store.sql(f"select name from pragma_table_info('{table}')"):
+            name = column["name"]
+            if name.endswith("execution_id") or (table, name) == ("executions", "id"):
+                looked_at += 1
+                if ids & {row[name] for row in store.sql(f"select {name} from {table}")}:
+                    found.append((table, name))
+    assert looked_at > 15
+    return found
+
+
+@requirement("S2-DB-12")
+async def test_no_table_names_an_execution_of_a_deleted_tree_and_what_continued_it_stays(store: Store) -> None:
+    doomed = await grow(store)
+    ids = {row["id"] for row in store.sql("select id from executions")}
+    later = await store.running(continues_execution_id=doomed.id)
+    child = next(iter(ids - {doomed.id}))
+    await store.apply(pass_on(later.id, 1, [child], []))
+    await store.apply(record(NewError(later.id, "failed", "high", "it failed", {})))
+    assert len(mentions(store, ids)) > 12
+    assert not (await store.apply(delete_tree(doomed.id))).held  # what continues it reads it
+    await store.apply(cancel(CancelWish(later.id, "a person", "enough")))
+    await store.apply(ending(later, ExecutionStatus.CANCELLED))
+
+    counted = await store.database.reads.belongings.of(doomed.id)
+    [continued] = await store.database.reads.belongings.continued_by(doomed.id)
+    assert (continued["id"], continued["open"]) == (later.id, 0)
+    before = {table: rows[0]["n"] for table in counted if (rows := store.sql(f"select count(*) as n from {table}"))}
+    assert (await store.apply(delete_tree(doomed.id))).held
+
+    assert mentions(store, ids) == []
+    assert [row["id"] for row in store.sql("select id from executions")] == [later.id]
+    after = {table: store.sql(f"select count(*) as n from {table}")[0]["n"] for table in counted}
+    assert {table: before[table] - after[table] for table in counted} == counted
+    assert [row["content"] for row in store.sql("select content from facts")] == ["likes tea"]
+
+
+@requirement("S2-DB-12")
+async def test_the_room_of_a_deleted_tree_is_used_again(store: Store) -> None:
+    def pages() -> int:
+        return int(store.sql("select page_count as n from pragma_page_count")[0]["n"])
+
+    async def come_and_go() -> None:
+        for _ in range(5):
+            doomed = await grow(store)
+            await store.apply(record(NewError(doomed.id, "failed", "high", "x" * 100_000, {})))
+            await store.apply(delete_tree(doomed.id))
+
+    await come_and_go()
+    grown = pages()
+    await come_and_go()
+    assert pages() <= grown + 2
 
 
 @requirement("S2-DB-12")
