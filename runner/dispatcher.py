@@ -33,6 +33,7 @@ from runner.cancellation import Cancellation
 from runner.cause import Cause
 from runner.commands.earlier import taken_up
 from runner.deletion import delete_tree
+from runner.draining import ShelteredGroup
 from runner.editions import Editions
 from runner.errors import Refusal
 from runner.execution import Execution
@@ -345,26 +346,15 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
         await services.recorder.record(ItemsPutUp(dict(configured_items(settings))), patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as minders:
-        group = await minders.start(_hold_executions, name="hold executions")
-        dispatcher = Dispatcher(services, group)
-        minders.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
-        minders.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
-        minders.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
         try:
-            yield dispatcher
+            async with ShelteredGroup("hold executions") as group:
+                dispatcher = Dispatcher(services, group)
+                minders.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
+                minders.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
+                minders.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
+                try:
+                    yield dispatcher
+                finally:
+                    dispatcher.shut_down()
         finally:
-            dispatcher.shut_down()
-            group.cancel_scope.cancel("the service stopped")
             minders.cancel_scope.cancel("the service stopped")
-
-
-async def _hold_executions(*, task_status: TaskStatus[TaskGroup]) -> None:
-    """Keep the group of the executions open until it is cancelled.
-
-    It is shielded: when whoever opened the service is cancelled, executions must not notice before `shut_down` has told
-    each of them why. An execution that is cancelled without a cause takes it for an end, and withdraws its questions.
-    """
-    with anyio.CancelScope(shield=True):
-        async with anyio.create_task_group() as group:
-            task_status.started(group)
-            await anyio.sleep_forever()

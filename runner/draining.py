@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from db.latch import Latch
 
@@ -52,3 +56,39 @@ class Draining:
                 await self._idle.wait()
             before = set(alive())
             await written()
+
+
+class ShelteredGroup:
+    """A task group that only its owner cancels, by leaving: `async with ShelteredGroup(name) as group`.
+
+    A service is often cancelled as a whole, by a second signal. Then its executions must be told why before anything of
+    theirs is cut: an execution that is cancelled without a cause would take that for an end and withdraw its questions, and
+    a tool call whose connection is closed under it would look answered.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._host = anyio.create_task_group()
+        self._group: TaskGroup | None = None
+
+    async def __aenter__(self) -> TaskGroup:
+        await self._host.__aenter__()
+        self._group = await self._host.start(self._hold, name=self._name)
+        return self._group
+
+    async def _hold(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                task_status.started(group)
+                await anyio.sleep_forever()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._group is not None
+        self._group.cancel_scope.cancel("its owner leaves")
+        if isinstance(error, Exception):
+            # None of these tasks raises, so the error is the owner's: it goes on as it is, not inside a group.
+            await self._host.__aexit__(None, None, None)
+            return None
+        return await self._host.__aexit__(kind, error, trace)

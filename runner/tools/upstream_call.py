@@ -92,11 +92,13 @@ class UpstreamCall:
 
     def _answered(self, error: MCPError) -> ToolResult:
         """An error came as the answer, from the server or from our transport in its place."""
-        from mcp.types import INVALID_PARAMS, METHOD_NOT_FOUND
+        from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
         message = f"`{self.label}` failed: {said(error)}"
         if error.code == CUT_OFF:
             return self.lost(error.message.removeprefix("the server "))
+        if error.code == CONNECTION_CLOSED and error.message == "Connection closed":  # the SDK's word for our own end
+            return self.lost("was closed")
         if error.code in _SAYS_NOTHING:
             return self._without_answer("tool_error", message, _SAYS_NOTHING[error.code])
         kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"

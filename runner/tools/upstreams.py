@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from registry.upstreams import DEFAULT_START_TIMEOUT
+from runner.draining import ShelteredGroup
 from runner.inert import inert, inert_data
 from runner.tools.connection import Unavailable, load_sdk
 from runner.tools.ears import Ears, Listed, UpstreamNotice
@@ -73,23 +74,16 @@ class Upstreams:
         self._group: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
+        self._sheltered = ShelteredGroup("hold upstreams")
+        self._group = await self._sheltered.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        assert self._group is not None
         with anyio.move_on_after(CLOSE_GRACE, shield=True):
             await _close([server for each in (self, *self._editions) for server in each.connected])
-        self._group.cancel_scope.cancel()
-        if isinstance(error, Exception):
-            # No owner task raises, so the error is the caller's own: it goes on as it is, not inside a group, and whether
-            # or not the group still had something to cancel.
-            await self._group.__aexit__(None, None, None)
-            return None
-        return await self._group.__aexit__(kind, error, trace)
+        return await self._sheltered.__aexit__(kind, error, trace)
 
     def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:
         """The servers of another configuration; they end with these."""

@@ -46,7 +46,7 @@ class Invocation:
 
     def _places(self) -> Iterator[tuple[str, str]]:
         last = dict[str, str]()
-        for word, following in zip(self._options, [*self._options[1:], ""], strict=True):
+        for word, following in zip(self._options, [*self._options[1:], ""], strict=False):
             option, given, value = word.partition("=")
             if option in KEPT and (given or following):
                 last[option] = value if given else following  # of two that are given, the later one counts

@@ -321,6 +321,7 @@ async def test_with_the_server_of_lean_a_proof_is_looked_at(tmp_path: Path) -> N
 
 def test_a_command_that_fails_is_answered_in_a_shell_and_the_error_is_listed_once(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"CREW_HOME": str(tmp_path / "work"), "LEAN_LSP": "no-such-lean-lsp"})
+    shell.environ["OUTRIDER_DATABASE_URL"] = str(shell.database)
 
     told = shell.type("--config", str(CREW / "config.yaml"), "chat", "--user", "sam", "/research 106")
     listed = shell.type("errors")

@@ -32,6 +32,8 @@ EACH_ITS_OWN = {"resultType", "ttlMs", "cacheScope", "_meta", "jsonrpc", "id", "
 """What one era says and the other does not, what counts requests, and where they came from."""
 CLOCKS = re.compile(r".*_seconds|.*_at|.*At")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|\d+(?:\.\d+)? s\b")
+PLACE = re.compile(r"(?<=configuration: )\S+|(?<=database: )\S+")
+"""Each side has its own."""
 IDENTIFIER = re.compile(PATTERN.pattern.strip("^$"))
 TASKS: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
 NOT_FOUND = -32602
@@ -67,7 +69,7 @@ class Side:
             return self._plain(json.loads(value))
         if isinstance(value, str):
             text = IDENTIFIER.sub(lambda match: f"#{self.seen.index(match[0])}" if match[0] in self.seen else "#?", value)
-            return "a time" if CLOCKS.fullmatch(name) else TIME.sub("a time", text)
+            return "a time" if CLOCKS.fullmatch(name) else PLACE.sub("a place", TIME.sub("a time", text))
         if isinstance(value, int | float) and CLOCKS.fullmatch(name):
             return "a time"
         return NOT_FOUND if name == "code" and value == -32002 else value
