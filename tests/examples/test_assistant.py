@@ -93,6 +93,7 @@ def check_dates_are_settled_before_there_is_a_plan(planned: Said) -> None:
 
 def test_the_assistant_answers_in_a_shell_from_any_folder_without_a_key(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"DESK_HOME": str(tmp_path / "desk")})
+    shell.environ["OUTRIDER_DATABASE_URL"] = str(shell.database)
 
     told = shell.json("--config", CONFIG, "chat", "--user", "+15550100", "What's on my calendar tomorrow?")
 
