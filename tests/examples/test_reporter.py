@@ -230,7 +230,7 @@ def test_the_smallest_beginning_shows_each_component_once_and_a_shell_shows_what
     listed = "docs/reference.md, docs/setup.md, docs/usage.md, docs/index.md"
     assert f"note: files: {listed}\n" in long.stderr
     assert re.search(rf"^files +{listed}$", looked.stdout, re.MULTILINE)
-    assert re.search(r"● TaskPlanner .*Write `usage.md`: the examples that `README.md` gives\.", looked.stdout)
+    assert re.search(r"● TaskPlanner .*Write `usage.md`: the examples that `README.md` g", looked.stdout)
     assert re.search(r"● TaskWorker \(task\.2\) ", looked.stdout)
 
 
