@@ -18,6 +18,7 @@ from registry.dialect import ForeignType
 from registry.entry import Entry, Line
 from registry.implied_models import implied_models
 from registry.limits import ServiceLimitOverrides
+from registry.masking import SecretsEntry
 from registry.models import BUILT_IN_MODEL, ModelEntry, RetryEntry
 from registry.names import STAND_IN, fold
 from registry.serving import ServeEntry
@@ -66,6 +67,7 @@ class Document(Entry):
     users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
+    secrets: SecretsEntry = Field(default=SecretsEntry(), description="which values are none, of those taken for secrets")
     work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="what there is to do, by number")
 
     @property

@@ -51,10 +51,11 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "users": {name: _plain(entry) for name, entry in document.users.items()},
         **({"chat": _plain(document.chat)} if document.chat is not None else {}),
         "serve": _plain(document.serve),
+        **({"secrets": secrets} if (secrets := _plain(document.secrets)) else {}),
         **({"work_items": items} if (items := _plain(document.work_items)) else {}),
     }
     for path, value in list(leaves(tree)):
-        put(tree, path, _safe(path, value, tree, located))
+        put(tree, path, _safe(path, value, tree, located, document.secrets.plain))
     return tree
 
 
@@ -124,7 +125,7 @@ def _decided(limits: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in limits.items() if value is not None}
 
 
-def _safe(path: TreePath, value: Any, tree: Any, located: Located) -> Any:
+def _safe(path: TreePath, value: Any, tree: Any, located: Located, plain: Sequence[str]) -> Any:
     """Return a value as it may be stored: what came from a variable as its source, a literal secret as a mask."""
     came_from = origin(path, located)
     written = located.value(came_from) if came_from else None
@@ -133,8 +134,9 @@ def _safe(path: TreePath, value: Any, tree: Any, located: Located) -> Any:
         before = Located("", tree).value((*path[:-1], path[-1] - 1))
     if isinstance(written, Expanded):
         # A default that stands in the file is a literal like any other.
-        return MASK if may_be_secret(path, str(written), before) and ":-" in written.source else written.source
-    return MASK if may_be_secret(path, value, before) else value
+        literal = ":-" in written.source and may_be_secret(path, str(written), before, plain)
+        return MASK if literal else written.source
+    return MASK if may_be_secret(path, value, before, plain) else value
 
 
 def _candidates(path: TreePath) -> list[TreePath]:

@@ -184,5 +184,6 @@ def _build(document: Document, names: Directories, reading: _Reading) -> Setting
         hash=hash_of(snapshot),
         located=located,
         work_items=work_items_spec(document.work_items),
+        plain=document.secrets.plain,
         parts=tuple(file.parent / each for each in (*reading.agent_files, *reading.texts.read)),
     )

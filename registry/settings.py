@@ -19,13 +19,14 @@ from registry.effective import hash_of, rehearsed_text
 from registry.errors import UnknownName
 from registry.limits import LimitOverrides, Limits, resolve_limits
 from registry.locate import Located
+from registry.masking import held_secrets
 from registry.models import ModelSpec
 from registry.names import Directory, nearest
 from registry.reading import leaves
 from registry.serving import ServeSpec
 from registry.upstreams import UpstreamSpec
 from registry.users import UserSpec
-from registry.variables import Expanded, built_in_variables, needed
+from registry.variables import Expanded, built_in_variables, names_in, needed
 from registry.work_items import WorkItemsSpec
 
 Spec = TypeVar("Spec")
@@ -65,6 +66,8 @@ class Settings:
     rehearse: bool = False
     """Whether every model is kept to its rehearsal, key or no key."""
     work_items: WorkItemsSpec = field(default_factory=WorkItemsSpec)
+    plain: tuple[str, ...] = ()
+    """Variables and headers that hold no secret, whatever they are called and wherever they are used."""
     parts: tuple[Path, ...] = ()
     """Further files that it was read from: those of agents, and those of texts."""
 
@@ -159,6 +162,12 @@ class Settings:
         """Return the names of the variables that hold a key of a model or the token of a caller."""
         keys = {model.api_key_env for model in self.models.values()}
         return frozenset(keys | {token.token_env for token in self.serve.http.tokens.values()})
+
+    def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
+        """Return every secret that a process with these settings and this environment holds."""
+        sources = (value.source for _, value in leaves(self.located.tree) if isinstance(value, Expanded))
+        named = {name for source in sources for name in names_in(source)} - built_in_variables(self.source.parent).keys()
+        return held_secrets(self.upstreams.values(), environ, self.secret_variables(), named, self.plain)
 
     def rehearsed(self) -> "Settings":
         """Return the same, rehearsed; so does whoever goes on with its executions, because their snapshot says so."""

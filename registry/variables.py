@@ -84,6 +84,11 @@ def needed(source: str) -> list[str]:
     return [match["name"] for match in _TOKEN.finditer(source) if match["name"] and match["default"] is None]
 
 
+def names_in(source: str) -> list[str]:
+    """Return the variables that a text refers to."""
+    return [match["name"] for match in _TOKEN.finditer(source) if match["name"]]
+
+
 def referenced(text: str) -> str | None:
     """Return the variable's name when the text is exactly one reference without default, else None."""
     match = _REFERENCE.fullmatch(text)

@@ -8,7 +8,7 @@ files hold or are called; nothing in one opens or closes an element; what cannot
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape, unescape
@@ -76,7 +76,7 @@ async def files_for(execution: Execution, beside: Personal) -> str:
     folder = services.settings.context_files.folder
     try:
         with anyio.fail_after(SECONDS):
-            made = partial(shelf_of, folder, patterns, room, readable=readable)
+            made = partial(shelf_of, folder, patterns, room, readable=readable, clear=services.upstreams.mask.text)
             shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
     except Exception as error:  # whatever it is: somebody waits for an answer
         log.warning("execution %s goes on without its files: %r", execution.id, error)
@@ -98,13 +98,16 @@ async def file_text(execution: Execution, identifier: str) -> str | None:
     if not patterns:
         return None
     read = partial(_read, execution.services.settings.context_files.folder, patterns, identifier.removeprefix(SCHEME))
-    return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+    text = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+    return execution.services.upstreams.mask.text(text) if text is not None else None
 
 
-def shelf_of(folder: Folder, patterns: Sequence[str], room: int, *, readable: bool) -> Shelf:
+def shelf_of(
+    folder: Folder, patterns: Sequence[str], room: int, *, readable: bool, clear: Callable[[str], str] = str
+) -> Shelf:
     """The files of these patterns in so many bytes: the longest are cut so that all fit, the last left out if none can.
 
-    `readable` where the rest of one can be asked for.
+    `readable` where the rest of one can be asked for; `clear` takes secrets out of what one says.
     """
     faults: list[str] = []
     found = _found(folder, patterns, faults)
@@ -115,7 +118,7 @@ def shelf_of(folder: Folder, patterns: Sequence[str], room: int, *, readable: bo
             left_out = len(found) - number
             break
         try:
-            shown.append((path, folder.read(path)))
+            shown.append((path, clear(folder.read(path))))
         except Unreadable as fault:
             faults.append(f"`{_name(path)}`: {fault}")
     else:

@@ -16,7 +16,7 @@ import anyio
 from db.database import Database, open_database
 from db.latch import Latch
 from db.writes import Place
-from registry import AgentSpec, Settings, held_secrets, restore
+from registry import AgentSpec, Settings, restore
 from runner import facts
 from runner.approvals import Approvals
 from runner.bus import Bus
@@ -28,7 +28,7 @@ from runner.error_facts import Failed
 from runner.execution import Execution
 from runner.functions import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
-from runner.masking import Mask
+from runner.masking import Mask, masked_logs
 from runner.recorder import Recorder
 from runner.services import ChoosesModels, Services
 from runner.throttle import Throttle
@@ -66,6 +66,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
         database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
         recorder.attach(database.writer)
         assembly = _Assembly(blueprint, database, recorder, bus)
+        stack.enter_context(masked_logs(assembly.upstreams.mask))
         stack.push_async_callback(assembly.close)
         await stack.enter_async_context(assembly.upstreams)
         background = await stack.enter_async_context(anyio.create_task_group())
@@ -147,7 +148,7 @@ class _Assembly:
         return made
 
     def _mask(self, settings: Settings) -> Mask:
-        return Mask(held_secrets(settings.upstreams.values(), self._blueprint.environ, settings.secret_variables()))
+        return Mask(settings.secrets(self._blueprint.environ))
 
     def _ears(self, settings: Settings) -> Ears:
         return Ears(self.notices.notice, self._drift.observe, self._mask(settings))

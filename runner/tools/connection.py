@@ -61,6 +61,7 @@ class Connection:
         mode: Mode,
         on_failure: Callable[[Connection], None],
         on_change: Callable[[], None] = lambda: None,
+        clear: Callable[[str], str] = str,
     ) -> None:
         self.spec = spec
         self.mode = mode
@@ -73,7 +74,9 @@ class Connection:
         self._closing = anyio.Event()
         self._starting: anyio.CancelScope | None = None
         self._client: Client | None = None
-        self._last_words = LastWords()
+        self._clear = clear
+        """Takes secrets out of what the server says of itself."""
+        self._last_words = LastWords(clear)
         self._listing: Listing | None = None
         self._listed_at = 0.0
         self._listing_lock = anyio.Lock()
@@ -184,7 +187,7 @@ class Connection:
             logger.info(
                 "upstream %s connected: %s, protocol %s",
                 self.spec.name,
-                f"{who.name} {who.version}" if who is not None else "nameless",
+                self._clear(f"{who.name} {who.version}") if who is not None else "nameless",
                 client.protocol_version,
             )
             self.settled.set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_json
@@ -31,7 +32,8 @@ TURN_CAP = 200_000
 def tool_result(answer: CallToolResult) -> ToolResult:
     """Return an answer as the result of a call, whole."""
     structured = cleaned(answer.structured_content)
-    text = "\n".join(part for part in map(_in_words, answer.content) if part)
+    parts = [part for part in map(_in_words, answer.content) if part]
+    text = "\n".join(parts)
     if not text and structured is not None:
         text = to_json(structured).decode()
     return ToolResult(
@@ -39,6 +41,9 @@ def tool_result(answer: CallToolResult) -> ToolResult:
         is_error=bool(answer.is_error),
         structured=structured,
         error_type="tool_error" if answer.is_error else None,
+        seams=tuple(accumulate(map(len, parts[1:-1]), lambda end, length: end + 1 + length, initial=len(parts[0])))
+        if len(parts) > 1
+        else (),
     )
 
 

@@ -14,7 +14,7 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE
@@ -85,7 +85,9 @@ class LastWords:
     LINE_LENGTH = 300
     SHOWN = 5
 
-    def __init__(self) -> None:
+    def __init__(self, clear: Callable[[str], str] = str) -> None:
+        self._clear = clear
+        """Takes secrets out of a line, before it is cut."""
         self._lines: deque[str] = deque(maxlen=self.LINES)
         self._open = b""
 
@@ -98,13 +100,16 @@ class LastWords:
 
     def add(self, line: bytes) -> None:
         """Take in one whole line."""
-        text = line.decode("utf-8", "replace").strip()[: self.LINE_LENGTH]
+        text = self._shown(line)
         if text:
             self._lines.append(text)
 
+    def _shown(self, line: bytes) -> str:
+        return self._clear(line[: self.LINE_LENGTH * 4].decode("utf-8", "replace").strip())[: self.LINE_LENGTH]
+
     def __str__(self) -> str:
         """The few last lines, as one."""
-        rest = self._open.decode("utf-8", "replace").strip()[: self.LINE_LENGTH]
+        rest = self._shown(self._open)
         return " | ".join([*self._lines, *([rest] if rest else [])][-self.SHOWN :])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from runner.transcript import Tool, ToolCall
@@ -30,6 +30,8 @@ class ToolResult:
     """Whether the result is stored already, as a dispatch's is: in the transaction that made the child."""
     full_text: str | None = None
     """The uncut text when `text` was cut to the cap; stored, and served by `read_result`."""
+    seams: tuple[int, ...] = field(default=(), compare=False)
+    """Where in `text` a line break stands between two blocks, until it is masked: secrets may go on beyond it."""
     mark: str = ""
     """What `text` ends with that is a mark of ours; all before it comes from outside."""
 

@@ -75,7 +75,8 @@ class Upstream:
         except Unavailable:
             raise
         except Exception as error:
-            raise Unavailable(connection.failure or f"could not list its tools: {said(error)}") from error
+            reason = self._ears.mask.text(f"could not list its tools: {said(error)}")
+            raise Unavailable(connection.failure or reason) from error
         await self._hear(listing, scope_id)
         return listing
 
@@ -85,7 +86,8 @@ class Upstream:
             return
         self._observed = listing
         whole = not any(kind == "list_cut" for kind, _ in listing.remarks)
-        await self._ears.observe(Listed(self.spec.name, listing.fingerprints, whole, scope_id))
+        seen = {self._ears.mask.text(tool): each for tool, each in listing.fingerprints.items()}
+        await self._ears.observe(Listed(self.spec.name, seen, whole, scope_id))
 
     async def instructions(self) -> str:
         """Return how to use the server: as configured, else in its own words; empty when it has none, or is not there."""
@@ -146,7 +148,9 @@ class Upstream:
             if wait > 0:
                 reason = connection.failure if connection is not None else None
                 raise Unavailable(f"{reason or 'failed'} (tried again in {wait:.0f} s at the earliest)")
-            connection = self._connection = Connection(self.spec, self._mode, self._on_failure, self._on_change)
+            connection = self._connection = Connection(
+                self.spec, self._mode, self._on_failure, self._on_change, self._ears.mask.text
+            )
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
         if not connection.settled.is_set():
             with anyio.move_on_after(seconds):

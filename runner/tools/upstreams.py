@@ -198,6 +198,7 @@ class UpstreamTools:
             for server, upstream in self._upstreams.items()
             if server in listings
             for offer in listings[server].offers.values()
+            if self._mask.text(offer.tool) == offer.tool  # a name cannot be masked: it is what the tool is called by
         ]
         self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
         tools = [self._tool(spec, offer) for spec, offer in offers]
@@ -262,7 +263,7 @@ class UpstreamTools:
         self._listed = True
         self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}
         told = [(server, "unavailable", reason) for server, reason in self._unavailable.items()]
-        told += [(server, kind, text) for server in listings for kind, text in listings[server].remarks]
+        told += [(server, kind, self._mask.text(text)) for server in listings for kind, text in listings[server].remarks]
         for server, kind, message in told:
             if (kind, message) not in self._remarked:
                 self._remarked.add((kind, message))

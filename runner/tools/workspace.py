@@ -156,14 +156,17 @@ class _WorkspaceTools:
                 "total": len(listing.entries),
                 "next_offset": end if end < len(listing.entries) else None,
             }
-            return answer(shown if listing.whole else {**shown, "note": "there is more than was looked at; name a folder"})
+            note = {} if listing.whole else {"note": "there is more than was looked at; name a folder"}
+            return await self._desk.mask.result(answer({**shown, **note}))
 
         return await self._in(arguments, run)
 
     async def read(self, _call: ToolCall, arguments: ReadArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             text = await _looked(partial(workspace.read, arguments.path))
-            return await self._desk.mask.result(answer(page_of(text, arguments.offset, arguments.limit)))
+            page = page_of(text, arguments.offset, arguments.limit)
+            end = arguments.offset + len(page["text"])
+            return answer({**page, "text": self._desk.mask.page(text, arguments.offset, end)})
 
         return await self._in(arguments, run)
 
@@ -180,7 +183,7 @@ class _WorkspaceTools:
             )
             hits = await _looked(partial(workspace.search, wanted))
             shown: dict[str, Any] = {
-                "matches": [_shown(hit) for hit in hits.found[arguments.offset : end]],
+                "matches": [_shown(hit, self._desk.mask) for hit in hits.found[arguments.offset : end]],
                 "next_offset": end if len(hits.found) > end else None,
             }
             if hits.unread:
@@ -245,7 +248,7 @@ async def _changed(call: ToolCall, operation: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(begun)
 
 
-def _shown(hit: Hit) -> dict[str, Any]:
+def _shown(hit: Hit, mask: Mask) -> dict[str, Any]:
     start = max(0, min(hit.column - LONGEST_LINE // 3, len(hit.text) - LONGEST_LINE))
-    text = hit.text[start : start + LONGEST_LINE].rstrip("\r")
+    text = mask.page(hit.text, start, start + LONGEST_LINE).rstrip("\r")
     return {"path": hit.path, "line": hit.line, "offset": hit.offset + start, "text": text}

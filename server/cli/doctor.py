@@ -55,7 +55,7 @@ def _examine(config: Path | None, db: str | None, *, tell: bool) -> list[Finding
 
             from server.cli.upstream_checkup import upstreams
 
-            anyio.run(upstreams, settings.upstreams, note)
+            anyio.run(upstreams, settings, note)
     return found
 
 

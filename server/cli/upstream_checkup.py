@@ -7,7 +7,7 @@ Invariant: a server that hangs or dies is a finding about that server, and no pr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from server.cli.checkup import Finding
 from server.cli.wording import count
 
 if TYPE_CHECKING:
-    from registry import UpstreamSpec
+    from registry import Settings, UpstreamSpec
 
 PATIENCE = 10.0
 """Seconds for one server to start and to list; less if its `start_timeout` is less."""
@@ -27,19 +27,22 @@ PATIENCE = 10.0
 CLOSE_GRACE = 5.0
 
 
-async def upstreams(specs: Mapping[str, UpstreamSpec], tell: Callable[[Finding], None]) -> None:
+async def upstreams(settings: Settings, tell: Callable[[Finding], None]) -> None:
     """Check all servers at the same time; `tell` hears of each as soon as it is known."""
+    from runner.masking import Mask
+
+    mask = Mask(settings.secrets(os.environ))
     await anyio.to_thread.run_sync(import_module, "mcp")  # once, and not in the time of the servers
     async with anyio.create_task_group() as group:
-        for spec in specs.values():
-            group.start_soon(_check, spec, tell, name=f"check {spec.name}")
+        for spec in settings.upstreams.values():
+            group.start_soon(_check, spec, tell, mask.text, name=f"check {spec.name}")
 
 
-async def _check(spec: UpstreamSpec, tell: Callable[[Finding], None]) -> None:
+async def _check(spec: UpstreamSpec, tell: Callable[[Finding], None], clear: Callable[[str], str]) -> None:
     from runner.tools.connection import Connection
 
     patience = min(spec.start_timeout, PATIENCE)
-    connection = Connection(replace(spec, start_timeout=patience), "auto", lambda _: None)
+    connection = Connection(replace(spec, start_timeout=patience), "auto", lambda _: None, clear=clear)
     began = anyio.current_time()
     async with anyio.create_task_group() as group:
         group.start_soon(connection.run, name=f"upstream {spec.name}")
@@ -50,9 +53,9 @@ async def _check(spec: UpstreamSpec, tell: Callable[[Finding], None]) -> None:
             took = anyio.current_time() - began
             era = connection.client.protocol_version
         except Exception as error:
-            tell(_failed(spec, connection.failure or _words(error, patience)))
+            tell(_failed(spec, clear(connection.failure or _words(error, patience))))
         else:
-            remarks = "".join(f"; {text}" for _, text in listing.remarks)
+            remarks = "".join(f"; {clear(text)}" for _, text in listing.remarks)
             detail = f"{count(len(listing.offers), 'tool')} in {took:.1f} s, protocol {era}{remarks}"
             hint = "" if listing.offers else "check `tools:` of this server: its agents have no tools"
             tell(Finding(f"upstream {spec.name}", "ok" if listing.offers else "attention", detail, hint))
@@ -69,11 +72,7 @@ def _words(error: Exception, patience: float) -> str:
 
 
 def _failed(spec: UpstreamSpec, reason: str) -> Finding:
-    from registry import held_secrets
-    from runner.masking import Mask
-
     hint = f"check `mcp_servers.{spec.name}` in the configuration"
     if spec.command is not None:
         hint += ", and try its command in a shell"
-    said = Mask(held_secrets([spec], os.environ)).text(reason)
-    return Finding(f"upstream {spec.name}", "failed", said, hint)
+    return Finding(f"upstream {spec.name}", "failed", reason, hint)
