@@ -94,6 +94,12 @@ class Settings:
         """Return the server of that name, however it is spelt."""
         return self._find("server", ("mcp_servers",), name, self.upstreams)
 
+    def required_servers(self, agent: AgentSpec) -> tuple[str, ...]:
+        """Return the servers that an agent cannot work without: those that say so, and one that is its only one."""
+        alone = len(set(agent.mcp_servers)) == 1
+        specs = [self.upstream(name) for name in dict.fromkeys(agent.mcp_servers)]
+        return tuple(spec.name for spec in specs if (alone if spec.required is None else spec.required))
+
     def user(self, name: str) -> UserSpec:
         """Return the user of that id or alias, however it is spelt."""
         known = {each: user for user in self.users.values() for each in (user.id, *user.aliases)}

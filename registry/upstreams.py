@@ -87,6 +87,9 @@ class UpstreamEntry(Entry):
         description="longest result that a model is shown whole; the rest is read with `read_result`",
     )
     isolation: Isolation = Field(default="shared", description="one connection for all, or one for each execution")
+    required: Flag | None = Field(
+        default=None, description="whether its agents cannot work without it; absent: those that have no other server"
+    )
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -138,6 +141,8 @@ class UpstreamSpec:
     start_timeout: float = DEFAULT_START_TIMEOUT
     max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES
     isolation: Isolation = "shared"
+    required: bool | None = None
+    """Whether agents cannot work without it; None where that depends on the agent."""
 
     def effect_of(self, tool: str) -> Effect | None:
         """Return the configured effect of a tool."""
@@ -178,4 +183,5 @@ def upstream_spec(name: str, entry: UpstreamEntry, folder: Path) -> UpstreamSpec
         start_timeout=entry.start_timeout,
         max_result_bytes=entry.max_result_bytes,
         isolation=entry.isolation,
+        required=entry.required,
     )

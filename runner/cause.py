@@ -8,10 +8,10 @@ from typing import Literal
 
 from db.errors import StoreError
 from db.status import ExecutionStatus
-from runner.errors import Interrupted, Refusal, RunnerError
+from runner.errors import Interrupted, Refusal, RunnerError, ServerMissing
 from runner.llm.protocol import ModelError
 from runner.provider_error import PROVIDER
-from runner.result import Outcome, Problem, Result, failed, partial, stopped, summarise
+from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result, failed, partial, stopped, summarise
 
 OUT_OF_TIME = "its time ran out"
 
@@ -115,6 +115,12 @@ def _cut_off(found: str, problem: Problem) -> Result:
     return Result(Outcome.PARTIAL, f"{problem.message} before anything was found", None, problem.type, errors=(problem,))
 
 
+def missing_server(error: ServerMissing) -> Problem:
+    """A server that an agent cannot work without, as its result tells: it may be there again."""
+    context = {"server": error.server}
+    return Problem(TOOL_UNAVAILABLE, str(error), None, "high", recommendation=error.hint, context=context)
+
+
 def _problem(error: Exception) -> Problem:
     hint = getattr(error, "hint", "") or None
     if isinstance(error, ModelError):
@@ -127,6 +133,8 @@ def _problem(error: Exception) -> Problem:
         return Problem("interrupted", str(error), None, "high", recommendation=hint)
     if isinstance(error, Refusal):
         return Problem(error.kind, str(error), None, "high", recoverable=False, recommendation=hint, context=error.context)
+    if isinstance(error, ServerMissing):
+        return missing_server(error)
     if isinstance(error, RunnerError):
         return Problem("refused", str(error), None, "high", recoverable=False, recommendation=hint)
     message, hint = f"an internal error: {type(error).__name__}", "look at `outrider show` and the log"

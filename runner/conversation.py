@@ -28,7 +28,8 @@ from runner.context import PromptParts, system_prompt
 from runner.countdown import Countdown
 from runner.delivery import delivery_message
 from runner.errands import Errands
-from runner.errors import Fenced, Refusal
+from runner.error_facts import Failed
+from runner.errors import Fenced, Refusal, ServerMissing
 from runner.headroom import Headroom
 from runner.inert import inert
 from runner.llm.protocol import ModelError, Reply, Request
@@ -37,7 +38,8 @@ from runner.past import Past
 from runner.personal import Personal
 from runner.recall import recall
 from runner.remarks import conclude_note, countdown_note, counted_down
-from runner.result import Result
+from runner.required import RequiredServers
+from runner.result import TOOL_UNAVAILABLE, Result
 from runner.roles import STEADY
 from runner.summary import Kept
 from runner.tools.content import within_turn
@@ -55,7 +57,7 @@ class Conversation:
 
     __slots__ = (
         "_agent", "_calls", "_countdown", "_errands", "_files", "_headroom", "_instructions", "_model", "_personal",
-        "_positions", "_spec", "_system", "_tools", "transcript", "work",
+        "_positions", "_required", "_spec", "_system", "_tools", "transcript", "work",
     )  # fmt: skip
 
     def __init__(self, work: Work) -> None:
@@ -72,7 +74,8 @@ class Conversation:
         self._files = ""
         self._tools: Sequence[Tool] = ()
         self._positions = 0
-        self._errands = Errands(work, self._agent.mcp_servers)
+        self._required = RequiredServers(work.name, work.settings.required_servers(self._agent))
+        self._errands = Errands(work, self._agent.mcp_servers, self._required)
         self._countdown = Countdown(work.allowance)
         measure = Measure()
         self._calls = Calls(work, self._spec, measure)
@@ -85,6 +88,7 @@ class Conversation:
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
         self.work.artifacts = written_before(past)
+        self._required.recall(past.own.tool_calls)
         self._headroom.recall(recalled.counted, recalled.limit)
         self._calls.lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
         notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
@@ -100,12 +104,24 @@ class Conversation:
         if work.toolbox is not None:
             work.now("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
+            self._need(self._required.listed(self._tools, work.toolbox.unavailable))
             self._instructions = await work.server_instructions()
         self._personal = await work.personal()
         if self._agent.context.level is not None:
             self._files = await work.files(self._personal)
         if self._calls.limited:
             self._calls.keep(self._request(()))
+
+    def _need(self, missing: ServerMissing | None) -> None:
+        """Refuse to begin without a server that is required; work that has begun goes on, and says what is missing."""
+        work = self.work
+        if missing is None:
+            return
+        if work.allowance.own.turns == work.allowance.earlier_turns:
+            raise missing
+        work.warnings.append(str(missing))
+        where = {"session_id": work.session, "subagent": work.name, "server": missing.server}
+        work.recorder.post(Failed(work.place, work.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
 
     def _scene(self) -> str:
         """The system prompt, made when it is first needed: by then it is known what there is to say."""
@@ -334,7 +350,7 @@ class Conversation:
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):
                 self._unmet(warning)
-            return judged
+            return self._required.judged(judged)
         self._unmet(f"{judged.problem.message}; asked once more")
         await self._say(Message.of_text("user", inert(judged.text), judged.kind))
         self.work.final = None

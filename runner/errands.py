@@ -21,6 +21,7 @@ from registry.upstreams import DEFAULT_MAX_RESULT_BYTES
 from runner import facts
 from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.inert import inert
+from runner.required import RequiredServers
 from runner.tools import finish
 from runner.tools.content import cut
 from runner.tools.protocol import ToolResult
@@ -39,10 +40,10 @@ CUT_OFF = ToolResult(
 class Errands:
     """Runs what a model asks for; results of `citable` servers can be cited."""
 
-    __slots__ = ("_citable", "_results", "_work")
+    __slots__ = ("_citable", "_required", "_results", "_work")
 
-    def __init__(self, work: Work, citable: Container[str]) -> None:
-        self._work, self._citable = work, citable
+    def __init__(self, work: Work, citable: Container[str], required: RequiredServers) -> None:
+        self._work, self._citable, self._required = work, citable, required
         self._results: list[Ticket] = []
         """Results on their way to the disk."""
 
@@ -118,6 +119,7 @@ class Errands:
             else:
                 self._results.append(work.recorder.post(settled))
         work.allowance.settle_tool(result.ran)
+        self._required.called(tool.label if tool is not None else call.name, result.error_type)
         work.inbox.took(*result.consumed)
         return result
 

@@ -6,6 +6,7 @@ RunnerError            anything below; has a `hint`
 ├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
 ├── InvalidInput       a function was to be called with values it does not take
 ├── NoModel            an agent whose model has neither a key nor a rehearsal
+├── ServerMissing      an agent without an MCP server that it cannot work without
 │   └── NoEndpoint     one whose model is another maker's and has no address
 ├── ValidationError    a standard return that is not one
 │   └── SessionMismatchError   the return of somebody else's session
@@ -120,6 +121,17 @@ class NoEndpoint(NoModel):
 
     def __init__(self, message: str, hint: str) -> None:
         RunnerError.__init__(self, message, hint)
+
+
+class ServerMissing(RunnerError):
+    """An agent cannot work without a server that is not there. No model was asked."""
+
+    def __init__(self, agent: str, server: str, why: str) -> None:
+        super().__init__(
+            f"`{agent}` cannot work without the server `{server}`, which {why}",
+            f"check `mcp_servers.{server}`; with `required: false` there its agents work without it",
+        )
+        self.server = server
 
 
 def first_cause(error: Exception) -> Exception:

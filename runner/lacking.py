@@ -161,13 +161,12 @@ def _missing_function(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
 
 
 def _missing_program(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
-    """Without its only server an agent cannot do its work; without one of several it goes on and says so."""
-    if len(agent.mcp_servers) != 1:
-        return
-    spec = settings.upstream(agent.mcp_servers[0])
-    if spec.command is None:
-        return
-    try:
-        program_of(ServerCommand(spec.command, spec.env, spec.cwd))
-    except CannotStart:
-        yield Lack("program", spec.command[0], f"install `{spec.command[0]}` for the server `{spec.name}`")
+    """Without a required server an agent cannot do its work; without another it goes on and says so."""
+    for name in settings.required_servers(agent):
+        spec = settings.upstream(name)
+        if spec.command is None:
+            continue
+        try:
+            program_of(ServerCommand(spec.command, spec.env, spec.cwd))
+        except CannotStart:
+            yield Lack("program", spec.command[0], f"install `{spec.command[0]}` for the server `{spec.name}`")

@@ -17,6 +17,8 @@ from runner.transcript import clean_data
 
 SUMMARY_LIMIT = 500
 """Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
+TOOL_UNAVAILABLE = "tool_unavailable"
+"""The type of a problem, and the reason of a result, where a server was missing that its agent cannot work without."""
 BUDGETS = ("cost_budget", "token_budget")
 """Reasons that stay as they are however often it is tried."""
 

@@ -158,6 +158,12 @@ def _tool_timeout(settings: Settings) -> float:
     return settings.limits_for(AgentSpec(name="")).tool_timeout
 
 
+def _is_required(execution: Execution, server: str) -> bool:
+    """Whether the execution cannot go on without the server, and says so itself."""
+    agent = execution.request.agent
+    return isinstance(agent, AgentSpec) and server in execution.services.settings.required_servers(agent)
+
+
 class _Notices:
     """Tells the execution that asked what its upstream had to say."""
 
@@ -175,7 +181,8 @@ class _Notices:
             return
         payload = {"server": notice.server, "message": notice.message}
         self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
-        if notice.kind == "unavailable":  # it goes on without those tools: whoever reads its answer should know
+        if notice.kind == "unavailable" and not _is_required(execution, notice.server):
+            # It goes on without those tools: whoever reads its answer should know.
             missing = f"upstream `{notice.server}` {notice.message}"
             where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
             self._recorder.post(Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where))

@@ -210,7 +210,7 @@ class UpstreamTools:
     def _patience(self, spec: UpstreamSpec) -> Patience:
         """As long as for a start and a call, but no single server holds up the others for long unless it is set to."""
         answer = spec.timeout or self._timeout
-        alone = len(self._upstreams) == 1 or spec.start_timeout > DEFAULT_START_TIMEOUT
+        alone = len(self._upstreams) == 1 or spec.required or spec.start_timeout > DEFAULT_START_TIMEOUT
         return Patience(answer, spec.start_timeout + answer if alone else PATIENCE)
 
     async def call(self, call: ToolCall) -> ToolResult:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from db.ids import SHORT
 from runner.evidence import UNVERIFIED, remark
-from runner.result import Result
+from runner.result import TOOL_UNAVAILABLE, Problem, Result
 from server.cli.exits import Exit, exit_of_status
 from server.cli.markdown import put_answer
 from server.cli.messages import error, note, one_line, put, put_json, safe
@@ -35,7 +35,7 @@ def tell(ended: Ended, *, as_json: bool, answer: str | None = None) -> None:
         put_result(ended.child.result, ended.pricing)
     for line in remarks(ended):
         note(line)
-    if ended.child.status in ("failed", "timed_out"):
+    if ended.child.status in ("failed", "timed_out") or _lacks_a_server(ended):
         error(*complaint(ended))
 
 
@@ -87,6 +87,8 @@ def files_of(result: Result) -> str:
 
 def complaint(ended: Ended) -> tuple[str, str]:
     """What went wrong, then where; and what to do about it."""
+    if (lacks := _lacks_a_server(ended)) is not None:
+        return f"{ended.child.agent} has only part of an answer: {lacks.message}", lacks.recommendation or ""
     path = to_the_cause(ended.rows)
     last = path[-1]
     why = last["error"] or f"{last['agent']} {last['status'].replace('_', ' ')}"
@@ -116,6 +118,14 @@ def place_of(path: Sequence[Mapping[str, Any]]) -> str:
     last = path[-1]
     names = " › ".join(one_line(row["agent"]) for row in path)
     return f"{names} ({last['status'].replace('_', ' ')}, {last['id'][-SHORT:]})"
+
+
+def _lacks_a_server(ended: Ended) -> Problem | None:
+    """What is said of a server that was missing, where the answer is not whole because of that."""
+    child = ended.child
+    if child.status != "completed" or child.result is None or child.result.outcome != "partial":
+        return None
+    return next((problem for problem in child.result.errors if problem.type == TOOL_UNAVAILABLE), None)
 
 
 def usage(ended: Ended) -> dict[str, Any]:
@@ -153,5 +163,5 @@ def as_object(ended: Ended) -> dict[str, Any]:
 
 def exit_of(ended: Ended) -> Exit:
     """The exit code; an interruption that stopped it counts more than its being cancelled."""
-    code = exit_of_status(ended.child.status)
+    code = Exit.FAILED if _lacks_a_server(ended) else exit_of_status(ended.child.status)
     return Exit.INTERRUPTED if ended.interrupted and code is Exit.CANCELLED else code

@@ -27,7 +27,7 @@ EXITS = """\
 | exit code | means |
 |---|---|
 | 0 | done; a partial answer too, with a note on stderr |
-| 1 | the execution failed or timed out |
+| 1 | the execution failed or timed out, or its answer is partial because a required server went away |
 | 2 | the command line, the configuration or the database |
 | 3 | refused by a limit |
 | 4 | not found |

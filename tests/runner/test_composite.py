@@ -15,7 +15,7 @@ from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import call, fail, hang, say
 from tests.support.reading import answer, dispatch, results
 from tests.support.requirement import requirement
-from tests.support.servers import DEAD, raw_server, sdk_server
+from tests.support.servers import DEAD, DISPENSABLE, raw_server, sdk_server
 from tests.support.service import bench
 from tests.support.upstream_specs import none_running, servers_running
 
@@ -47,9 +47,9 @@ async def test_a_server_that_is_down_takes_nothing_else_away_and_is_named(tmp_pa
 
 
 @requirement("S2-LE-8")
-async def test_an_agent_whose_only_server_is_down_is_told_and_no_call_succeeds(tmp_path: Path) -> None:
+async def test_an_agent_that_may_do_without_its_server_is_told_and_no_call_succeeds(tmp_path: Path) -> None:
     config = f"""
-    mcp_servers: {{dead: {DEAD}}}
+    mcp_servers: {{dead: {DISPENSABLE}}}
     agents: {{Lead: {{sub_agents: [Child]}}, Child: {{description: needs it, mcp_servers: [dead]}}}}
     """
     scripts = {

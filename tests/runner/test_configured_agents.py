@@ -13,7 +13,7 @@ from runner.tools.dispatch import NAMES
 from tests.support.models import call, crash, gate, hang, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.requirement import requirement
-from tests.support.servers import DEAD, sdk_server
+from tests.support.servers import DISPENSABLE, sdk_server
 from tests.support.service import bench, settings_of
 
 
@@ -165,7 +165,7 @@ async def test_a_doubled_tool_is_noted_and_an_unknown_one_is_answered_with_the_n
 @requirement("S2-PR-7")
 async def test_a_server_that_is_down_is_named_to_parents_and_to_children(tmp_path: Path) -> None:
     config = f"""
-    mcp_servers: {{gone: {DEAD}}}
+    mcp_servers: {{gone: {DISPENSABLE}}}
     agents:
       Lead: {{mcp_servers: [gone], sub_agents: [Child]}}
       Child: {{description: child, mcp_servers: [gone]}}

@@ -113,7 +113,7 @@ async def test_an_error_nobody_foresaw_has_a_code_and_a_trace_without_what_it_sa
 @requirement("S1-T8")
 async def test_an_agent_whose_server_is_down_goes_on_and_the_error_is_kept(tmp_path: Path) -> None:
     config = """
-    mcp_servers: {lean: {command: [no-such-program]}}
+    mcp_servers: {lean: {command: [no-such-program], required: false}}
     agents: {Prover: {description: proves, mcp_servers: [lean]}}
     """
     async with bench(tmp_path, config, {"Prover": [say("proved by hand")]}) as service:

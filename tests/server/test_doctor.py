@@ -12,7 +12,9 @@ import pytest
 from server.cli import main as entry
 from tests.support.shell import CONFIG, SECONDS, Shell, make_shell
 
-SOUND = CONFIG.replace("  absent: {command: ['no-such-program']}\n", "").replace(", mcp_servers: [absent]", "")
+SOUND = CONFIG.replace("  absent: {command: ['no-such-program'], required: false}\n", "").replace(
+    ", mcp_servers: [absent]", ""
+)
 
 
 class Doctor:

@@ -3,12 +3,14 @@
 import json
 import re
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, held, make_shell
+from tests.support.upstream_specs import ROOT
 
 ALERT = {
     "labels": {"alertname": "DiskFull"},
@@ -196,6 +198,45 @@ def test_an_execution_goes_on_without_an_upstream_that_cannot_be_reached_and_say
     identifier = shell.rows("select id from executions")[0]["id"]
     assert missing in shell.type("show", identifier, "--tree").stdout
     assert missing in shell.json("show", identifier)["warnings"][0]
+
+
+def test_a_run_without_the_program_of_a_required_server_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path, CONFIG.replace(", required: false", ""))
+    done = shell.type("run", "Lonely", "look")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: `Lonely` cannot work without the server `absent`, which cannot start `no-such-program`: no such program\n\n"
+        "hint: check `mcp_servers.absent`; with `required: false` there its agents work without it\n"
+    )
+    assert not shell.database.exists()
+
+
+def test_an_answer_that_a_lost_server_left_unfinished_is_told_as_an_error(tmp_path: Path) -> None:
+    once = (
+        "import os, sys; os.path.exists('flag') or sys.exit('gone'); os.remove('flag'); "
+        f"sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:] = ['plain']; "
+        "import runpy; runpy.run_module('tests.support.upstream_server', run_name='__main__')"
+    )
+    config = json.dumps(
+        {
+            "models": {"rehearsed": {"model": "none", "rehearsal": "script.yaml"}},
+            "mcp_servers": {"frail": {"command": [sys.executable, "-c", once], "cwd": "."}},
+            "agents": {"Lonely": {"mcp_servers": ["frail"]}},
+        }
+    )
+    shell = make_shell(tmp_path, config)
+    script = "agents: {Lonely: [{when: start, call: [{tool: frail.die}]}, {when: any, say: half of it}]}"
+    shell.folder.joinpath("script.yaml").write_text(script, encoding="utf-8")
+    shell.folder.joinpath("flag").touch()
+    done = shell.type("run", "Lonely", "look")
+
+    assert (done.returncode, done.stdout) == (1, "[rehearsed] half of it\n"), done.stderr
+    assert "note: the answer is partial (tool_unavailable)\n" in done.stderr
+    assert (
+        "error: Lonely has only part of an answer: `Lonely` cannot work without the server `frail`, which " in done.stderr
+    )
+    assert "hint: check `mcp_servers.frail`" in done.stderr
 
 
 def test_options_stand_before_or_after_the_command(shell: Shell, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from tests.support.upstream_specs import ROOT
 
 DEAD = json.dumps({"command": [sys.executable, "-c", "raise SystemExit('no licence')"]})
 """Ends as soon as it is started."""
+DISPENSABLE = json.dumps({**json.loads(DEAD), "required": False})
+"""The same, for agents that go on without it."""
 
 
 def sdk_server(mode: str = "plain", **more: Any) -> str:

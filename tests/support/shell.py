@@ -31,7 +31,7 @@ models:
   rehearsed: {{model: none, rehearsal: script.yaml}}
 mcp_servers:
   gate: {{command: ['{sys.executable}', '-I', '-S', '{GATE_SERVER}', '${{GATE:-none}}'], timeout: 50s}}
-  absent: {{command: ['no-such-program']}}
+  absent: {{command: ['no-such-program'], required: false}}
 agents:
   Lead: {{description: sends somebody, sub_agents: [Waiter], max_concurrent_agents: 1, capabilities: [lead, sum up]}}
   Waiter: {{description: waits at the gate, mcp_servers: [gate]}}
