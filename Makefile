@@ -17,7 +17,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .PHONY: help setup servers demo examples test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs bundle bench lock clean-room clean
 
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Create .venv with the locked dependencies and Outrider itself
 
@@ -25,12 +25,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  printf 'error: `%s` is missing or older than Python 3.11\n' '$(PYTHON)' >&2; \
 	  printf 'hint: name another interpreter, for example `make PYTHON=python3.12 setup`\n' >&2; exit 1; }
-	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@echo 'installing the locked dependencies into .venv'
-	@# The lock is complete: a resolver could only find a newer release, and refuse it for want of a hash.
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -qq -j 0 .venv/lib $(PACKAGES) || true # templates inside some wheels are not valid Python
+	@test -x $(BIN)/pip || { echo 'creating .venv' >&2; $(PYTHON) -m venv .venv; }
+	@$(BIN)/python tools/install.py $(PACKAGES)
 	@touch $@
 
 servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, a Prometheus and strace
@@ -44,6 +40,9 @@ demo: $(STAMP) ## Watch an investigation unfold, offline and without a key
 
 examples: $(STAMP) ## Play the examples of examples/, offline and without a key
 	@tools/play.sh
+
+example-%: $(STAMP) ## Play one of them: assistant, coordinator, crew, nested or reporter
+	@tools/play.sh $*
 
 test: ready ## Lint, types, import contracts and every test
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8

@@ -158,7 +158,7 @@ def words_of(node: Node) -> str:
             return node.action or "waiting for a slot"
         case "completed":
             partial = f"partial ({node.reason})" if node.outcome == "partial" else ""
-            said = node.said or next((child.said for child in reversed(node.children) if child.said), "")
+            said = _said_of(node)
             return ": ".join(part for part in (partial, said) if part)
         case "failed" | "timed_out":
             told = _told(node.status)
@@ -167,6 +167,13 @@ def words_of(node: Node) -> str:
             return f"{node.status}: {node.reason}" if node.reason else node.status
         case _:
             return node.status
+
+
+def _said_of(node: Node) -> str:
+    """What it said; who says nothing itself, such as a chain, has its last agent's words."""
+    while not node.said and node.children:
+        node = node.children[-1]
+    return node.said
 
 
 def asked_of(node: Node) -> str:
