@@ -75,6 +75,15 @@ def shortened(identifier: str, others: Iterable[str]) -> str:
     return identifier[-size:]
 
 
+def named_among(given: str, identifiers: Iterable[str]) -> list[str]:
+    """Those of some ids that a whole or a short id may mean; the rule of `db/naming.py`, without a database."""
+    known = list(identifiers)
+    if given in known:
+        return [given]
+    begin = [each for each in known if given and each.startswith(given)]
+    return begin or [each for each in known if len(given) >= LEAST_ENDING and each.endswith(given)]
+
+
 def new_execution_id() -> ExecutionId:
     """A fresh execution id."""
     return ExecutionId(new_id())

@@ -17,6 +17,8 @@ from db.tables import executions
 
 RECENT = 20
 """As many of an agent's last executions tell how long it usually takes."""
+OWN = 1_000
+"""As many of a principal's last executions are looked at for that: no index has both, and a look must stay short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,9 @@ class Wanted:
     agent: str | None = None
     only_roots: bool = False
     """Without what executions started themselves."""
+    session: str | None = None
+    since: str | None = None
+    """No id before this one."""
     before: str | None = None
     """The last id of the page before."""
     limit: int = 50
@@ -36,7 +41,15 @@ class Wanted:
 def listed(wanted: Wanted) -> Select[Any]:
     """One page."""
     query = select(executions).where(executions.c.id < (wanted.before if wanted.before is not None else LAST))
-    for column, value in (("principal", wanted.principal), ("status", wanted.status), ("agent", wanted.agent)):
+    if wanted.since is not None:
+        query = query.where(executions.c.id >= wanted.since)
+    equal = {
+        "principal": wanted.principal,
+        "session_id": wanted.session,
+        "status": wanted.status,
+        "agent": wanted.agent,
+    }
+    for column, value in equal.items():
         if value is not None:
             query = query.where(executions.c[column] == value)
     if wanted.only_roots:
@@ -44,9 +57,13 @@ def listed(wanted: Wanted) -> Select[Any]:
     return query.order_by(executions.c.id.desc()).limit(wanted.limit)
 
 
-def recently_completed(agent: str) -> Select[Any, Any]:
-    """When the last executions of an agent that completed began and ended."""
-    query = select(executions.c.started_at, executions.c.finished_at).where(
-        executions.c.agent == agent, executions.c.status == ExecutionStatus.COMPLETED.value
+def recently_completed(agent: str, principal: str | None) -> Select[Any, Any]:
+    """When the last executions of an agent that completed began and ended; of a principal's, of its latest ones."""
+    looked_at: Any = executions
+    if principal is not None:
+        own = select(executions).where(executions.c.principal == principal)
+        looked_at = own.order_by(executions.c.id.desc()).limit(OWN).subquery()
+    query = select(looked_at.c.started_at, looked_at.c.finished_at).where(
+        looked_at.c.agent == agent, looked_at.c.status == ExecutionStatus.COMPLETED.value
     )
-    return query.order_by(executions.c.id.desc()).limit(RECENT)
+    return query.order_by(looked_at.c.id.desc()).limit(RECENT)

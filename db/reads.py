@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 import anyio
-from sqlalchemy import ColumnElement, Executable, and_, case, column, func, or_, select, table
+from sqlalchemy import Executable, and_, case, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -71,6 +71,10 @@ _tree_view = table(
             "subtree_executions",
         ]
     ),
+)
+
+_totals = table(
+    "subtree_totals", *(column(name) for name in ("id", "executions", "turns", "tool_calls", "tokens", "cost_usd"))
 )
 
 _OPEN = sorted(status.value for status in OPEN)
@@ -182,13 +186,16 @@ class Reads:
             raise UnknownExecution(given, found)
         return found[0]
 
-    async def named(self, given: str, *conditions: ColumnElement[bool]) -> list[str]:
-        """The executions, at most 100 and of those that fulfil the conditions, that a whole or a short id may mean.
+    async def named(self, given: str, principal: str | None = None) -> list[str]:
+        """The executions, at most 100 and of anybody or one principal, that a whole or a short id may mean.
 
         The one rule for every face: an id that begins so counts before one that ends so.
         """
         for meant in meanings(executions.c.id, given):
-            rows = await self._all(select(executions.c.id).where(meant, *conditions).order_by(executions.c.id).limit(100))
+            query = select(executions.c.id).where(meant)
+            if principal is not None:
+                query = query.where(executions.c.principal == principal)
+            rows = await self._all(query.order_by(executions.c.id).limit(100))
             if rows:
                 return [str(row["id"]) for row in rows]
         return []
@@ -221,6 +228,10 @@ class Reads:
         rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
         return _depth_first(rows, top)
 
+    async def subtree_totals(self, tops: Sequence[str]) -> Mapping[str, Record]:
+        """What each of these executions used together with everything below it, open ones included; by one query."""
+        return {row["id"]: row for row in await self._all(select(_totals).where(_totals.c.id.in_(tops)))}
+
     async def roots(self, limit: int, only_open: bool = False) -> list[Record]:
         """Top-level executions, newest first, with the sums of their trees."""
         query = (
@@ -236,9 +247,12 @@ class Reads:
         """Executions, newest first."""
         return await self._all(listed(wanted))
 
-    async def typical_seconds(self, agent: str) -> float | None:
-        """How long an agent usually takes: the median of its last executions that completed. None when there is none."""
-        rows = await self._all(recently_completed(agent))
+    async def typical_seconds(self, agent: str, principal: str | None = None) -> float | None:
+        """How long an agent usually takes, for anybody or one principal: the median of its last executions that completed.
+
+        None when there is none.
+        """
+        rows = await self._all(recently_completed(agent, principal))
         lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
         return median(lengths) if lengths else None
 

@@ -107,7 +107,8 @@ class Budget:
         """Its own limits, and what was spent of them by it and everything below."""
         shown: dict[str, float] = {}
         for purse in self.purses[: self._own]:
-            shown |= {purse.unit: purse.limit, f"spent_{purse.unit}": round(purse.spent, 6)}
+            spent = round(purse.spent) if purse.unit == "tokens" else round(purse.spent, 6)
+            shown |= {purse.unit: purse.limit, f"spent_{purse.unit}": spent}
         return shown
 
     @property

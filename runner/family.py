@@ -6,12 +6,15 @@ commit of the row and the start of the task there is no await, so no cancel can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import anyio
 from pydantic_core import to_json
 
+from db.errors import UnknownExecution
+from db.ids import named_among
 from db.status import ExecutionStatus
 from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
@@ -26,6 +29,7 @@ from runner.guard import Caller, admit, not_too_deep, permit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item
 from runner.keys import earlier
+from runner.lookup import subtree_usage
 from runner.requests import dispatched
 from runner.result import Problem, Result
 from runner.tools.dispatch import dispatch_answer
@@ -182,15 +186,24 @@ class ExecutionFamily:
     # -- look, wait, stop ----------------------------------------------------------------------------------------------
 
     async def look(self, child: str) -> Child | None:
-        """One of its children, also an ended one; None for anything else."""
-        alive = self._self.alive.get(child)
-        known = child_of(alive) if alive is not None else self._self.ended.get(child)
-        return known.for_models if known is not None else None
+        """One of its children, also an ended one, by its whole or short id; None for anything else.
+
+        Raises UnknownExecution when a short id means several of its children.
+        """
+        me = self._self
+        found = named_among(child, (*me.alive, *me.ended))
+        if len(found) > 1:
+            raise UnknownExecution(child, found)
+        return self._known(found[0]).for_models if found else None
 
     async def children(self) -> Sequence[Child]:
         """All its children, in the order they were started."""
         known = [*self._self.ended.values(), *(child_of(child) for child in self._self.alive.values())]
         return sorted(known, key=lambda child: child.id)
+
+    async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """What each of these children used together with everything below it, running ones included."""
+        return await subtree_usage(self._self.services.database, children)
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
         """Stop a child: `requested` or `already_finished`."""

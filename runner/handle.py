@@ -90,11 +90,18 @@ class Family(Protocol):
         ...
 
     async def look(self, child: str) -> Child | None:
-        """One of its children, also an ended one; None for anything else."""
+        """One of its children, also an ended one, by its whole or short id; None for anything else.
+
+        Raises UnknownExecution when a short id means several of its children.
+        """
         ...
 
     async def children(self) -> Sequence[Child]:
         """All its children, in order."""
+        ...
+
+    async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """What each of these children used together with everything below it, running ones included."""
         ...
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,15 @@ async def gone_owners(database: Database, top: str | None = None) -> list[str]:
     return sorted(owner for owner in owners if owner != database.owner and not is_alive(database.path, owner))
 
 
-def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
-    """The same view that a live execution gives of itself; `gone` when its process is."""
+def elapsed_in(row: Mapping[str, Any]) -> float:
+    """Seconds since an execution was started, until its end if it has ended."""
     started = moment(row["started_at"] or row["created_at"])
     ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
+    return (ended - started).total_seconds()
+
+
+def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
+    """The same view that a live execution gives of itself; `gone` when its process is."""
     deadline = row["deadline_at"]
     open_ = row["finished_at"] is None
     return Child(
@@ -44,13 +49,23 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
         result=Result.of_json(row["result"]) if row["result"] else None,
         error=row["error"],
         activity=INTERRUPTED if gone else f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
-        elapsed=(ended - started).total_seconds(),
+        elapsed=elapsed_in(row),
         remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
         usage={
             "turns": row["turns"],
             "tokens": sum(row[name] for name in TOKENS),
-            "cost_usd": row["cost_usd"],
+            "cost_usd": round(row["cost_usd"], 6),
             "tool_calls": row["tool_call_count"],
         },
         waiting_for=row["waiting_for"],
     )
+
+
+async def subtree_usage(database: Database, executions: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """What each of these executions used together with everything below it, as callers are told."""
+    names = ("executions", "turns", "tool_calls", "tokens")
+    totals = await database.reads.subtree_totals(executions)
+    return {
+        identifier: {**{name: row[name] for name in names}, "cost_usd": round(row["cost_usd"], 6)}
+        for identifier, row in totals.items()
+    }

@@ -6,7 +6,8 @@ a model can act on. What happens to the tree is the caller's `Family`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import anyio
@@ -18,7 +19,7 @@ from runner.delivery import SHOWN_BYTES, cut, shares
 from runner.errors import Refusal
 from runner.excerpt import cut_mark, first_bytes
 from runner.handle import DISPATCH, Child, DispatchOrder, Family
-from runner.result import Result
+from runner.result import Result, summarise
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.transcript import ToolCall
@@ -30,15 +31,12 @@ DEFAULT_WAIT, LONGEST_WAIT = 25, 50
 """Seconds: clients have been seen to give up a call after 60."""
 ASK_AGAIN = 5
 """Seconds after which it is worth asking again, where nothing is known."""
-TASK_SHOWN = 200
-"""Characters of a task in a list."""
 SHORT_WAIT = 1.0
 """Seconds `cancel_agent` waits, so that it can usually say `done`."""
+LISTED_TASK = 80
+"""Characters of a task where executions are listed."""
 
-ASK_FOR_IT = (
-    "It works in the background. Call get_result for its result; you do not have the result yet. "
-    "Do not guess it, and do not finish before it is there."
-)
+ASK_FOR_IT = "You do not have the result yet, so do not guess it. Call get_result for its result."
 WILL_COME = (
     "It works in the background. Its result will be given to you by itself; you do not have the result yet. "
     "Do not guess it, and do not finish before it is there."
@@ -48,20 +46,16 @@ WILL_COME = (
 class DispatchArguments(Arguments):
     """Whom to send, and what for."""
 
-    name: str = Field(min_length=1, description="The agent, from the list of available agents.")
-    task: str = Field(min_length=1, description="What it shall do, in plain words, with every fact it needs.")
-    context: str | None = Field(default=None, description="Further facts for the agent, apart from the task.")
-    timeout_seconds: float | None = Field(
-        default=None, gt=0, le=LONGEST, description="Its time; never more than you have left."
-    )
-    budget_usd: float | None = Field(
-        default=None, gt=0, description="What it and its own agents may cost; never more than you have left."
-    )
+    name: str = Field(min_length=1, description="Which agent.")
+    task: str = Field(min_length=1, description="What to do, with every fact it needs.")
+    context: str | None = Field(default=None, description="More facts.")
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Never more than you have left.")
+    budget_usd: float | None = Field(default=None, gt=0, description="For it and its own agents.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Your name for this dispatch: the same key again gives the same execution, not a second one.",
+        description="The same key gives the same execution.",
     )
 
     @field_validator("name", "task")
@@ -75,39 +69,35 @@ class DispatchArguments(Arguments):
 class DispatchWithInput(DispatchArguments):
     """The same, where some agent takes more than a task."""
 
-    input: dict[str, Any] | None = Field(
-        default=None, description="What the agent takes by name, besides its task; the list of agents says which do."
-    )
+    input: dict[str, Any] | None = Field(default=None, description="What it takes by name; see list_agents.")
 
 
 class GetResultArguments(Arguments):
     """Which execution, and how long to wait for it."""
 
-    execution_id: str = Field(description="As returned by dispatch_agent.")
+    execution_id: str = Field(description="Whole or short id.")
     wait_seconds: float = Field(
         default=DEFAULT_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="How long to wait for its end: 0 to 50, default 25. A wait that runs out is a normal answer.",
+        description="For its end.",
     )
 
 
 class WaitForArguments(Arguments):
     """Which executions, and what to wait for."""
 
-    execution_ids: list[str] = Field(min_length=1, max_length=100, description="As returned by dispatch_agent.")
-    mode: Literal["any", "all"] = Field(default="all", description="Answer when one has ended, or when all have.")
-    wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="0 to 50, default 25.")
+    execution_ids: list[str] = Field(min_length=1, max_length=100, description="Whole or short ids.")
+    mode: Literal["any", "all"] = Field(default="all", description="Until one or all have ended.")
+    wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="For their ends.")
 
 
 class CancelArguments(Arguments):
     """Which execution to stop, and how."""
 
-    execution_id: str = Field(description="As returned by dispatch_agent.")
-    reason: str = Field(default="", max_length=500, description="Why; stored with the execution.")
-    mode: Literal["abort", "wrap_up"] = Field(
-        default="abort", description="`abort` stops it at once; `wrap_up` lets it answer with what it has."
-    )
+    execution_id: str = Field(description="Whole or short id.")
+    reason: str = Field(default="", max_length=500, description="Why.")
+    mode: Literal["abort", "wrap_up"] = Field(default="abort", description="`wrap_up` lets it answer with what it has.")
 
 
 class ListArguments(Arguments):
@@ -123,33 +113,33 @@ def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True
     return [
         OwnTool(
             DISPATCH,
-            "Dispatch an agent to carry out a task asynchronously. Returns an execution_id at once, not a result.",
+            "Start an agent, asynchronously. Returns an execution_id at once, not a result.",
             DispatchWithInput if takes_input(family.catalogue) else DispatchArguments,
             tools.dispatch,
             effect="idempotent",  # committed with its result, under the id of its call: no second child can come of it
         ),
         OwnTool(
             GET_RESULT,
-            "Status and result of an agent you dispatched. Waits a while for its end; `running` is a normal answer.",
+            "Wait for an agent: its status, result and cost. `running` is a normal answer: ask again.",
             GetResultArguments,
             tools.get_result,
         ),
         OwnTool(
             WAIT_FOR,
-            "Wait until one (`any`) or all (`all`) of several dispatched agents have ended. Lists the status of each.",
+            "Wait for several agents. Describes each as get_result does.",
             WaitForArguments,
             tools.wait_for,
         ),
         OwnTool(
             CANCEL,
-            "Stop an agent you dispatched, with everything it has started. What it found so far is kept.",
+            "Stop an agent and everything it started. What it found so far is kept.",
             CancelArguments,
             tools.cancel,
             effect="idempotent",
         ),
         OwnTool(
             LIST,
-            "The agents you may dispatch, and those you have dispatched with their status.",
+            "The agents you may dispatch, and those you have dispatched.",
             ListArguments,
             tools.list_agents,
         ),
@@ -175,32 +165,44 @@ def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
 
 
 def _shown(result: Result, handle: str, most: int, *, marked: bool) -> dict[str, Any]:
-    """A result as a caller gets it: the whole answer up to the cap, then what else it says."""
+    """A result as a caller gets it: the whole answer up to the cap, then what else it says.
+
+    A summary that the runtime made is the beginning of the answer: it is not said twice.
+    """
     output = cut(result.text, handle, most) if marked else first_bytes(result.text, most)
-    shown: dict[str, Any] = {"outcome": result.outcome, "summary": result.summary, "output": output}
-    for name in ("artifacts", "errors", "next_steps", "signals"):
-        if value := getattr(result, name):
-            shown[name] = value
-    return shown
+    shown: dict[str, Any] = {"outcome": result.outcome, "output": output}
+    if result.summary not in (result.text, summarise(result.text)):
+        shown["summary"] = result.summary
+    errors = [{name: value for name, value in asdict(each).items() if value not in (None, {})} for each in result.errors]
+    rest = {
+        "artifacts": result.artifacts,
+        "errors": errors,
+        "next_steps": result.next_steps,
+        "signals": result.signals,
+    }
+    return shown | {name: value for name, value in rest.items() if value}
 
 
-def describe(child: Child, most: int = SHOWN_BYTES, *, marked: bool = True) -> dict[str, Any]:
-    """One execution, as every tool answers about it; `most` are the bytes of its answer that are shown.
+def describe(
+    child: Child, subtree: Mapping[str, Any] | None, most: int = SHOWN_BYTES, *, marked: bool = True
+) -> dict[str, Any]:
+    """One execution, as every tool answers about it; what has no value is left out.
 
-    Unless `marked`, whoever asks adds the mark of an answer that is cut.
+    `subtree` is what it used together with everything below it, and shown where there is something below it; `most` are
+    the bytes of its answer that are shown. Unless `marked`, the caller adds the mark of an answer that is cut.
     """
     result = child.result
-    shown: dict[str, Any] = {
-        "execution_id": child.id,
-        "agent": child.agent,
-        "status": child.status,
-        "outcome": result.outcome if result is not None else None,
-        "reason": result.reason if result is not None else None,
-        "result": _shown(result, child.id, most, marked=marked) if result is not None else None,
-        "error": child.error,
-        "usage": dict(child.usage),
-        "warnings": list(result.metadata.get("warnings", ())) if result is not None else [],
-    }
+    shown: dict[str, Any] = {"execution_id": child.id, "agent": child.agent, "status": child.status}
+    if result is not None:
+        reason = {"reason": result.reason} if result.reason is not None else {}
+        shown |= {"outcome": result.outcome, **reason, "result": _shown(result, child.id, most, marked=marked)}
+    if child.error is not None:
+        shown["error"] = child.error
+    shown["usage"] = dict(child.usage)
+    if subtree is not None and subtree["executions"] > 1:
+        shown["subtree_usage"] = dict(subtree)
+    if result is not None and (warnings := result.metadata.get("warnings")):
+        shown["warnings"] = list(warnings)
     if not child.ended:
         progress = {"activity": child.activity, "elapsed_seconds": round(child.elapsed, 1)}
         if child.remaining is not None:
@@ -211,7 +213,6 @@ def describe(child: Child, most: int = SHOWN_BYTES, *, marked: bool = True) -> d
             progress["usually_seconds"] = round(child.expected, 1)
         shown["progress"] = progress
         shown["retry_after_seconds"] = _ask_again_in(child)
-        shown["hint"] = "it has not ended yet; go on with something else, or wait for it"
         if child.waiting_for == "approval":
             shown |= _waits_for_person(child)
     return shown
@@ -252,13 +253,34 @@ def _ask_again_in(child: Child) -> int:
     return round(min(LONGEST_WAIT, max(ASK_AGAIN, child.expected - child.elapsed)))
 
 
+def _brief(child: Child, subtree: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One of a caller's executions in a list."""
+    shown = {
+        "execution_id": child.id,
+        "agent": child.agent,
+        "status": child.status,
+        "task": first_words(child.task),
+        "elapsed_seconds": round(child.elapsed, 1),
+        "cost_usd": child.usage["cost_usd"],
+    }
+    if subtree is not None and subtree["executions"] > 1:
+        shown["subtree_cost_usd"] = subtree["cost_usd"]
+    return shown
+
+
+def first_words(task: str) -> str:
+    """A task where executions are listed: one line, enough to tell it from others."""
+    line = " ".join(task[: 2 * LISTED_TASK].split())
+    return line if len(line) <= LISTED_TASK and len(task) <= 2 * LISTED_TASK else line[: LISTED_TASK - 1] + "…"
+
+
 def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
     """The agents a caller may dispatch, as they are listed to it."""
     return [
         {
             "name": each.name,
             "description": each.description,
-            "servers": list(each.mcp_servers),
+            **({"servers": list(each.mcp_servers)} if each.mcp_servers else {}),
             **({"capabilities": list(each.capabilities)} if each.capabilities else {}),
             **({"input_schema": each.input_schema} if each.input_schema is not None else {}),
         }
@@ -293,7 +315,8 @@ class DispatchTools:
         found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)
         if isinstance(found, str):
             return missing(found)
-        shown = describe(found[0], marked=self._marked)
+        used = await self._family.subtree_usage([found[0].id])
+        shown = describe(found[0], used.get(found[0].id), marked=self._marked)
         if others := [child for child in self._family.unread() if child != found[0].id]:
             shown["also_ended"] = others
         return answer(shown, mark="" if self._marked else _marks(found, SHOWN_BYTES), consumed=self._consumed(found))
@@ -304,7 +327,8 @@ class DispatchTools:
             return missing(found)
         ended = sum(child.ended for child in found)
         most = shares([child.result.text for child in found if child.result is not None], SHOWN_BYTES)
-        described = [describe(child, most, marked=self._marked) for child in found]
+        used = await self._family.subtree_usage([child.id for child in found])
+        described = [describe(child, used.get(child.id), most, marked=self._marked) for child in found]
         shown = {"ended": ended, "open": len(found) - ended, "executions": described}
         return answer(shown, mark="" if self._marked else _marks(found, most), consumed=self._consumed(found))
 
@@ -323,27 +347,21 @@ class DispatchTools:
 
     async def list_agents(self, _call: ToolCall, _arguments: ListArguments) -> ToolResult:
         agents = shown_agents(self._family.catalogue)
-        executions = [
-            {
-                "execution_id": child.id,
-                "agent": child.agent,
-                "status": child.status,
-                "task": child.task if len(child.task) <= TASK_SHOWN else f"{child.task[:TASK_SHOWN]}…",
-                "elapsed_seconds": round(child.elapsed, 1),
-            }
-            for child in await self._family.children()
-        ]
+        children = await self._family.children()
+        used = await self._family.subtree_usage([child.id for child in children]) if children else {}
+        executions = [_brief(child, used.get(child.id)) for child in children]
         return answer({"agents": agents, "executions": executions})
 
     async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | str:
         """Look until the condition holds or the time is over; the first of the ids that is not the caller's, if any."""
         enough = any if mode == "any" else all
+        looked = [await self._family.look(each) for each in ids]
+        whole = [child.id if child is not None else given for child, given in zip(looked, ids, strict=True)]
         with anyio.move_on_after(seconds):
-            children = [await self._family.look(each) for each in ids]
-            while not enough(child is None or child.ended for child in children):
-                await self._family.until_one_ends([child.id for child in children if child is not None and not child.ended])
-                children = [await self._family.look(each) for each in ids]
-        looked = [await self._family.look(each) for each in ids]  # once more: a wait that ran out gets a truthful answer
+            while not enough(child is None or child.ended for child in looked):
+                await self._family.until_one_ends([child.id for child in looked if child is not None and not child.ended])
+                looked = [await self._family.look(each) for each in whole]
+        looked = [await self._family.look(each) for each in whole]  # once more: a wait that ran out gets a truthful answer
         known = [child for child in looked if child is not None]
         return (
             known

@@ -5,14 +5,16 @@ Owns the checking: unknown, missing and wrong arguments are refused by us, namin
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails, to_json
+from pydantic_core import ErrorDetails, PydanticUndefined, to_json
 
+from db.errors import UnknownExecution
+from registry.durations import LONGEST
 from runner.tools.protocol import ToolResult
 from runner.transcript import Tool, ToolCall
 
@@ -57,12 +59,44 @@ class OwnTool(Generic[A]):
 @cache
 def _definition(name: str, description: str, arguments: type[Arguments], effect: str) -> Tool:
     # Made once for each kind of tool, not for each execution: a schema costs more than the rest of a small execution.
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    schema.pop("description", None)
-    for field in schema.get("properties", {}).values():
-        field.pop("title", None)
+    schema = compact(arguments.model_json_schema())
+    for named, field in arguments.model_fields.items():
+        schema["properties"][named]["description"] = field.description
+        if field.default not in (None, "", PydanticUndefined):
+            schema["properties"][named]["default"] = field.default
     return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
+
+
+UNSAID = ("title", "description", "default", "minLength", "exclusiveMinimum")
+"""What a schema need not say: its names say it, or a refusal does."""
+ANYTHING: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
+"""What limits nothing."""
+
+
+def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as short as it can be said: no null beside a type, and no definition apart from its only use."""
+    definitions = schema.get("$defs", {})
+    whole = to_json(schema).decode()
+    shared = [name for name in definitions if whole.count(f'"#/$defs/{name}"') > 1]
+
+    def short(value: Any) -> Any:
+        if isinstance(value, list):
+            return [short(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if (name := str(value.get("$ref", "")).rpartition("/")[2]) and name not in shared:
+            return short(definitions[name])
+        if "anyOf" in value:
+            kinds = [each for each in value["anyOf"] if each != {"type": "null"}]
+            return short(kinds[0]) if len(kinds) == 1 else {"anyOf": short(kinds)}
+        said = {key: each for key, each in value.items() if key not in UNSAID and (key, each) not in ANYTHING}
+        return {key: named(each) if key == "properties" else short(each) for key, each in said.items()}
+
+    def named(parts: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: short(part) for name, part in parts.items()}
+
+    body: dict[str, Any] = short({key: value for key, value in schema.items() if key != "$defs"})
+    return {**body, "$defs": named({name: definitions[name] for name in shared})} if shared else body
 
 
 def answer(value: Any, mark: str = "", **more: Any) -> ToolResult:
@@ -96,7 +130,10 @@ class OwnTools:
             arguments = tool.arguments.model_validate(dict(call.arguments))
         except ValidationError as error:
             return _invalid(tool, error)
-        return await tool.run(call, arguments)
+        try:
+            return await tool.run(call, arguments)
+        except UnknownExecution as error:
+            return refuse("not_found", str(error), error.hint)
 
     async def close(self) -> None:
         """Nothing is open."""

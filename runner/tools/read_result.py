@@ -20,12 +20,12 @@ MOST = 32_000
 class ReadResultArguments(Arguments):
     """Which text, and which part of it."""
 
-    execution_id: str = Field(description="The execution, or the id named where a result was cut.")
+    execution_id: str = Field(description="Its id, or the one given where a result was cut.")
     offset: int = Field(default=0, ge=0, description="First character.")
-    limit: int = Field(default=MOST, ge=1, le=MOST, description="Characters to return.")
+    limit: int = Field(default=MOST, ge=1, le=MOST, description="Characters.")
 
 
-DESCRIPTION = "Read a long result in parts: the full answer of an agent you dispatched, or a tool result that was cut."
+DESCRIPTION = "Read a long result in parts: an agent's whole answer, or a tool result that was cut."
 
 
 def page_of(text: str, offset: int, limit: int) -> dict[str, Any]:
@@ -45,6 +45,7 @@ def read_result_tool(full_text: Callable[[str], Awaitable[str | None]]) -> OwnTo
             return refuse(
                 "not_found", message, "use an execution_id you were given, or the id named where a result was cut"
             )
-        return answer(page_of(text, arguments.offset, arguments.limit))
+        page = page_of(text, arguments.offset, arguments.limit)
+        return answer({name: value for name, value in page.items() if value is not None})
 
     return OwnTool(NAME, DESCRIPTION, ReadResultArguments, run)

@@ -1,7 +1,8 @@
 """The shapes of the tools' answers: what `outputSchema` promises to clients.
 
-Owns the shapes alone; the answers are made where the tools are, and a test holds them against these. Open on purpose: a
-field more is no broken promise.
+Owns the shapes alone; the answers are made where the tools are, and a test holds them against these. A shape names what is
+always there and what clients act on, because every conversation pays for it; an answer may have more. Invariant: a field
+without a value is absent, never null. The defaults here only say that a field may be absent.
 """
 
 from __future__ import annotations
@@ -9,36 +10,35 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
+
+from runner.tools.own import compact
 
 Status = Literal["pending", "running", "completed", "failed", "timed_out", "cancelled", "blocked", "skipped"]
+Some = list[Any]
 
 
 class Agent(BaseModel):
-    """An agent that may be dispatched."""
+    """An agent that may be dispatched; perhaps with `servers`, `capabilities` and the `input_schema` of what it takes."""
 
     name: str
     description: str
-    servers: list[str]
-    capabilities: list[str] = []
-    input_schema: dict[str, Any] | None = Field(default=None, description="What it takes by name, besides its task.")
 
 
 class Brief(BaseModel):
-    """An execution in one line."""
+    """An execution in one line; also with `agent`, `task` and `elapsed_seconds`."""
 
     execution_id: str
-    agent: str
-    status: Status
-    task: str
-    elapsed_seconds: float
+    status: str
+    cost_usd: float
+    subtree_cost_usd: float = 0.0
 
 
 class Agents(BaseModel):
     """The answer of `list_agents`."""
 
     agents: list[Agent]
-    executions: list[Brief] = Field(description="Your latest executions.")
+    executions: list[Brief] = []
 
 
 class Dispatched(BaseModel):
@@ -46,68 +46,72 @@ class Dispatched(BaseModel):
 
     execution_id: str
     agent: str
-    status: Status
-    queue_position: int | None = None
+    status: str
+    queue_position: int = 0
     note: str
 
 
 class Result(BaseModel):
-    """What an execution returned."""
+    """What an execution returned; `summary` where the output does not begin with it."""
 
-    outcome: Literal["completed", "partial", "failed", "blocked"]
-    summary: str
+    outcome: str
     output: str
-    artifacts: list[dict[str, Any]] = []
-    errors: list[dict[str, Any]] = []
-    next_steps: list[str] = []
-    signals: dict[str, bool | str] = {}
+    summary: str = ""
+    artifacts: Some = []
+    errors: Some = []
+    next_steps: Some = []
+    signals: dict[str, Any] = {}
+
+
+class Usage(BaseModel):
+    """What an execution used: itself, or together with everything below it, and then how many `executions` that are."""
+
+    turns: int
+    tool_calls: int
+    tokens: int
+    cost_usd: float
+    executions: int = 0
 
 
 class Progress(BaseModel):
-    """How an execution that has not ended comes along."""
+    """How an open execution comes along; perhaps with `remaining_seconds`, `usually_seconds` and `queue_position`."""
 
     activity: str
     elapsed_seconds: float
-    remaining_seconds: float | None = None
-    usually_seconds: float | None = None
-    queue_position: int | None = None
 
 
-class Asked(BaseModel):
-    """A call that a person has to allow."""
+class Standing(BaseModel):
+    """One execution, with the fields of `Described`; only what every client reads is said again."""
 
-    approval_id: str
     execution_id: str
-    agent: str
-    tool: str
-    arguments: Any
-    expires_at: str
+    status: str
+    result: dict[str, Any] = {}
 
 
 class Described(BaseModel):
-    """One execution: its result, or how it comes along."""
+    """The answer of `get_result`: the result of an execution, or how it comes along."""
 
     execution_id: str
     agent: str
     status: Status
-    outcome: str | None
-    reason: str | None
-    result: Result | None
-    error: str | None
-    usage: dict[str, Any]
-    warnings: list[str]
-    progress: Progress | None = None
-    retry_after_seconds: int | None = None
-    waiting_for: str | None = None
-    approvals: list[Asked] = []
-    hint: str | None = None
-    also_ended: list[str] = []
+    outcome: str = ""
+    reason: str = ""
+    result: Result = Result(outcome="", output="")
+    error: str = ""
+    usage: Usage
+    subtree_usage: Usage = Usage(turns=0, tool_calls=0, tokens=0, cost_usd=0)
+    warnings: Some = []
+    progress: Progress = Progress(activity="", elapsed_seconds=0)
+    retry_after_seconds: int = 0
+    waiting_for: str = ""
+    approvals: Some = []
+    hint: str = ""
 
 
-class Spoken(Described):
+class Spoken(Standing):
     """The answer of `send_user_message`: how it stands, and what to say to the user once there is something."""
 
-    answer: str | None = Field(default=None, description="What to say to the user.")
+    answer: str = ""
 
 
 class Waited(BaseModel):
@@ -115,70 +119,71 @@ class Waited(BaseModel):
 
     ended: int
     open: int
-    executions: list[Described]
+    executions: list[Standing]
 
 
 class Cancelled(BaseModel):
     """The answer of `cancel_agent`."""
 
     execution_id: str
-    status: Status
+    status: str
     cancel: Literal["requested", "done", "already_finished"]
 
 
 class Accepted(BaseModel):
-    """The answer of `send_message`."""
+    """The answer of `send_message`; `continues` is the execution that had ended, when it is continued."""
 
     execution_id: str
-    status: Status
+    status: str
     message: Literal["accepted", "continued"]
-    continues: str | None = Field(default=None, description="The execution that had ended, when it is continued.")
+    continues: str = ""
 
 
 class Part(BaseModel):
-    """A part of a long text."""
+    """A part of a long text, from `offset` on; without `next_offset` it is the last."""
 
     text: str
-    offset: int
     total: int
-    next_offset: int | None
+    next_offset: int = 0
 
 
 class Line(BaseModel):
-    """One execution in a list."""
+    """One execution in a list or tree; with `turns`, perhaps `parent_execution_id`, and `outcome` where its status
+    does not say it.
+    """
 
     execution_id: str
-    parent_execution_id: str | None
     agent: str
-    task: str | None
-    status: Status
-    outcome: str | None
+    task: str = ""
+    status: str
     created_at: str
-    finished_at: str | None
-    turns: int
+    own_seconds: float
     cost_usd: float
 
 
-class Listing(BaseModel):
-    """The answer of `list_executions`."""
+class Listed(Line):
+    """One execution in a list; with the sums of everything below it where there is something, also `subtree_tokens`."""
 
-    executions: list[Line]
-    next_before: str | None
+    subtree_cost_usd: float = 0.0
+    subtree_executions: int = 0
+
+
+class Listing(BaseModel):
+    """The answer of `list_executions`; without `next_before` it is the last page."""
+
+    executions: list[Listed]
+    next_before: str = ""
 
 
 class Node(Line):
-    """One execution in a tree, with the sums of everything below it."""
+    """One execution in a tree; with the sums of everything below it where there is something, `subtree_tokens` and
+    `subtree_seconds` among them; perhaps with `budget_usd`, `budget_tokens` and `error`.
+    """
 
-    own_seconds: float | None
     own_tokens: int
-    subtree_seconds: float | None
-    subtree_tokens: int
-    subtree_cost_usd: float
-    subtree_executions: int
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    error: str | None
-    children: list[Node]
+    subtree_cost_usd: float = 0.0
+    subtree_executions: int = 0
+    children: list[Node] = []
 
 
 class Tree(BaseModel):
@@ -186,7 +191,7 @@ class Tree(BaseModel):
 
     tree: Node
     executions: int
-    truncated: bool
+    truncated: bool = False
 
 
 class Rows(BaseModel):
@@ -199,15 +204,8 @@ class Rows(BaseModel):
 
 @cache
 def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an answer, without the names only programmers need."""
-    schema: dict[str, Any] = _plain(answer.model_json_schema())
-    schema.setdefault("type", "object")
-    return schema
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items() if key != "title" or not isinstance(each, str)}
-    return value
+    """The JSON schema of an answer, as short as it can be said: what is required is said of its own fields alone."""
+    schema = answer.model_json_schema()
+    for nested in schema.get("$defs", {}).values():
+        nested.pop("required", None)
+    return compact(schema) | {"type": "object"}

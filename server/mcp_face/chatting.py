@@ -32,19 +32,19 @@ SEND_USER_MESSAGE = "send_user_message"
 class UserMessageArguments(Arguments):
     """Who says what, and how long to wait for the answer."""
 
-    user: str = Field(min_length=1, max_length=200, description="Who says it: an id, a phone number or another alias.")
+    user: str = Field(min_length=1, max_length=200, description="An id, a phone number or another alias.")
     text: str = Field(min_length=1, max_length=LONGEST, description="What the user says, word for word.")
     wait_seconds: float = Field(
         default=DEFAULT_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="How long to wait for its turn and the answer: 0 to 50, default 25. It is answered anyway.",
+        description="For its turn and the answer. It is answered anyway.",
     )
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Your name for this message: with the same key again it is not said a second time.",
+        description="With the same key it is not said twice.",
     )
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from db.errors import UnknownExecution
+from db.ids import PATTERN
 from db.listing import Wanted
 from db.watch import INTERVAL
 from registry import CatalogueEntry, UnknownName
@@ -21,11 +23,12 @@ from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
-from runner.lookup import child_of_row, is_gone
+from runner.lookup import child_of_row, is_gone, subtree_usage
 from runner.origin import Origin
 from runner.trace import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.questions import GOES_ON, word_in
+from server.mcp_face.rendering import progress_in_words
 from server.mcp_face.rounds import PersonWanted
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ REPORT_SECONDS = 2.0
 """Between two reports of progress while a call waits."""
 RECENT = 20
 """Executions `list_agents` shows; `list_executions` shows them all."""
+MOST_TOLD = 5
+"""Executions that a report of progress tells about."""
 
 Report = Callable[[float, str], Awaitable[None]]
 """Tells a client that asked for it how a wait goes: seconds waited, and what happens."""
@@ -48,6 +53,8 @@ class Asking:
 
     who: Identity = LOCAL
     session: str | None = None
+    since: str | None = None
+    """No execution of the session has an id before this one."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Of which the trace context is taken, and nothing else."""
     report: Report | None = None
@@ -120,12 +127,28 @@ class Client:
     # -- look ----------------------------------------------------------------------------------------------------------
 
     async def row(self, execution: str) -> Mapping[str, Any] | None:
-        """The row of one of its executions; None for anything else."""
-        row = await self.dispatcher.services.database.reads.execution(execution)
+        """The row of one of its executions, by its whole or short id; None for anything else.
+
+        Raises UnknownExecution when a short id means several of its executions.
+        """
+        row = await self.dispatcher.services.database.reads.execution(await self._whole(execution))
         return row if row is not None and self.who.sees(row["principal"]) else None
 
+    async def _whole(self, given: str) -> str:
+        """The id that a short one means among its own executions: others can neither be found nor make it ambiguous."""
+        if PATTERN.fullmatch(given):
+            return given
+        found = await self.dispatcher.services.database.reads.named(given, self.who.principal)
+        if len(found) > 1:
+            raise UnknownExecution(given, found)
+        return found[0] if found else given
+
     async def look(self, child: str) -> Child | None:
-        """One of its executions; None for anything else."""
+        """One of its executions, by its whole or short id; None for anything else.
+
+        Raises UnknownExecution when a short id means several of its executions.
+        """
+        child = await self._whole(child)
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
             found = await self._with_questions(child_of(live))
@@ -134,6 +157,10 @@ class Client:
             return await self._with_expectation(found)
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
+
+    async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """What each of its executions used together with everything below it, running ones included."""
+        return await subtree_usage(self.dispatcher.services.database, children)
 
     async def _elsewhere(self, row: Mapping[str, Any]) -> Child:
         """An execution that does not live here: what another process does with it is seen in its rows."""
@@ -160,13 +187,16 @@ class Client:
         if child.ended:
             return child
         if child.agent not in self._usual:
-            self._usual[child.agent] = await self.dispatcher.services.database.reads.typical_seconds(child.agent)
+            reads = self.dispatcher.services.database.reads
+            self._usual[child.agent] = await reads.typical_seconds(child.agent, self.who.principal)
         return replace(child, expected=self._usual[child.agent])
 
     async def children(self) -> Sequence[Child]:
-        """Its latest top-level executions, oldest first."""
-        reads = self.dispatcher.services.database.reads
-        rows = await reads.listing(Wanted(self.who.principal, only_roots=True, limit=RECENT))
+        """The latest top-level executions of its principal, or of its session where it has no principal; oldest first."""
+        wanted = Wanted(self.who.principal, only_roots=True, limit=RECENT)
+        if self.who.principal is None:
+            wanted = replace(wanted, session=self._asking.session, since=self._asking.since)
+        rows = await self.dispatcher.services.database.reads.listing(wanted)
         return [self.of_row(row) for row in reversed(rows)]
 
     def claim(self, child: str) -> str | None:
@@ -265,9 +295,10 @@ class Client:
         began = anyio.current_time()
         while True:
             await anyio.sleep(REPORT_SECONDS)
-            looked = [await self.look(child) for child in children]
-            at_work = [f"{child.agent}: {child.activity or child.status}" for child in looked if child is not None]
-            await report(anyio.current_time() - began, "; ".join(at_work[:5]))
+            looked = [child for child in [await self.look(each) for each in children[:MOST_TOLD]] if child is not None]
+            used = await self.subtree_usage([child.id for child in looked])
+            words = [progress_in_words(child.agent, child.activity or child.status, used.get(child.id)) for child in looked]
+            await report(anyio.current_time() - began, "; ".join(words))
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
         """Stop one of its executions: `requested` or `already_finished`."""

@@ -16,7 +16,8 @@ from db.ids import PATTERN
 from db.listing import Wanted
 from db.status import ExecutionStatus
 from registry import fold
-from runner.tools.dispatch import missing
+from runner.lookup import elapsed_in
+from runner.tools.dispatch import first_words, missing
 from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import read_result_tool
@@ -29,29 +30,29 @@ MOST_LISTED, MOST_NODES, MOST_ROWS = 100, 500, 200
 MOST_BYTES = 100_000
 """Of the rows of a query, as JSON: more is of no use to a model."""
 SHOWN = 300
-"""Characters of a task or a summary in lists and trees."""
+"""Characters of an error in a tree."""
 
 
 class ListExecutionsArguments(Arguments):
     """Which executions."""
 
-    status: ExecutionStatus | None = Field(default=None, strict=False, description="Only those in this status.")
-    agent: str | None = Field(default=None, description="Only those of this agent or chain.")
-    all_levels: bool = Field(default=False, description="Also those that other executions dispatched.")
-    before: str | None = Field(default=None, description="`next_before` of the last answer, for the next page.")
-    limit: int = Field(default=20, ge=1, le=MOST_LISTED, description="How many, newest first.")
+    status: ExecutionStatus | None = Field(default=None, strict=False, description="Only this status.")
+    agent: str | None = Field(default=None, description="Only this agent or chain.")
+    all_levels: bool = Field(default=False, description="Also what executions started.")
+    before: str | None = Field(default=None, description="`next_before` of the last page.")
+    limit: int = Field(default=20, ge=1, le=MOST_LISTED, description="How many.")
 
 
 class TreeArguments(Arguments):
     """Which execution."""
 
-    execution_id: str = Field(description="The execution whose tree to show; any execution in it is a tree, too.")
+    execution_id: str = Field(description="Whole or short id.")
 
 
 class QueryArguments(Arguments):
     """What to ask."""
 
-    sql: str = Field(min_length=1, max_length=20_000, description="One SELECT, in the dialect of SQLite.")
+    sql: str = Field(min_length=1, max_length=20_000, description="One SELECT, for SQLite.")
 
 
 def looking_tools(client: Client) -> list[OwnTool[Any]]:
@@ -61,13 +62,13 @@ def looking_tools(client: Client) -> list[OwnTool[Any]]:
         read_result_tool(tools.full_text),
         OwnTool(
             LIST_EXECUTIONS,
-            "Executions, newest first: who did what, how it ended, what it cost.",
+            "Executions, newest first, with their cost, alone and with everything below.",
             ListExecutionsArguments,
             tools.list_executions,
         ),
         OwnTool(
             TREE,
-            "An execution with everything it dispatched, as a tree: status, time, tokens and cost of each.",
+            "An execution and everything below it, with status, time and cost of each.",
             TreeArguments,
             tools.tree,
         ),
@@ -76,9 +77,8 @@ def looking_tools(client: Client) -> list[OwnTool[Any]]:
         offered.append(
             OwnTool(
                 QUERY,
-                "Ask the database in SQL, read-only. Main tables and views: executions, events, messages, model_calls, "
-                "tool_calls, execution_tree (sums of subtrees), agent_costs, critical_path, tool_errors, delegations, "
-                "errors.",
+                "Ask the database in SQL, read-only. Tables and views: executions, events, messages, model_calls, "
+                "tool_calls, execution_tree, agent_costs, critical_path, tool_errors, delegations, errors.",
                 QueryArguments,
                 tools.query,
             )
@@ -108,8 +108,9 @@ class _LookingTools:
             limit=arguments.limit,
         )
         rows = await self._client.dispatcher.services.database.reads.listing(wanted)
-        full = len(rows) == arguments.limit
-        return answer({"executions": [_line(row) for row in rows], "next_before": rows[-1]["id"] if full else None})
+        used = await self._client.subtree_usage([row["id"] for row in rows]) if rows else {}
+        shown: dict[str, Any] = {"executions": [_listed(row, used.get(row["id"])) for row in rows]}
+        return answer({**shown, "next_before": rows[-1]["id"]} if len(rows) == arguments.limit else shown)
 
     def _spelt(self, name: str | None) -> str | None:
         """A name as it is configured, however the client spells it."""
@@ -118,9 +119,8 @@ class _LookingTools:
         return known.get(fold(name), name) if name is not None else None
 
     async def tree(self, _call: ToolCall, arguments: TreeArguments) -> ToolResult:
-        if await self._client.row(arguments.execution_id) is None:
-            return missing(arguments.execution_id)
-        return answer(await tree_of(self._client, arguments.execution_id))
+        row = await self._client.row(arguments.execution_id)
+        return answer(await tree_of(self._client, row["id"])) if row is not None else missing(arguments.execution_id)
 
     async def query(self, _call: ToolCall, arguments: QueryArguments) -> ToolResult:
         queries, who = self._client.dispatcher.services.database.queries, self._client.who.principal
@@ -131,42 +131,58 @@ class _LookingTools:
         return answer({"columns": found["columns"], "rows": found["rows"], "truncated": found["truncated"]})
 
 
-def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= SHOWN else text[: SHOWN - 1] + "…"
-
-
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One execution in a list."""
-    return {
+    """One execution in a list or tree; what has no value is left out, and so is an outcome that the status says."""
+    line = {
         "execution_id": row["id"],
-        "parent_execution_id": row["parent_execution_id"],
         "agent": row["agent"],
-        "task": _cut(row["task"]),
+        "task": first_words(row["task"] or ""),
         "status": row["status"],
-        "outcome": row["outcome"],
-        "created_at": row["created_at"],
-        "finished_at": row["finished_at"],
+        "outcome": row["outcome"] if row["outcome"] != row["status"] else None,
+        "created_at": f"{row['created_at'][:19]}Z",
+        "own_seconds": round(row["own_seconds"] if "own_seconds" in row else elapsed_in(row), 1),
         "turns": row["turns"],
-        "cost_usd": row["cost_usd"],
+        "cost_usd": round(row["cost_usd"], 6),
     }
+    return {name: value for name, value in line.items() if value not in (None, "")}
+
+
+def _listed(row: Mapping[str, Any], subtree: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One execution in a list, with the sums of everything below it, where there is something."""
+    line = _line(row)
+    if subtree is not None and subtree["executions"] > 1:
+        line |= {f"subtree_{name}": subtree[name] for name in ("cost_usd", "tokens", "executions")}
+    return {**line, "parent_execution_id": row["parent_execution_id"]} if row["parent_execution_id"] else line
 
 
 async def tree_of(client: Client, top: str) -> dict[str, Any]:
     """The tree below an execution; of a very large one the first nodes, and it says so."""
     rows = await client.dispatcher.services.database.reads.tree(top)
-    return {"tree": _nested(rows[:MOST_NODES]), "executions": len(rows), "truncated": len(rows) > MOST_NODES}
+    shown = {"tree": _nested(rows[:MOST_NODES]), "executions": len(rows)}
+    return {**shown, "truncated": True} if len(rows) > MOST_NODES else shown
 
 
 def _nested(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Rows, parents before children, as nested nodes."""
     nodes: dict[str, dict[str, Any]] = {}
     for row in rows:
-        nodes[row["id"]] = node = {**_line(row), **_sums(row), "error": _cut(row["error"]), "children": []}
+        nodes[row["id"]] = node = {**_line(row), **_sums(row)}
         if row["parent_execution_id"] in nodes:
-            nodes[row["parent_execution_id"]]["children"].append(node)
+            nodes[row["parent_execution_id"]].setdefault("children", []).append(node)
+        elif row["parent_execution_id"]:
+            node["parent_execution_id"] = row["parent_execution_id"]
     return nodes[rows[0]["id"]]
 
 
 def _sums(row: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens", "subtree_cost_usd", "subtree_executions")
-    return {name: row[name] for name in (*names, "budget_usd", "budget_tokens")}
+    """What a node used itself; with everything below it, where there is something."""
+    sums: dict[str, Any] = {"own_tokens": row["own_tokens"]}
+    if row["subtree_executions"] > 1:
+        sums |= {f"subtree_{name}": row[f"subtree_{name}"] for name in ("tokens", "executions")}
+        sums |= {"subtree_seconds": round(row["subtree_seconds"], 1), "subtree_cost_usd": round(row["subtree_cost_usd"], 6)}
+    rest = {"budget_usd": row["budget_usd"], "budget_tokens": row["budget_tokens"], "error": _cut(row["error"])}
+    return sums | {name: value for name, value in rest.items() if value is not None}
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= SHOWN else text[: SHOWN - 1] + "…"

@@ -13,6 +13,8 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from db.errors import UnknownExecution
+
 log = logging.getLogger("outrider.mcp")
 
 LONGEST_METHOD = 100
@@ -24,6 +26,8 @@ async def in_words(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
         return await call_next(ctx)
     except ValidationError as error:
         raise MCPError(t.INVALID_PARAMS, f"the parameters of `{ctx.method}` were refused: {_fields(error)}") from None
+    except UnknownExecution as error:  # a short id that means several; what means none is answered where it is looked for
+        raise MCPError(t.INVALID_PARAMS, f"{error}: {error.hint}") from None
     except MCPError as error:
         if error.error.code == t.METHOD_NOT_FOUND:
             raise MCPError(t.METHOD_NOT_FOUND, "Method not found", ctx.method[:LONGEST_METHOD]) from None

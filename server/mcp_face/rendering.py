@@ -29,7 +29,7 @@ def agents(answer: Answer) -> str:
     if answer["executions"]:
         lines += ["", "Your latest executions:"]
         lines += [
-            f"{shape(each['status'])} {each['execution_id']} {each['agent']} {each['status']}: {each['task']}"
+            f"{shape(each['status'])} {each['execution_id']} {each['agent']} {each['status']} {_cost(each)}: {each['task']}"
             for each in answer["executions"]
         ]
     return "\n".join(lines)
@@ -50,28 +50,50 @@ def dispatched(answer: Answer) -> str:
 def described(answer: Answer) -> str:
     """How it stands; the whole answer when there is one."""
     head = f"{answer['agent']} {answer['status']} (execution_id: {answer['execution_id']})"
-    if answer["outcome"] not in (None, answer["status"]):
+    if answer.get("outcome") not in (None, answer["status"]):
         head += f", outcome {answer['outcome']}"
-    if answer["reason"]:
+    if answer.get("reason"):
         head += f", because of {answer['reason']}"
-    usage = answer["usage"]
-    figures = f"turns: {usage['turns']}, tool calls: {usage['tool_calls']}, cost: ${usage['cost_usd']:.4f}"
-    parts = [head, figures, *_budget(usage.get("budget", {})), *(f"note: {each}" for each in answer["warnings"])]
-    if answer["error"]:
+    budget = _budget(answer["usage"].get("budget", {}))
+    parts = [head, _used(answer), *budget, *(f"note: {each}" for each in answer.get("warnings", ()))]
+    if answer.get("error"):
         parts.append(f"error: {answer['error']}")
-    if answer["result"] is not None:
-        parts += ["", str(answer["result"]["output"] or answer["result"]["summary"])]
-        parts += [f"next step: {step}" for step in answer["result"].get("next_steps", ())]
+    if (result := answer.get("result")) is not None:
+        parts += ["", str(result["output"])]
+        parts += [f"next step: {step}" for step in result.get("next_steps", ())]
     elif (progress := answer.get("progress")) is not None:
         parts.append(_progress(progress))
         parts.append(f"It has not ended: ask again in about {answer['retry_after_seconds']} seconds.")
         if answer.get("waiting_for") == "approval":
             parts += [
                 f"waits for approval: {each['agent']} calls {each['tool']} with {as_json(each['arguments'])}"
-                for each in answer["approvals"]
+                for each in answer.get("approvals", ())
             ]
             parts.append(answer["hint"])
     return "\n".join(parts)
+
+
+def _used(answer: Answer) -> str:
+    """What it used, with everything below it if there is something; a chain uses nothing itself."""
+    own, subtree = answer["usage"], answer.get("subtree_usage")
+    if subtree is None:
+        return _figures(own)
+    together = f"with its agents: {subtree['executions']} executions, {_figures(subtree)}"
+    return f"{_figures(own)}; {together}" if own["tokens"] else together
+
+
+def _figures(usage: Answer) -> str:
+    turns, calls = usage["turns"], usage["tool_calls"]
+    return f"turns: {turns}, tool calls: {calls}, tokens: {usage['tokens']}, cost: ${usage['cost_usd']:.4f}"
+
+
+def progress_in_words(agent: str, activity: str, subtree: Answer | None) -> str:
+    """What an execution does at the moment, and what it used so far together with everything below it."""
+    words = f"{agent}: {activity}"
+    if subtree is None or not subtree["tokens"]:
+        return words
+    agents = f"{subtree['executions']} executions, " if subtree["executions"] > 1 else ""
+    return f"{words} ({agents}{subtree['tokens']} tokens, ${subtree['cost_usd']:.4f} so far)"
 
 
 def spoken(answer: Answer) -> str:
@@ -113,7 +135,7 @@ def accepted(answer: Answer) -> str:
 
 def part(answer: Answer) -> str:
     """The text, and where it goes on."""
-    more = answer["next_offset"]
+    more = answer.get("next_offset")
     return str(answer["text"]) + (f"\n[{more} of {answer['total']} characters; go on with offset={more}]" if more else "")
 
 
@@ -121,10 +143,10 @@ def listing(answer: Answer) -> str:
     """A line each."""
     lines = [
         f"{shape(each['status'], each.get('outcome'))} {each['execution_id']} {each['agent']} {each['status']} "
-        f"${each['cost_usd']:.4f}: {each['task'] or ''}"
+        f"{_cost(each)}: {each.get('task', '')}"
         for each in answer["executions"]
     ]
-    if answer["next_before"]:
+    if answer.get("next_before"):
         lines.append(f"more: before={answer['next_before']}")
     return "\n".join(lines) or "no executions"
 
@@ -135,16 +157,20 @@ def tree(answer: Answer) -> str:
     waiting: list[tuple[int, Answer]] = [(0, answer["tree"])]
     while waiting:
         level, node = waiting.pop()
-        seconds = f" {node['own_seconds']:.1f} s" if node["own_seconds"] is not None else ""
-        shown = (
-            f"{shape(node['status'], node['outcome'])} {node['agent']} {node['status']}{seconds} ${node['cost_usd']:.4f}"
-        )
-        if node["budget_usd"] is not None:
+        shown = f"{shape(node['status'], node.get('outcome'))} {node['agent']} {node['status']} {node['own_seconds']:.1f} s"
+        shown += f" {_cost(node)}"
+        if "budget_usd" in node:
             shown += f" (budget ${node['budget_usd']:.4f})"
-        lines.append(
-            f"{'  ' * level}{shown} {node['execution_id']}" + (f" error: {node['error']}" if node["error"] else "")
-        )
-        waiting += [(level + 1, child) for child in reversed(node["children"])]
+        error = f" error: {node['error']}" if "error" in node else ""
+        lines.append(f"{'  ' * level}{shown} {node['execution_id']}{error}")
+        waiting += [(level + 1, child) for child in reversed(node.get("children", ()))]
     top = answer["tree"]
-    lines.append(f"{answer['executions']} executions, {top['subtree_tokens']} tokens, ${top['subtree_cost_usd']:.4f}")
+    tokens, cost = top.get("subtree_tokens", top["own_tokens"]), top.get("subtree_cost_usd", top["cost_usd"])
+    lines.append(f"{answer['executions']} executions, {tokens} tokens, ${cost:.4f}")
     return "\n".join(lines)
+
+
+def _cost(each: Answer) -> str:
+    """What an execution cost; together with everything below it, if there is something."""
+    below = each.get("subtree_cost_usd")
+    return f"${each['cost_usd']:.4f}" if below is None else f"${below:.4f} with its agents"

@@ -13,7 +13,7 @@ from typing import Any
 import mcp_types as t
 from pydantic_core import from_json, to_json
 
-from db.ids import ALPHABET
+from db.ids import ALPHABET, named_among
 from db.listing import Wanted
 from runner.delegation import exported
 from runner.iterating.view import tasks_of
@@ -98,28 +98,29 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
         reads = client.dispatcher.services.database.reads
         plan = await plan_of(reads, child.id) or await tasks_of(reads, child.id)
         return _contents(uri, plan) if plan is not None else None
-    return _contents(uri, describe(child))
+    return _contents(uri, describe(child, (await client.subtree_usage([child.id])).get(child.id)))
 
 
 async def tree_behind(client: Client, uri: str) -> Behind | None:
     """What an address belongs to, for this client; None where there is nothing that could change."""
     match = _EXECUTION.fullmatch(uri)
     row = await client.row(match[1]) if match is not None else None
-    if row is None:
+    if match is None or row is None:
         return None
     newest = await client.dispatcher.services.database.reads.last_event(row["root_execution_id"])
-    return Behind(row["root_execution_id"], newest["seq"] if newest is not None else 0)
+    address = uri.replace(match[1], row["id"], 1)
+    return Behind(row["root_execution_id"], newest["seq"] if newest is not None else 0, address)
 
 
-async def suggestions(client: Client, beginning: str) -> Sequence[str]:
-    """Ids of the client's latest executions that begin like this."""
+async def suggestions(client: Client, given: str) -> Sequence[str]:
+    """Ids of the client's latest executions that begin or end like this."""
     reads = client.dispatcher.services.database.reads
     rows = await reads.listing(Wanted(client.who.principal, limit=LOOKED_AT))
-    return [row["id"] for row in rows if row["id"].startswith(beginning)][:SUGGESTED]
+    return named_among(given, [row["id"] for row in rows])[:SUGGESTED] if given else [row["id"] for row in rows][:SUGGESTED]
 
 
 def _contents(uri: str, content: Any) -> t.TextResourceContents:
-    return t.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(content, indent=1).decode())
+    return t.TextResourceContents(uri=uri, mime_type=JSON, text=to_json(content).decode())
 
 
 def _catalog(client: Client) -> dict[str, Any]:
@@ -143,4 +144,4 @@ async def _transcript(client: Client, execution: str) -> dict[str, Any]:
 
 def _tool_call(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("call_id", "tool", "arguments", "status", "result", "error_type", "started_at", "finished_at")
-    return {name: row[name] for name in names}
+    return {name: row[name] for name in names if row[name] is not None}

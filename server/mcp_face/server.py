@@ -71,6 +71,7 @@ class _Handlers:
 
     def __init__(self, service: Service, updates: Updates) -> None:
         self._service, self._updates = service, updates
+        self._own: tuple[str, str] | None = None
         self._listen = ListenHandler(updates)
 
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
@@ -82,7 +83,22 @@ class _Handlers:
             await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
 
         person = person_behind(ctx, before) if before is not None else None
-        return Client(dispatcher, Asking(identity_of(ctx.request), _session(ctx), ctx.meta or {}, report, person))
+        who = identity_of(ctx.request)
+        session, since = self._session(ctx, local=who.principal is None)
+        return Client(dispatcher, Asking(who, session, since, ctx.meta or {}, report, person))
+
+    def _session(self, ctx: Context, *, local: bool) -> tuple[str | None, str]:
+        """The session of a request, and an id before all that was started in it.
+
+        A request that names no session is in the one of this server: over stdio there is one client, and callers without
+        a principal and a session cannot be told apart. A principal needs no session.
+        """
+        from db.ids import new_id
+        from runner.session import new_session
+
+        self._own = self._own or (new_session(), new_id())
+        own, since = self._own
+        return _named_session(ctx) or (own if local else None), since
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -140,13 +156,13 @@ class _Handlers:
 
         behind = await tree_behind(client, uri)
         if behind is not None:
-            self._updates.subscribe_session(_session(ctx) or STDIO, ctx.session, uri, behind)
+            self._updates.subscribe_session(_named_session(ctx) or STDIO, ctx.session, uri, behind)
         elif uri != CATALOG:  # which never changes, so there is nothing to tell
             raise _no_such_resource(ctx, uri)
         return t.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
-        self._updates.unsubscribe_session(_session(ctx) or STDIO, str(params.uri))
+        self._updates.unsubscribe_session(_named_session(ctx) or STDIO, str(params.uri))
         return t.EmptyResult()
 
     async def listen(self, ctx: Context, params: t.SubscriptionsListenRequestParams) -> t.SubscriptionsListenResult:
@@ -191,7 +207,7 @@ class _Handlers:
         return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
 
 
-def _session(ctx: Context) -> str | None:
+def _named_session(ctx: Context) -> str | None:
     return ctx.request.headers.get(MCP_SESSION_ID_HEADER) if ctx.request is not None else None
 
 

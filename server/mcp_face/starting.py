@@ -42,7 +42,7 @@ class RunAgentArguments(DispatchArguments):
         default=DEFAULT_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="How long to wait for its end: 0 to 50, default 25. When that runs out it goes on in the background.",
+        description="For its end; then it goes on in the background.",
     )
 
 
@@ -53,25 +53,23 @@ class RunAgentWithInput(RunAgentArguments, DispatchWithInput):
 class RunChainArguments(Arguments):
     """Which chain, and what it gets."""
 
-    chain: str = Field(min_length=1, description="The chain, from the list of available chains.")
-    input: dict[str, Any] | None = Field(
-        default=None, description="What the chain works on, as an object: an alert as Alertmanager sends it, or facts."
-    )
-    task: str = Field(default="", description="What to find out, in plain words; an alert says it by itself.")
-    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Time for the whole of it.")
+    chain: str = Field(min_length=1, description="Which chain.")
+    input: dict[str, Any] | None = Field(default=None, description="An alert as Alertmanager sends it, or facts.")
+    task: str = Field(default="", description="What to find out, unless an alert says it.")
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="For all of it.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
         max_length=200,
-        description="Your name for this run: the same key again gives the same execution, not a second one.",
+        description="The same key gives the same execution.",
     )
 
 
 class SendMessageArguments(Arguments):
     """To whom, and what."""
 
-    execution_id: str = Field(description="An execution, running or ended.")
-    text: str = Field(min_length=1, max_length=20_000, description="What it should know or do from now on.")
+    execution_id: str = Field(description="Whole or short id.")
+    text: str = Field(min_length=1, max_length=20_000, description="What it should know or do.")
 
 
 def starting_tools(client: Client) -> list[OwnTool[Any]]:
@@ -80,23 +78,22 @@ def starting_tools(client: Client) -> list[OwnTool[Any]]:
     return [
         OwnTool(
             SEND_MESSAGE,
-            "Say something to an agent. A running one reads it before its next step. One that has ended is continued: by a "
-            "new execution, which knows what the old one knew and whose id is returned.",
+            "Say something to an agent. A running one reads it before its next step; an ended one is continued by a new "
+            "execution, whose id is returned.",
             SendMessageArguments,
             tools.send_message,
             effect="at_most_once",
         ),
         OwnTool(
             RUN_AGENT,
-            "Dispatch one agent and wait for it, up to 50 seconds. For quick work; for more than one agent, or work that "
-            "takes minutes, use dispatch_agent and wait_for.",
+            "Start one agent and wait for it, up to 50 seconds; answers as get_result does. For quick work.",
             RunAgentWithInput if takes_input(client.catalogue) else RunAgentArguments,
             tools.run_agent,
             effect="at_most_once",
         ),
         OwnTool(
             RUN_CHAIN,
-            "Start a chain: stages of agents, one after the other. Returns an execution_id at once, not a result.",
+            "Start a chain of agents. Returns an execution_id at once, not a result.",
             RunChainArguments,
             tools.run_chain,
             effect="at_most_once",

@@ -20,6 +20,7 @@ from pydantic import Field
 
 from runner.appearance import activity_of
 from server.mcp_face.questions import GOES_ON, can_be_asked, elicitation
+from server.mcp_face.rendering import progress_in_words
 
 if TYPE_CHECKING:
     from runner.approvals import Question
@@ -83,8 +84,8 @@ class _TaskRequests:
         """How a task stands, with its result or its questions when it has any."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
-        questions = await client.questions(params.task_id) if task["status"] == "working" else ()
-        live = client.dispatcher.tree.get(params.task_id)
+        questions = await client.questions(task["taskId"]) if task["status"] == "working" else ()
+        live = client.dispatcher.tree.get(task["taskId"])
         if not questions and live is not None and live.allowance.stands:
             return {**task, "statusMessage": f"{live.name}: {GOES_ON}"}
         if not questions:
@@ -98,15 +99,15 @@ class _TaskRequests:
     async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
         """Answer what it asked; answers nobody asked for change nothing."""
         client = await self._client(ctx, params)
-        await _task(client, params.task_id)
-        await client.answer_all([params.task_id], params.input_responses, None)
+        task = await _task(client, params.task_id)
+        await client.answer_all([task["taskId"]], params.input_responses, None)
         return {"_meta": {LATE: client.late}} if client.late else {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
         """Stop the execution and everything below it; no effect on one that has ended."""
         client = await self._client(ctx, params)
-        await _task(client, params.task_id)
-        await client.stop(params.task_id, "its task was cancelled", wrap_up=False)
+        task = await _task(client, params.task_id)
+        await client.stop(task["taskId"], "its task was cancelled", wrap_up=False)
         return {}
 
     async def _client(self, ctx: Context, params: TaskParams) -> Client:
@@ -123,8 +124,9 @@ async def _task(client: Client, execution: str) -> dict[str, Any]:
     if row is None:
         raise MCPError(t.INVALID_PARAMS, "there is no such task")
     child = client.of_row(row)
+    used = (await client.subtree_usage([child.id])).get(child.id)
     shown: dict[str, Any] = {
-        "taskId": execution,
+        "taskId": child.id,
         "status": _status(child, row["error_type"]),
         "createdAt": row["created_at"],
         "lastUpdatedAt": row["finished_at"] or row["started_at"] or row["created_at"],
@@ -132,11 +134,11 @@ async def _task(client: Client, execution: str) -> dict[str, Any]:
         "pollIntervalMs": POLL_MS,
     }
     if not child.ended:
-        shown["statusMessage"] = f"{child.agent}: {_activity(client, child)}"
+        shown["statusMessage"] = progress_in_words(child.agent, _activity(client, child), used)
     elif shown["status"] == "failed":
         shown["error"] = {"code": t.INTERNAL_ERROR, "message": row["error"] or "it failed inside Outrider"}
     elif shown["status"] == "completed":
-        shown["result"] = _result(child)
+        shown["result"] = _result(child, used)
     return shown
 
 
@@ -161,14 +163,14 @@ def _activity(client: Client, child: Child) -> str:
     return (activity_of(live) if live is not None else child.activity) or child.status
 
 
-def _result(child: Child) -> Mapping[str, Any]:
+def _result(child: Child, used: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """What the call would have answered, had it waited."""
     from runner.tools.dispatch import GET_RESULT, describe
     from runner.tools.own import answer
     from server.mcp_face.tools import wire
 
     # The note keeps the promise of the tools that answer a dispatch: every field of their schema is there.
-    result = wire(GET_RESULT, answer(describe(child) | {"note": "It has ended."}))
+    result = wire(GET_RESULT, answer(describe(child, used) | {"note": "It has ended."}))
     if child.status != "completed":
         result = result.model_copy(update={"is_error": True})
     return result.model_dump(by_alias=True, mode="json", exclude_none=True)

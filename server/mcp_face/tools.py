@@ -52,10 +52,11 @@ ERROR = "io.github.outrider-dev/error"
 
 NOT_FOUND = frozenset({"not_found", "unknown_agent", "unknown_chain"})
 
-LOOKS = t.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-STARTS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=True)
-SPEAKS = t.ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
-STOPS = t.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+# Only what differs from the protocol's defaults: a tool may change and destroy something and reach the world outside.
+LOOKS = t.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+STARTS = t.ToolAnnotations(destructive_hint=False)
+SPEAKS = t.ToolAnnotations(destructive_hint=False, open_world_hint=False)
+STOPS = t.ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ TABLE: Mapping[str, Presentation] = {
     CANCEL: Presentation("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
     SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
     READ_RESULT: Presentation("Read a long result", LOOKS, answers.Part, rendering.part),
-    RUN_AGENT: Presentation("Run an agent", STARTS, answers.Described, rendering.described),
+    RUN_AGENT: Presentation("Run an agent", STARTS, answers.Standing, rendering.described),
     RUN_CHAIN: Presentation("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
     SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, answers.Spoken, rendering.spoken),
     LIST_EXECUTIONS: Presentation("List executions", LOOKS, answers.Listing, rendering.listing),

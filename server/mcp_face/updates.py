@@ -38,10 +38,11 @@ Listener = Callable[[ServerEvent], None]
 
 
 class Behind(NamedTuple):
-    """The tree behind an address, and the number of its last event when somebody subscribed."""
+    """The tree behind an address, its last event when a client subscribed, and the same address with a whole id."""
 
     tree: str
     newest: int
+    address: str
 
 
 class Updates:
@@ -106,13 +107,18 @@ class Updates:
                             self._changed.update(_touched(dispatcher, event))
                             self._something.set()
 
+    def _subscribed(self) -> dict[str, Behind]:
+        """Every address that is wanted, as it was given."""
+        given = {uri: behind for (_, uri), (_, behind) in self._sessions.items()}
+        for addresses in tuple(self._wanted.values()):
+            given.update(addresses)
+        return given
+
     async def _look_elsewhere(self, dispatcher: Dispatcher) -> None:
         """What other processes do is not told here: now and then, look whether something new is in the rows."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
-            wanted = {uri: behind for (_, uri), (_, behind) in self._sessions.items()}
-            for addresses in tuple(self._wanted.values()):
-                wanted.update(addresses)
+            wanted = self._subscribed()
             since = {behind.tree: behind.newest for behind in wanted.values() if dispatcher.tree.get(behind.tree) is None}
             self._last = {tree: self._last.get(tree, newest) for tree, newest in since.items()}
             for tree, before in tuple(self._last.items()):
@@ -123,7 +129,7 @@ class Updates:
                     break
                 if newest is not None and newest["seq"] > before:
                     self._last[tree] = newest["seq"]
-                    self._changed.update(uri for uri, behind in wanted.items() if behind.tree == tree)
+                    self._changed.update(behind.address for behind in wanted.values() if behind.tree == tree)
                     self._something.set()
 
     async def _tell_in_time(self, group: TaskGroup) -> None:
@@ -132,10 +138,11 @@ class Updates:
             await anyio.sleep(GATHER_SECONDS)
             self._something = anyio.Event()
             changed, self._changed = self._changed, set()
-            for uri in sorted(changed):
+            short = {uri for uri, behind in self._subscribed().items() if behind.address in changed}
+            for uri in sorted(changed | short):
                 await self.publish(ResourceUpdated(uri))
-            for (name, uri), (session, _) in tuple(self._sessions.items()):
-                if uri in changed:
+            for (name, uri), (session, behind) in tuple(self._sessions.items()):
+                if behind.address in changed:
                     group.start_soon(self._tell_session, name, uri, session, name=f"tell a session of {uri}")
 
     async def _tell_session(self, name: str, uri: str, session: ServerSession) -> None:

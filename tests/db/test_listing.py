@@ -53,10 +53,19 @@ def plan(store: Store, query: Any) -> list[str]:
 async def test_no_list_looks_at_executions_it_does_not_show_or_sorts_them(store: Store) -> None:
     for principal, status, agent, only_roots in product((None, "ada"), (None, "failed"), (None, "Left"), (False, True)):
         wanted = Wanted(principal, status, agent, only_roots)
-        for query in (listed(wanted), listed(replace(wanted, before="x")), recently_completed("Left")):
+        for query in (listed(wanted), listed(replace(wanted, before="x")), recently_completed("Left", None)):
             steps = plan(store, query)
             assert len(steps) == 1, steps
             assert steps[0].startswith("SEARCH executions USING INDEX"), (wanted, steps)
+
+
+async def test_a_principal_and_a_session_are_looked_up_without_a_look_at_all_executions(store: Store) -> None:
+    of_session = Wanted(session="s", since="x", only_roots=True)
+    for query in (recently_completed("Left", "ada"), listed(of_session)):
+        steps = plan(store, query)
+        assert not any("SCAN executions" in step for step in steps), steps
+        assert any(step.startswith("SEARCH executions USING INDEX") for step in steps), steps
+        assert not any("TEMP B-TREE" in step for step in steps), steps
 
 
 @pytest.mark.parametrize(("seconds", "typical"), [([], None), ([3], 3.0), ([1, 2, 9], 2.0), ([100] * 11 + [1] * 20, 1.0)])

@@ -37,6 +37,14 @@ everywhere: text for a model that gets nothing else, and structured content as t
 - No call waits longer than 50 seconds. A wait that runs out is a normal answer with the status, the last activity, what
   was used so far, how long this agent usually takes and when to ask again.
 - With authentication an execution belongs to the principal that started it. For everybody else it does not exist.
+- `list_agents` lists the latest executions of the caller's principal, without authentication those of its session.
+  `list_executions` lists all that the caller may see.
+- Wherever an id is taken, a short one will do: the last six characters, or the beginning. It is looked for among the
+  caller's own executions; one that means several of them is refused.
+- `usage` and `cost_usd` are what an execution used itself. `subtree_usage`, `subtree_cost_usd` and the like are what it
+  used together with everything below it, running executions included; they are absent where it has started nothing.
+- A field without a value is absent, never null. An output schema names what is always there and what clients act on; an
+  answer may have more. Costs are rounded to a millionth of a dollar.
 """
 
 ERRORS = """\

@@ -208,10 +208,13 @@ def _deep(levels: int, core: Any) -> Any:
 
 
 def wrong_names(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments the schema does not allow as they are."""
-    yield from (name for name in schema.get("required", ()) if name not in arguments)
-    yield from (name for name in arguments if name not in schema.get("properties", {}))
-    for error in jsonschema.Draft202012Validator(schema).iter_errors(arguments):
+    """The arguments the schema does not allow as they are; one that may be left out may also be null."""
+    required, properties = schema.get("required", ()), schema.get("properties", {})
+    yield from (name for name in required if name not in arguments)
+    yield from (name for name in arguments if name not in properties)
+    optional = {name for name in properties if name not in required and "default" not in properties[name]}
+    given = {name: value for name, value in arguments.items() if value is not None or name not in optional}
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(given):
         yield from (str(part) for part in list(error.absolute_path)[:1])
 
 

@@ -46,6 +46,7 @@ class Side:
 
     name: str
     wire: Wire
+    folder: Path
     seen: list[str] = field(default_factory=list)
 
     async def take(self, step: Step) -> Any:
@@ -68,6 +69,7 @@ class Side:
         if isinstance(value, str) and value.startswith("{"):  # a resource
             return self._plain(json.loads(value))
         if isinstance(value, str):
+            value = value.replace(str(self.folder), "FOLDER")
             text = IDENTIFIER.sub(lambda match: f"#{self.seen.index(match[0])}" if match[0] in self.seen else "#?", value)
             return "a time" if CLOCKS.fullmatch(name) else PLACE.sub("a place", TIME.sub("a time", text))
         if isinstance(value, int | float) and CLOCKS.fullmatch(name):
@@ -159,7 +161,7 @@ async def four_sides(folder: Path) -> AsyncIterator[list[Side]]:
                 else:
                     _, url = await stack.enter_async_context(served_over_http(shell))
                     wire = await stack.enter_async_context(over_http(url, era))
-                sides.append(Side(here.name, wire))
+                sides.append(Side(here.name, wire, here))
         yield sides
 
 

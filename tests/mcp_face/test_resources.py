@@ -11,6 +11,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from db.ids import SHORT
 from tests.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face
 from tests.support.gates import at_gate
@@ -90,8 +91,9 @@ async def test_a_modern_client_hears_that_an_execution_has_changed(tmp_path: Pat
                     break
 
 
+@pytest.mark.parametrize("size", [SHORT, 0], ids=["short", "whole"])
 @pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
-async def test_a_client_of_the_older_era_hears_it_over_its_session(tmp_path: Path) -> None:
+async def test_a_client_of_the_older_era_hears_it_over_its_session(tmp_path: Path, size: int) -> None:
     opened_gate, told = anyio.Event(), anyio.Event()
     heard: list[str] = []
 
@@ -103,7 +105,7 @@ async def test_a_client_of_the_older_era_hears_it_over_its_session(tmp_path: Pat
     scripts = {"Left": [gate(opened_gate, say("left"))]}
     async with face(tmp_path, CONFIG, scripts) as opened, opened.client("legacy", message_handler=listen) as caller:
         identifier = (await caller.call("dispatch_agent", name="Left", task="look"))["execution_id"]
-        uri = f"execution://{identifier}"
+        uri = f"execution://{identifier[-size:]}"
         await caller.client.subscribe_resource(uri)
         with pytest.raises(MCPError):
             await caller.client.subscribe_resource("execution://nobody")
@@ -140,9 +142,10 @@ async def test_an_id_is_completed_from_the_executions_there_are(tmp_path: Path, 
         identifier = (await caller.call("run_agent", name="Left", task="look", wait_seconds=20))["execution_id"]
         reference = t.ResourceTemplateReference(uri="execution://{id}")
         found = await caller.client.complete(reference, {"name": "id", "value": identifier[:6]})
+        ending = await caller.client.complete(reference, {"name": "id", "value": identifier[-SHORT:]})
         nothing = await caller.client.complete(reference, {"name": "id", "value": "zzz"})
 
-    assert found.completion.values == [identifier]
+    assert found.completion.values == ending.completion.values == [identifier]
     assert nothing.completion.values == []
 
 
@@ -155,7 +158,7 @@ async def test_a_subscriber_hears_of_a_tree_that_another_process_runs(tmp_path: 
     with anyio.fail_after(40):
         async with Client(one) as working, Client(other) as watching:
             started = await working.call_tool("dispatch_agent", {"name": "Lead", "task": "go"})
-            uri = f"execution://{started.structured_content['execution_id']}/tree"
+            uri = f"execution://{started.structured_content['execution_id'][-SHORT:]}/tree"
             async with watching.listen(resource_subscriptions=[uri]) as events:
                 async with at_gate(gate_file):
                     pass

@@ -59,7 +59,7 @@ async def test_a_wait_that_ends_first_is_a_normal_answer_and_get_result_goes_on_
         opened_gate.set()
         ended = await caller.call("get_result", execution_id=early["execution_id"], wait_seconds=20)
 
-        assert (early["status"], early.get("answer"), early["result"]) == ("running", None, None)
+        assert (early["status"], early.get("answer"), early.get("result")) == ("running", None, None)
         assert (busy["type"], busy["answer"]) == ("busy", phrase("busy", "en"))
         assert in_hebrew["answer"] == phrase("busy", "he")
         assert early["execution_id"] in busy["message"]

@@ -1,7 +1,7 @@
 """The dispatch tools as a model sees them: names, schemas, answers and error texts."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +160,10 @@ class Nobody:
         """None."""
         return []
 
+    async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+        """Nothing was used."""
+        return {}
+
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
         """Nothing to stop."""
         return "already_finished"
@@ -286,10 +290,7 @@ def test_a_caller_without_an_inbox_is_told_to_ask_for_the_result() -> None:
         "agent": "Right",
         "status": "pending",
         "queue_position": 2,
-        "note": (
-            "It works in the background. Call get_result for its result; you do not have the result yet. "
-            "Do not guess it, and do not finish before it is there."
-        ),
+        "note": "You do not have the result yet, so do not guess it. Call get_result for its result.",
     }
 
 

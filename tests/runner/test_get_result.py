@@ -48,12 +48,12 @@ async def test_a_running_child_is_described_and_is_no_error(tmp_path: Path) -> N
 
         told = answer(asked)
         assert "is_error" not in results(asked)[0]
-        assert (told["status"], told["result"], told["agent"]) == ("running", None, "Left")
+        assert (told["status"], told.get("result"), told["agent"]) == ("running", None, "Left")
         assert told["progress"]["elapsed_seconds"] >= 0
         assert 0 < told["progress"]["remaining_seconds"] <= 300
         assert told["progress"]["activity"]
         assert "tool_calls" in told["usage"]
-        assert told["hint"]
+        assert told["retry_after_seconds"] > 0
 
 
 @requirement("S2-GT-2", "S2-GT-7")
@@ -127,7 +127,7 @@ async def test_a_child_without_success_is_told_with_its_reason_and_what_it_found
         told = answer(service.model.of("Lead")[2])
         assert (told["status"], told["result"]["output"]) == (end, "found so far")
         assert told["reason"]
-        assert bool(told["error"]) == (end != "cancelled")
+        assert bool(told.get("error")) == (end != "cancelled")
 
 
 @requirement("S2-GT-4", "S2-GT-5", "S2-CN-3")

@@ -6,7 +6,7 @@ Must not know: what a test is about.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ class Caller:
         assert not result.is_error, result.content
         answer: dict[str, Any] = result.structured_content
         jsonschema.Draft202012Validator(self.schemas[tool]).validate(answer)
+        assert tool == "query_executions" or not list(nulls(answer)), answer
         return answer
 
     async def refused(self, tool: str, **arguments: Any) -> dict[str, str]:
@@ -53,6 +54,20 @@ class Caller:
         for_user = f"\nanswer: {problem['answer']}" if "answer" in problem else ""
         assert text_of(result) == f"error: {problem['message']}\nhint: {problem['hint']}{for_user}"
         return problem
+
+
+THEIRS = frozenset({"arguments", "artifacts", "input_schema"})
+"""What agents and configurations say, as they said it."""
+
+
+def nulls(value: Any, name: str = "") -> Iterator[str]:
+    """Where an answer says null: a field without a value is to be absent."""
+    if value is None:
+        yield name
+    elif isinstance(value, list):
+        yield from (found for each in value for found in nulls(each, name))
+    elif isinstance(value, dict):
+        yield from (found for key, each in value.items() if key not in THEIRS for found in nulls(each, f"{name}.{key}"))
 
 
 def text_of(result: t.CallToolResult) -> str:
