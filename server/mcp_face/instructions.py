@@ -19,6 +19,6 @@ An answer with `waiting_for: approval` means that your user must decide whether 
 decide: tell the user which execution waits, and for which call with which arguments, and go on waiting.
 
 Steer a running agent with `send_message`, stop one with `cancel_agent` (mode `wrap_up` lets it answer with what it has).
-Long results are cut; `read_result` reads on. `get_execution_tree` shows who did what and what it cost. `list_executions` has
-earlier executions, too. The last six characters of an id will do.
+Long results are cut; `read_result` reads on. `get_execution_tree` shows who did what and what it cost;
+`list_executions` has earlier executions, too. The last six characters of an id will do.
 """
