@@ -175,12 +175,17 @@ class Budget:
         self._conclusion.keep(amount)
         return None
 
+    def free_conclusion(self) -> None:
+        """Keep nothing any more: another execution keeps what the conclusion costs."""
+        self._conclusion.release()
+
     def longest_prompt(self, tariff: Tariff, prompt: int) -> float:
         """The longest prompt, up to that one, with which a conclusion can still be paid."""
         longest = float(prompt)
         for purse in self.purses:
             rates = _rates(tariff, prompt, purse)
-            free = purse.left + self._conclusion.amount.of(purse.unit) - CONCLUSION_TOKENS * rates.answer
+            answer = min(tariff.longest, CONCLUSION_TOKENS) * rates.answer
+            free = purse.left + self._conclusion.amount.of(purse.unit) - answer
             if rates.prompt:
                 longest = min(longest, free / rates.prompt)
         return longest

@@ -11,6 +11,7 @@ from dataclasses import replace
 from db.status import ExecutionStatus
 from runner import facts
 from runner.commissions import Commissioner
+from runner.conclusion import Conclusion
 from runner.fenced import FENCE, json_of, read_json
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing
@@ -36,6 +37,14 @@ class Answering:
     def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
         self._work, self._commissioner = work, commissioner
         self._seating, self._progress = seating, progress
+        self._conclusion = Conclusion(work)
+
+    def keep_price(self) -> None:
+        """Keep what a composer costs that is told what the steps brought so far, if there is to be one."""
+        asks = self._progress.spec.compose in ("always", "auto") and COMPOSER not in self._seating.taken
+        if asks and self._conclusion.limited:
+            digest = digest_of(self._progress.brought(), self._commissioner.composer_budget, readable=False)
+            self._conclusion.keep(self._commissioner.composer(self._work.quoted), digest.tokens)
 
     async def answer(self, reason: str | None, problem: Problem | None) -> Result:
         """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
@@ -91,12 +100,17 @@ class Answering:
     async def _composed(self, brought: Sequence[Brought]) -> str | None:
         spec = self._progress.spec
         hint = self._progress.current.response_hint if self._progress.versions else ""
-        digest = digest_of(brought, self._commissioner.composer_budget, readable=False)
+        budget = self._commissioner.composer_budget
+        digest = digest_of(brought, budget, readable=False)
+        request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
+        if over := self._conclusion.over(request):
+            digest = digest_of(brought, max(0, min(budget, digest.tokens - digest.frame) - over), readable=False)
+            request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
         if digest.cut:
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
-        prompt = composer_message(self._work.quoted, digest, hint, spec.channel)
         self._work.now("wording the answer")
-        await self._seating.give(COMPOSER, self._commissioner.composer(prompt))
+        self._conclusion.hand_over()
+        await self._seating.give(COMPOSER, request)
         await self._seating.repeat_what_was_said()
         await self._seating.until_ended([COMPOSER])
         end = self._seating.end_in(COMPOSER)

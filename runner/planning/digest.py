@@ -16,7 +16,7 @@ from runner.inert import inert, label
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Standing
 from runner.shortening import limit_of
-from runner.tariff import BYTES_PER_TOKEN
+from runner.tariff import BYTES_PER_TOKEN, tokens_of
 from runner.transcript import clean
 
 
@@ -67,6 +67,13 @@ class Digest:
     text: str
     budget: int
     cut: tuple[str, ...] = ()
+    frame: int = 0
+    """Tokens of the elements and marks, without the texts in them."""
+
+    @property
+    def tokens(self) -> int:
+        """How long it is, elements and marks included."""
+        return tokens_of(len(self.text.encode()))
 
     def told(self, whom: str) -> dict[str, Any]:
         """What an event says of it."""
@@ -81,11 +88,15 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
     most = limit_of(lengths, over) if over > 0 else max(lengths, default=0)
     elements: list[str] = []
     cut: list[str] = []
+    texts_size = 0
     for each, text, length in zip(brought, texts, lengths, strict=True):
         kept = text if length <= most else fitting(text, most)
         mark = ""
         if len(kept) < len(text):
             mark = cut_mark(len(kept), len(text), each.step.id if readable else None)
             cut.append(each.step.id)
-        elements.append(f"{each.opening}\n{inert(kept)}{mark}\n</step>")
-    return Digest("\n".join(elements), budget, tuple(cut))
+        shown = inert(kept)
+        texts_size += len(shown.encode())
+        elements.append(f"{each.opening}\n{shown}{mark}\n</step>")
+    whole = "\n".join(elements)
+    return Digest(whole, budget, tuple(cut), tokens_of(len(whole.encode()) - texts_size))

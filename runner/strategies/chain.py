@@ -13,7 +13,9 @@ from dataclasses import replace
 from db.status import ExecutionStatus
 from registry import AgentSpec, ChainSpec, StageSpec
 from runner import facts
+from runner.conclusion import Conclusion
 from runner.errors import Refusal
+from runner.excerpt import cut_mark, first_bytes, size_in_bytes
 from runner.guard import permit
 from runner.inbox import Item
 from runner.past import Past
@@ -21,6 +23,8 @@ from runner.provider_error import PROVIDER
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
 from runner.result import BUDGETS, TOOL_UNAVAILABLE, Outcome, Problem, Result, failed, partial, summarise
 from runner.seating import Seating
+from runner.shortening import limit_of
+from runner.tariff import BYTES_PER_TOKEN
 from runner.work import SpawnRequest, Work
 
 
@@ -37,6 +41,8 @@ class Chain:
         """How it ends before its last stage."""
         self._lacks: list[Problem] = []
         """Servers that were missing for agents whose answers it rests on."""
+        self._conclusion = Conclusion(work)
+        """What is kept for merging the results of the stage that is under way."""
 
     @property
     def found(self) -> str:
@@ -74,6 +80,8 @@ class Chain:
 
     async def _run_stage(self, stage: StageSpec) -> None:
         places = list(seats(self._chain, stage))
+        if len(places) > 1 and self._conclusion.limited and _seat_name(stage.name, SYNTHESIS) not in self._seating.taken:
+            self._conclusion.keep(self._merging(stage, ()))
         for seat in places:
             await self._seat(_seat_name(stage.name, seat.step), self._request(seat))
         ended = await self._ends_of(stage, [seat.step for seat in places])
@@ -125,7 +133,10 @@ class Chain:
         reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
         number = len(self._outputs) + 1
         work.now(f"stage {number} of {len(self._chain.stages)}: {stage.name}, merging {len(reports)} results")
-        request = merging(work.settings, stage, Brief(work.task, work.input, reports))
+        request = self._merging(stage, reports)
+        if over := self._conclusion.over(request):
+            request = self._merging(stage, _shortened(reports, over * BYTES_PER_TOKEN))
+        self._conclusion.hand_over()
         await self._seat(_seat_name(stage.name, SYNTHESIS), request)
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
         if not merged or merged[0] is None:
@@ -133,6 +144,9 @@ class Chain:
             text = "\n\n".join(f"## {name}\n\n{report}" for name, report in reports)
             return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")
         return merged[0]
+
+    def _merging(self, stage: StageSpec, reports: Sequence[tuple[str, str]]) -> SpawnRequest:
+        return merging(self._work.settings, stage, Brief(self._work.task, self._work.input, reports))
 
     async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
         problems = [each for item in ended if item.answer is not None for each in item.answer.errors]
@@ -171,6 +185,16 @@ def _how(item: Item) -> str:
     assert item.result is not None
     why = item.answer.errors[0].message if item.answer is not None and item.answer.errors else ""
     return f"{item.result.agent} {item.result.status}" + (f": {why}" if why and not _succeeded(item) else "")
+
+
+def _shortened(reports: Sequence[tuple[str, str]], over: int) -> list[tuple[str, str]]:
+    """The reports, the longest cut so that all of them are so many bytes shorter."""
+    lengths = [size_in_bytes(text) for _, text in reports]
+    most = limit_of(lengths, over)
+    return [
+        (name, text if length <= most else (kept := first_bytes(text, most)) + cut_mark(len(kept), len(text), None))
+        for (name, text), length in zip(reports, lengths, strict=True)
+    ]
 
 
 def _succeeded(item: Item) -> bool:

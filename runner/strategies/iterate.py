@@ -18,6 +18,7 @@ from registry import AgentSpec, Part
 from runner import facts
 from runner.cause import Dismissal
 from runner.components import Components
+from runner.conclusion import Conclusion
 from runner.errors import Refusal
 from runner.iterating.answer import answered
 from runner.iterating.decision import Decision, NoDecision, read_decision
@@ -33,10 +34,10 @@ from runner.iterating.words import (
     state_of,
 )
 from runner.past import Past
-from runner.result import Problem, Result, failed
+from runner.result import BUDGETS, Problem, Result, failed
 from runner.roles import COMPLETER, PLANNER
 from runner.seating import Seating
-from runner.work import Work
+from runner.work import SpawnRequest, Work
 
 SHARE = 2
 """Of what a model can read, half is for the state at most."""
@@ -59,6 +60,7 @@ class Iterate:
         self._most = self._spec.max_iterations
         self._skills: Sequence[Mapping[str, str]] | None = None
         self._answer: Result | None = None
+        self._conclusion = Conclusion(work)
 
     @property
     def found(self) -> str:
@@ -126,6 +128,7 @@ class Iterate:
         asked = seat not in seating.taken
         if asked:
             work.now(f"deciding what is next (turn {turn})")
+            self._keep_price(about)
             parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
             told = (self._spec.planner, about, parts)
             await seating.give(seat, self._components.planner(seat, message_of(*told), parameters_of(*told)))
@@ -146,7 +149,10 @@ class Iterate:
             kind = self._seating.why_stop or "planning_failed"
             return Problem(kind, f"nobody could say what is next: {why}", severity="high")
         try:
-            return read_decision(answer.text)
+            decision = read_decision(answer.text)
+            if not decision.tasks and answer.reason in BUDGETS:  # it had to come to an end, not the work
+                return Problem(answer.reason, STOPPED.format(reason=answer.reason))
+            return decision
         except NoDecision as error:
             return Problem("validation", f"no decision could be read from what the planner said: {error}", severity="high")
 
@@ -184,6 +190,7 @@ class Iterate:
         child, why = seating.taken[seat], seating.why_stop
         if why is None:
             work.now(f"{seat}: {self._tasks[seat]}")
+            self._keep_price(about)
             parts = {"task": self._tasks[seat], "executionState": self._state("worker")}
             try:
                 work.release(child, message_of(self._spec.worker, about, parts), None)
@@ -204,17 +211,33 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        state = self._state("completer")
-        if problem is not None:  # beside what is kept of the tasks, never instead of it
-            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         work.now("answering")
-        told = (self._spec.completer, about, {"executionState": state})
-        await seating.give(COMPLETER, self._components.completer(message_of(*told), parameters_of(*told)))
+        request = self._completer(about, problem)
+        if over := self._conclusion.over(request):
+            request = self._completer(about, problem, over)
+        self._conclusion.hand_over()
+        await seating.give(COMPLETER, request)
         await seating.repeat_what_was_said()
         await seating.until_ended([COMPLETER])
         if seating.unpaid is not None and problem is None:
             problem = Problem(seating.unpaid, UNPAID.format(reason=seating.unpaid))
         return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
+
+    def _completer(self, about: Undertaking, problem: Problem | None, less: int = 0) -> SpawnRequest:
+        """The request for a completer; its state is so many tokens shorter than it could be."""
+        state = self._state("completer", less)
+        if problem is not None:  # beside what is kept of the tasks, never instead of it
+            state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
+        told = (self._spec.completer, about, {"executionState": state})
+        return self._components.completer(message_of(*told), parameters_of(*told))
+
+    def _keep_price(self, about: Undertaking) -> None:
+        """Keep what a completer costs that is told what the tasks brought so far."""
+        if self._conclusion.limited and COMPLETER not in self._seating.taken:
+            told = (self._spec.completer, about, {"executionState": state_of([])})
+            ceiling = self._components.window("completer") // SHARE
+            known = sum(record.size for record in compressed(self._records(), self._spec, ceiling))
+            self._conclusion.keep(self._components.completer(message_of(*told)), known)
 
     # -- know ----------------------------------------------------------------------------------------------------------
 
@@ -231,10 +254,12 @@ class Iterate:
             records.append(record)
         return records
 
-    def _state(self, part: Part) -> dict[str, Any]:
-        """The execution state as one of the three is shown it."""
+    def _state(self, part: Part, less: int = 0) -> dict[str, Any]:
+        """The execution state as one of the three is shown it; so many tokens less than it could have."""
         known = self._records()
         shown = compressed(known, self._spec, self._components.window(part) // SHARE)
+        if less:
+            shown = compressed(known, self._spec, max(1, sum(record.size for record in shown) - less))
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
             self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))

@@ -41,6 +41,7 @@ class Plan:
         self._progress = Progress(work.subject.plan, self._seating, _on_empty(work))
         self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task, work.history)
         self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
+        self._answering = Answering(work, self._commissioner, self._seating, self._progress)
         self._answer: Result | None = None
 
     @property
@@ -75,6 +76,7 @@ class Plan:
         if self._progress.versions and self._progress.status is None:  # of what it continues
             await self._planned(self._progress.current, PlanStatus.EXECUTING)
         await self._seating.heed_again()
+        self._answering.keep_price()
         trigger = await self._carry_out() if self._progress.versions else None
         while not self._progress.versions or trigger is not None:
             if not await self._advance(trigger):
@@ -115,6 +117,7 @@ class Plan:
                 if course.lost:
                     return None
                 self._block(course)
+                self._answering.keep_price()
                 begins = self._progress.course().startable()
                 await self._start(begins)
             running = self._progress.course().running
@@ -197,8 +200,7 @@ class Plan:
         why = self._seating.why_stop
         self._skip(Problem(why or "not_needed", "the plan ended before its turn came"))
         await self._seating.until_ended(self._progress.steps)
-        answering = Answering(self._work, self._commissioner, self._seating, self._progress)
-        result = await answering.answer(why, self._drafting.problem)
+        result = await self._answering.answer(why, self._drafting.problem)
         await self._mark(self._final_status(result, why), outcome=result.outcome.value)
         return result
 

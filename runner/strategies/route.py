@@ -7,6 +7,7 @@ path; one that may not gets a row that says why. What was decided is in rows: af
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from registry import AgentSpec
@@ -14,6 +15,7 @@ from runner import facts
 from runner.commands.call import call_in
 from runner.commands.course import Course
 from runner.commissions import Commissioner
+from runner.conclusion import Conclusion
 from runner.decision import Decision, read_decision
 from runner.errors import UNSAFE, Refusal
 from runner.past import Past
@@ -22,6 +24,7 @@ from runner.planning.phrases import phrase
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
 from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN
 from runner.seating import Seating
+from runner.tariff import tokens_of
 from runner.work import SpawnRequest, Work
 
 
@@ -34,6 +37,7 @@ class Route:
         self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
         self._seating = Seating(work, lambda row: row["step_id"])
         self._answer: Result | None = None
+        self._conclusion = Conclusion(work)
         self._course: Course | None = None
         try:
             call = call_in(work.subject, work.task)
@@ -96,16 +100,30 @@ class Route:
     async def _direct(self, agent: str) -> Result:
         work = self._work
         work.now(f"handing over to {agent}")
-        result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt))
+        result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt), self._keep_price)
         if result.outcome is Outcome.FAILED or not is_raw(result.text):
             return result
-        prompt = wording_of(work.quoted, agent, result, self._commissioner.composer_budget)
-        worded = await self._end_of(COMPOSER, self._commissioner.composer(prompt))
+        worded = await self._end_of(COMPOSER, self._composer(agent, result))
         if worded.outcome is not Outcome.FAILED and not is_raw(worded.text):
             return replace(result, summary=worded.summary, output=worded.text)
         work.warnings.append(f"what `{agent}` answered is data that nobody could put into words; its own result has it")
         text = phrase("count", work.locale, done=int(result.outcome is Outcome.COMPLETED), all=1)
         return replace(result, summary=text, output=text)
+
+    def _keep_price(self) -> None:
+        """Keep what a composer costs, from what an agent that has been born leaves: that one comes first."""
+        if COMPOSER not in self._seating.taken and self._conclusion.limited:
+            self._conclusion.keep(self._commissioner.composer(self._work.quoted))
+
+    def _composer(self, agent: str, result: Result) -> SpawnRequest:
+        """The request for a composer that puts data into words; of the data it is told what can be paid."""
+        quoted, budget = self._work.quoted, self._commissioner.composer_budget
+        request = self._commissioner.composer(wording_of(quoted, agent, result, budget))
+        if over := self._conclusion.over(request):
+            size = tokens_of(len(result.text.encode()))
+            request = self._commissioner.composer(wording_of(quoted, agent, result, max(0, min(budget, size) - over)))
+        self._conclusion.hand_over()
+        return request
 
     def _refusal(self, agent: str) -> Refusal | None:
         try:
@@ -135,10 +153,11 @@ class Route:
             return phrase(missing, self._work.locale, agent=context["agent"], connection=context["what"])
         return phrase("not_startable", self._work.locale, agent=agent)
 
-    async def _end_of(self, seat: str, request: SpawnRequest) -> Result:
+    async def _end_of(self, seat: str, request: SpawnRequest, began: Callable[[], None] = lambda: None) -> Result:
         """What whoever has a seat returned; nobody new gets one when it is time to conclude."""
         seating = self._seating
         if seat not in seating.taken and seating.why_stop is not None:
             return partial("", seating.why_stop)
         await seating.give(seat, request)
+        began()
         return await seating.result_in(seat)
