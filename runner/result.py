@@ -5,7 +5,7 @@ Owns the shape, its JSON and the summary rule. Metadata is stamped by the runtim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -58,6 +58,14 @@ class Problem:
         said = in_words(self.context.get(PROVIDER))
         return f"{self.message}; the provider said: {said}" if said else self.message
 
+    def because_of(self, cause: Problem | None) -> Problem:
+        """The same, with what its cause knows: whether to try again, what to do about it, and what a provider said."""
+        if cause is None:
+            return self
+        said = {PROVIDER: cause.context[PROVIDER]} if PROVIDER in cause.context else {}
+        advice = self.recommendation or cause.recommendation
+        return replace(self, recoverable=cause.recoverable, recommendation=advice, context={**said, **self.context})
+
     @property
     def for_models(self) -> Problem:
         """The same without what a provider said."""
@@ -96,6 +104,11 @@ class Result:
             return self.text
         first = self.errors[0].message
         return first if self.output is None or first.strip() in self.text else f"{first}\n{self.text}"
+
+    @property
+    def problem(self) -> Problem | None:
+        """The first of its errors, which says why it is not whole."""
+        return self.errors[0] if self.errors else None
 
     def stamped(self, **metadata: Any) -> Result:
         """This result with more metadata."""
@@ -150,3 +163,18 @@ def stopped(text: str) -> Result:
 def failed(problem: Problem, found: str = "") -> Result:
     """A failure, with what was found before it."""
     return Result(Outcome.FAILED, summarise(problem.message), found or None, problem.type, errors=(problem,))
+
+
+def missing_servers(part: Result | None) -> list[Problem]:
+    """What a result lacks because a server went away that its agent cannot work without."""
+    if part is None or part.outcome is not Outcome.PARTIAL:
+        return []
+    return [each for each in part.errors if each.type == TOOL_UNAVAILABLE]
+
+
+def resting_on(result: Result, parts: Iterable[Result | None]) -> Result:
+    """A result that was made from others: what they lack, it lacks, too."""
+    lacks = [each for part in parts for each in missing_servers(part)]
+    if not lacks or result.outcome is not Outcome.COMPLETED:
+        return result
+    return replace(result, outcome=Outcome.PARTIAL, reason=TOOL_UNAVAILABLE, errors=(*result.errors, *lacks))

@@ -19,7 +19,7 @@ from runner.planning.digest import Brought, digest_of
 from runner.planning.phrases import phrase
 from runner.planning.progress import Progress
 from runner.planning.words import composer_message
-from runner.result import OWN_WORDS, Outcome, Problem, Result, summarise
+from runner.result import OWN_WORDS, Outcome, Problem, Result, missing_servers, summarise
 from runner.roles import COMPOSER
 from runner.seating import Seating
 from runner.work import Work
@@ -51,6 +51,7 @@ class Answering:
         brought = self._progress.brought()
         left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
         errors = [*_errors(left), *self._beyond_limits(left), *([problem] if problem is not None else [])]
+        errors += [lack for each in brought if each.succeeded for lack in missing_servers(each.standing.result)]
         if reason in _RAN_OUT and (left or problem is not None):
             errors.insert(0, _ran_out(reason, left, self._work.allowance.timeout))
         text = await self._text(brought, problem)
@@ -198,7 +199,8 @@ def _errors(brought: Sequence[Brought]) -> list[Problem]:
             first = known[0] if known else Problem("failed", each.text)
             where = {"step": each.step.id, "agent": each.step.agent}
             message = f"step `{each.step.id}` ({each.step.agent}): {first.message}"
-            problems.append(Problem(first.type, message, first.code, first.severity, first.recoverable, context=where))
+            problem = Problem(first.type, message, first.code, first.severity, context=where)
+            problems.append(problem.because_of(first))
     return problems
 
 

@@ -72,8 +72,9 @@ class Drafting:
         end = self._seating.end_in(seat)
         answer = end.answer if end is not None else None
         if answer is None or end is None or end.result is None or end.result.status != "completed":
-            said = answer.errors[0].message if answer is not None and answer.errors else "it gave no answer"
-            self.problem = Problem("planning_failed", f"no plan could be made: {said}", severity="high", recoverable=True)
+            cause = answer.problem if answer is not None else None
+            said = cause.message if cause is not None else "it gave no answer"
+            self.problem = Problem("planning_failed", f"no plan could be made: {said}", severity="high").because_of(cause)
             return None
         try:
             return read_blueprint(answer.text)

@@ -19,9 +19,8 @@ from runner.excerpt import cut_mark, first_bytes, size_in_bytes
 from runner.guard import permit
 from runner.inbox import Item
 from runner.past import Past
-from runner.provider_error import PROVIDER
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
-from runner.result import BUDGETS, TOOL_UNAVAILABLE, Outcome, Problem, Result, failed, partial, summarise
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, resting_on, summarise
 from runner.seating import Seating
 from runner.shortening import limit_of
 from runner.tariff import BYTES_PER_TOKEN
@@ -39,8 +38,8 @@ class Chain:
         self._seating = Seating(work, lambda row: _seat_name(row["stage"], row["step_id"]))
         self._ended: Result | None = None
         """How it ends before its last stage."""
-        self._lacks: list[Problem] = []
-        """Servers that were missing for agents whose answers it rests on."""
+        self._parts: list[Result] = []
+        """The answers of agents that it rests on."""
         self._conclusion = Conclusion(work)
         """What is kept for merging the results of the stage that is under way."""
 
@@ -61,14 +60,7 @@ class Chain:
             self._enter(stage)
             await self._run_stage(stage)
         await self._seating.read()
-        return self._ended or self._whole(self._outputs[-1][1])
-
-    def _whole(self, last: Result) -> Result:
-        """The result of the last stage; what an earlier one lacked, it lacks, too."""
-        if last.outcome is not Outcome.COMPLETED or not self._lacks:
-            return last
-        errors = (*last.errors, *self._lacks)
-        return replace(last, outcome=Outcome.PARTIAL, reason=TOOL_UNAVAILABLE, errors=errors)
+        return self._ended or resting_on(self._outputs[-1][1], self._parts)
 
     def _enter(self, stage: StageSpec) -> None:
         """Say which stage is worked at; watchers and, when it begins, its events know it by its number, too."""
@@ -92,7 +84,7 @@ class Chain:
             await self._stop_at(stage, ended)
             return
         answers = [item.answer for item in good if item.answer is not None]
-        self._lacks += [each for answer in answers for each in answer.errors if each.type == TOOL_UNAVAILABLE]
+        self._parts += answers
         if len(good) > 1:
             answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
@@ -151,10 +143,8 @@ class Chain:
     async def _stop_at(self, stage: StageSpec, ended: Sequence[Item]) -> None:
         problems = [each for item in ended if item.answer is not None for each in item.answer.errors]
         message = f"stage `{stage.name}` failed: {', '.join(_how(item) for item in ended)}"
-        problem = Problem("stage_failed", message, severity="high", recoverable=any(each.recoverable for each in problems))
-        if problems:  # what to do about it is what its agent says, and so is what its model's provider said
-            said = {name: each for name, each in problems[0].context.items() if name == PROVIDER}
-            problem = replace(problem, recommendation=problems[0].recommendation, context=said)
+        problem = Problem("stage_failed", message, severity="high").because_of(next(iter(problems), None))
+        problem = replace(problem, recoverable=any(each.recoverable for each in problems))
         found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
         unpaid = [item.answer.reason for item in ended if item.answer is not None and item.answer.reason in BUDGETS]
         why = self._seating.unpaid or next(iter(unpaid), None)

@@ -34,7 +34,7 @@ from runner.iterating.words import (
     state_of,
 )
 from runner.past import Past
-from runner.result import BUDGETS, Problem, Result, failed
+from runner.result import BUDGETS, Problem, Result, failed, resting_on
 from runner.roles import COMPLETER, PLANNER
 from runner.seating import Seating
 from runner.work import SpawnRequest, Work
@@ -145,9 +145,10 @@ class Iterate:
         answer = end.answer if end is not None and end.result is not None and end.result.status == "completed" else None
         if answer is None or answer.outcome in ("failed", "blocked"):
             said = end.answer if end is not None else None
-            why = said.errors[0].message if said is not None and said.errors else "it gave no answer"
+            cause = said.problem if said is not None else None
+            why = cause.message if cause is not None else "it gave no answer"
             kind = self._seating.why_stop or "planning_failed"
-            return Problem(kind, f"nobody could say what is next: {why}", severity="high")
+            return Problem(kind, f"nobody could say what is next: {why}", severity="high").because_of(cause)
         try:
             decision = read_decision(answer.text)
             if not decision.tasks and answer.reason in BUDGETS:  # it had to come to an end, not the work
@@ -221,7 +222,9 @@ class Iterate:
         await seating.until_ended([COMPLETER])
         if seating.unpaid is not None and problem is None:
             problem = Problem(seating.unpaid, UNPAID.format(reason=seating.unpaid))
-        return answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
+        result = answered(seating.end_in(COMPLETER), records, problem, self._components.who("completer").output_schema)
+        ends = map(seating.end_in, self._tasks)
+        return resting_on(result, [end.answer for end in ends if end is not None])
 
     def _completer(self, about: Undertaking, problem: Problem | None, less: int = 0) -> SpawnRequest:
         """The request for a completer; its state is so many tokens shorter than it could be."""

@@ -19,6 +19,7 @@ from tests.support.messages_api import (
     MessagesApi,
     Received,
     break_off,
+    encode_event,
     messages_api,
     refuse,
     reply,
@@ -317,3 +318,25 @@ async def test_the_same_failure_in_other_words_is_one_error_that_counts(tmp_path
     (error,) = bench.sql("select recurrence_count, message from error_records")
     assert error["recurrence_count"] == 2
     assert error["message"].endswith("the provider said: 2 images are too many")
+
+
+@pytest.mark.parametrize("name", ["look", "Planner", "Reporter", "Router"])
+@pytest.mark.parametrize("all_of_them", [True, False], ids=["first call", "the work"])
+async def test_what_the_provider_said_and_what_to_do_come_up_to_the_top(
+    name: str, all_of_them: bool, tmp_path: Path
+) -> None:
+    """Whoever was refused below: planners and classifiers, or the agents they send."""
+    cast, refused = Cast(), refuse(402, "billing_error", "Your credit is used up", request_id="req_1")
+
+    def answer(received: Received) -> Answer:
+        given = cast(received)
+        return refused if all_of_them or b"found" in b"".join(map(encode_event, given.events)) else given
+
+    async with messages_api(answer) as api, service(tmp_path, api) as bench:
+        ended = await bench.run(name, "look around")
+    assert ended.result is not None
+    problem = ended.result.errors[0]
+    assert ended.status == "failed"
+    assert (ended.error or "").endswith("; the provider said: Your credit is used up (request req_1)")
+    assert (problem.recommendation or "").startswith("add credit or raise the spending limit")
+    assert not problem.recoverable

@@ -6,10 +6,12 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.runner.resuming import after_a_stop
-from tests.support.models import Turn, call, hang, say
+from tests.support.models import Turn, call, hang, say, shared
 from tests.support.reading import dispatch, shown
 from tests.support.requirement import requirement
 from tests.support.servers import DEAD, sdk_server
@@ -154,3 +156,35 @@ async def test_work_that_has_begun_goes_on_elsewhere_without_its_server_and_is_p
     assert ended.result is not None
     assert (ended.status, ended.result.outcome, ended.result.reason) == ("completed", "partial", "tool_unavailable")
     assert "`frail`, which ended with exit code 1; it said: gone" in ended.result.errors[0].message
+
+
+COMPOSED = """
+mcp_servers: {frail: %s}
+agents:
+  Looker: {description: looks, mcp_servers: [frail]}
+  Writer: {}
+  Planned: {strategy: plan, sub_agents: [Looker]}
+  Iterated: {strategy: iterate, iterate: {worker: Looker}}
+agent_chains: {Chained: {stages: [{name: look, agents: [Looker]}, {name: write, agents: [Writer]}]}}
+"""
+
+
+@pytest.mark.parametrize("name", ["Chained", "Planned", "Iterated"])
+async def test_what_rests_on_an_answer_that_lacks_a_server_lacks_it_too(name: str, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+
+    def die_for_good(_: Request) -> Turn:
+        flag.unlink()
+        return call("frail__die")
+
+    decisions = [say(json.dumps({"nextTask": "look"})), say(json.dumps({"finished": True}))]
+    steps = say(json.dumps({"analysis": "", "steps": [{"id": "step_1", "agent": "Looker", "task": "look"}]}))
+    half = say(json.dumps({"success": True, "result": "half of it"})) if name == "Iterated" else say("half of it")
+    scripts = {"Looker": [die_for_good, half], "Writer": [say("all of it")], "*": [say("all of it")]}
+    scripts["Planner" if name == "Planned" else "TaskPlanner"] = shared(*([steps] if name == "Planned" else decisions))
+    async with bench(tmp_path, COMPOSED % while_it_is_there(flag), scripts) as service:
+        ended = await service.run(name)
+    assert ended.result is not None
+    assert (ended.status, ended.result.outcome, ended.result.reason) == ("completed", "partial", "tool_unavailable")
+    assert "`Looker` cannot work without the server `frail`" in ended.result.errors[0].message
