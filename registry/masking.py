@@ -47,7 +47,10 @@ _SECRET_WORDS = _words(
     "apikey auth authorization bearer cookie cookies cred credential credentials creds dsn jwt key keys oauth pass passcode"
     " passphrase passwd password pat private pw pwd salt secret secrets session signature token tokens"
 )
-_SECRET_PART = re.compile(r"(?i)passw|passphrase|secret|api_?key|token|credential|cookie")
+_SECRET_PART = re.compile(
+    r"(?i)passw|passphrase|secret|api_?key|token|credential|cookie"
+    r"|(?:(?<!com)(?<!by)(?<!sur)(?<!over)pass|pwd|dsn|jwt|(?<!mon)(?<!tur)(?<!hot)(?<!don)key)(?:$|_|\d)"
+)
 _SAID_ELSEWHERE = re.compile(
     r"(?i)(?:old)?pwd|ssh_auth_sock|xauthority|(?:xdg|desktop|gdm|term|iterm|dbus)_?session.*|session_manager"
 )
@@ -153,8 +156,8 @@ def held_secrets(
         named = looks_secret(name) and not _SAID_ELSEWHERE.fullmatch(name)
         if (named or name in referenced) and not _is_plain(value, named=named) and not _exists(value):
             held.add(value)
-        elif (password := _password(value)) is not None:
-            held.update((password, unquote(password)))
+        else:
+            held.update(_passwords(value))
     for spec in upstreams:
         held.update(_secrets_of(spec, plain))
     parts = {part for value in held for part in _parts(value)}
@@ -166,22 +169,21 @@ def _secrets_of(spec: UpstreamSpec, plain: Collection[str]) -> Iterator[str]:
         for name, value in given.items():
             if _given(setting, name, value, plain) and not _exists(value):
                 yield value
-            elif name not in plain and (password := _password(value)) is not None:
-                yield from (password, unquote(password))
+            elif name not in plain:
+                yield from _passwords(value)
     words = spec.command or ()
     for position, (before, word) in enumerate(zip(("", *words), words, strict=False)):
         if may_be_secret(("mcp_servers", spec.name, "command", position), word, before):
             yield word.partition("=")[2] or word
     address = urlsplit(spec.url or "")
-    if (password := _password(spec.url or "")) is not None:
-        yield from (password, unquote(password))
+    yield from _passwords(spec.url or "")
     yield from (value for _, value in parse_qsl(address.query))
 
 
 # -- what is in a value ------------------------------------------------------------------------------------------------
 
 _SCHEME = re.compile(r"(?i)(bearer|basic|token|apikey|api-key|digest|negotiate|key)\s+(\S.*)", re.DOTALL)
-_FIELD = re.compile(r"(?i)([\w .-]*?(?:password|passwd|pwd|pass|secret|token|key|sig|signature))\s*=\s*([^;&\s\"']+)")
+_FIELD = re.compile(r"(?i)(?:password|passwd|pwd|pass|secret|token|key|sig|signature)\s*=\s*([^;&\s\"']+)")
 _LINE_END = re.compile(r"\r?\n|\\r\\n|\\n")
 _DEEPEST = 5
 
@@ -196,11 +198,9 @@ def _parts(value: str, depth: int = 0) -> Iterator[str]:
         yield from _parts(scheme[2], depth + 1)
         if scheme[1].lower() == "basic":
             yield from _credentials(scheme[2])
-    if (password := _password(text)) is not None:
-        yield password
-        yield unquote(password)
-    yield from (unquote(found[2]) for found in _FIELD.finditer(text))
-    yield from (found[2] for found in _FIELD.finditer(text))
+    yield from _passwords(text)
+    for found in _FIELD.finditer(text):
+        yield from (found[1], unquote(found[1]))
     lines = _LINE_END.split(text)
     if len(lines) > 1:
         kept = (line.strip() for line in lines)
@@ -211,15 +211,22 @@ def _parts(value: str, depth: int = 0) -> Iterator[str]:
         yield from _in_json(text, depth)
 
 
-def _password(text: str) -> str | None:
-    """The password in an address, or the user where it is a token."""
+_USER_INFO = re.compile(
+    r"(?<![a-zA-Z0-9+.-])[a-zA-Z][a-zA-Z0-9+.-]*://(?:([^:/@\s]*):(?!\d{1,5}/)([^@\s]+)|([^:/@\s]{16,}))@"
+)
+_TO_THE_LAST = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^:/@\s]*:(?!\d{1,5}/)(\S+)@")
+
+
+def _passwords(text: str) -> Iterator[str]:
+    """The passwords in addresses, or the user where it is a token; as they are written, and decoded."""
     if "://" not in text or "@" not in text:  # nearly every value
-        return None
-    found = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://(?:([^:/@\s]*):(\S+)|([^:/@\s]{16,}))@[^@\s/]+", text.strip())
-    if found is None:
-        return None
-    password = found[2] or found[3]
-    return password if password and password != found[1] else None
+        return
+    for found in _USER_INFO.finditer(text):
+        password = found[2] or found[3]
+        if password != found[1]:
+            yield from (password, unquote(password))
+    if (whole := _TO_THE_LAST.match(text.strip())) is not None:  # it may hold an `@` itself
+        yield from (whole[1], unquote(whole[1]))
 
 
 def _credentials(coded: str) -> Iterator[str]:

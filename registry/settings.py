@@ -29,6 +29,9 @@ from registry.users import UserSpec
 from registry.variables import Expanded, built_in_variables, names_in, needed
 from registry.work_items import WorkItemsSpec
 
+_TOLD_TO_MODELS = frozenset({"agents", "agent_chains", "users"})
+"""Sections whose texts models read: a variable that only stands there is no secret because of that."""
+
 Spec = TypeVar("Spec")
 Filtered = TypeVar("Filtered", AgentSpec, UpstreamSpec)
 
@@ -171,7 +174,11 @@ class Settings:
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return every secret that a process with these settings and this environment holds."""
-        sources = (value.source for _, value in leaves(self.located.tree) if isinstance(value, Expanded))
+        sources = (
+            value.source
+            for path, value in leaves(self.located.tree)
+            if isinstance(value, Expanded) and path[0] not in _TOLD_TO_MODELS
+        )
         named = {name for source in sources for name in names_in(source)} - built_in_variables(self.source.parent).keys()
         return held_secrets(self.upstreams.values(), environ, self.secret_variables(), named, self.plain)
 

@@ -85,6 +85,7 @@ def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strat
         skills=partial(skills_of, execution),
         board=partial(_board, execution),
         same_step=partial(_same_step, execution),
+        clear=services.upstreams.mask.text,
     )
     if agent is not None and agent.strategy == "loop":
         needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)

@@ -142,7 +142,7 @@ class Conversation:
                 unavailable=unavailable,
                 session=work.session,
             )
-            self._system = sys.intern(system_prompt(parts))  # a thousand agents of one kind share one text
+            self._system = sys.intern(work.clear(system_prompt(parts)))  # a thousand agents of one kind share one text
         return self._system
 
     # -- turns ---------------------------------------------------------------------------------------------------------

@@ -8,13 +8,14 @@ from typing import Any
 
 from registry import AgentSpec, Limits, ToolFilter
 from runner.handle import Family
+from runner.masking import Mask
 from runner.services import Services
 from runner.tools.composite import CompositeTools
 from runner.tools.dispatch import dispatch_tools
 from runner.tools.own import SERVER, OwnTool, OwnTools
-from runner.tools.protocol import ToolExecutor
+from runner.tools.protocol import ToolExecutor, ToolResult
 from runner.tools.upstreams import UpstreamCaller, UpstreamTools
-from runner.transcript import Tool
+from runner.transcript import Tool, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,29 @@ class Needs:
     """Sent with every call of an upstream server."""
 
 
+class _Masked:
+    """The tools of a program that embeds Outrider: what they return holds no more secrets than what servers do."""
+
+    def __init__(self, tools: ToolExecutor, mask: Mask) -> None:
+        self._tools, self._mask = tools, mask
+
+    async def list_tools(self) -> Sequence[Tool]:
+        return await self._tools.list_tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        return await self._mask.result(await self._tools.call(call))
+
+    async def close(self) -> None:
+        await self._tools.close()
+
+
 def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
     """Dispatch tools if there is anybody to dispatch, then our other tools, then the servers'."""
     layers: list[ToolExecutor] = []
     if family.catalogue:
         layers.append(OwnTools(dispatch_tools(family, marked=False)))
     layers.append(OwnTools(own))
-    layers.extend(factory(needs.agent) for factory in services.extra_tools)
+    layers.extend(_Masked(factory(needs.agent), services.upstreams.mask) for factory in services.extra_tools)
     upstream = None
     if needs.agent.mcp_servers:
         caller = UpstreamCaller(needs.scope_id, needs.limits.tool_timeout, needs.trace)

@@ -166,6 +166,8 @@ class Work:
     """The board of work items, to read and to write on, as nobody has written on it yet in this attempt."""
     same_step: Callable[[str, str, float], Awaitable[Record | None]]
     """A step of an agent with the same first message that succeeded within so many seconds."""
+    clear: Callable[[str], str] = str
+    """Takes secrets out of what its model is told."""
     activity: str = "starting"
     asking: bool = False
     """Whether its model is being asked."""

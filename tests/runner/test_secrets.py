@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from runner.dispatcher import Order
 from runner.masking import Mask
 from runner.tools.protocol import ToolResult
 from server.app import Blueprint, open_service
+from tests.support.local_tools import LocalTools
 from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use
+from tests.support.models import ScriptedModel, call, say
+from tests.support.reading import shown
 from tests.support.saying_server import WAYS
-from tests.support.service import settings_of
+from tests.support.service import OneModel, settings_of
 from tests.support.upstream_specs import ROOT
 
 KEY_LINES = ["MIIEowIBAAKCAQEAx7Qm2vLk9sT4", "pR8wZy1nB6cVf0aJhGd3eKuXoM5i"]
@@ -182,6 +186,8 @@ def test_a_page_of_a_text_shows_no_piece_of_a_secret() -> None:
         ("MAX_TOKENS", "4096", False),
         ("API_KEY", "12345678", True),
         ("API_KEY", "short", False),
+        ("DBPASS", "hunter-two", True),
+        ("BYPASS", "loopback", False),
     ],
 )
 def test_what_a_server_is_given_is_a_secret_unless_it_looks_like_none(name: str, value: str, secret: bool) -> None:
@@ -197,3 +203,46 @@ def test_the_shell_has_variables_that_sound_secret_and_are_not() -> None:
         "AUTHOR": "Ann Example", "MONKEY": "see-monkey-do-1", "COMPASS": "north-by-north-1",
     }  # fmt: skip
     assert held_secrets([], shell) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("address", "passwords"),
+    [
+        ("postgres://ann:s3cr%2Ft-1@db/shop?mail=a@b.example", {"s3cr%2Ft-1", "s3cr/t-1"}),
+        ("amqp://ann:has@inside-1@mq", {"has@inside-1"}),
+        ("redis://:first-pw-1@a,redis://:second-pw-2@b", {"first-pw-1", "second-pw-2"}),
+        ("https://ghp_0123456789abcdef@git.example/x", {"ghp_0123456789abcdef"}),
+        ("postgres://postgres:postgres@localhost/dev", set()),
+        ("http://localhost:8080/a@b", set()),
+    ],
+)
+def test_the_password_of_an_address_is_a_secret_whatever_its_variable_is_called(address: str, passwords: set[str]) -> None:
+    held = held_secrets([], {"WHATEVER": address})
+    assert held >= passwords
+    assert bool(held) is bool(passwords)
+
+
+async def test_a_secret_in_instructions_or_from_a_tool_of_the_program_is_masked_and_what_models_are_told_is_not(
+    tmp_path: Path,
+) -> None:
+    environ = {"TEAM": "payments-core-77", "HOUSE_TOKEN": "hs-canary-0011"}
+    config = "agents: {A: {custom_instructions: 'You work for ${TEAM} with ${HOUSE_TOKEN}.'}}"
+
+    async def leak(_arguments: Mapping[str, Any]) -> str:
+        return "the token is hs-canary-0011, the team payments-core-77"
+
+    tools = LocalTools({"leak": leak}).for_agents("A")
+    model = ScriptedModel({"A": [call("leak"), say("done")]})
+    blueprint = Blueprint(
+        settings_of(tmp_path, config, environ),
+        tmp_path / "x.db",
+        environ=environ,
+        models=OneModel(model),
+        extra_tools=tools,
+    )
+    async with open_service(blueprint) as dispatcher:
+        started = await dispatcher.start(Order("A", "go"))
+        assert (await dispatcher.wait(started.id)).status == "completed"
+    first, second = model.of("A")
+    assert "You work for payments-core-77 with ***." in first.system
+    assert "the token is ***, the team payments-core-77" in shown(second)
