@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from db.errors import DatabaseUnavailable, NoDatabase, QueryRefused
-from db.ids import ALPHABET
+from db.ids import ALPHABET, SHORT
 from db.location import read_only_uri
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
@@ -78,14 +78,15 @@ class Glimpse:
 
 
 def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Glimpse]:
-    """Executions whose id begins with `prefix`: top-level ones before those below, newest first."""
+    """Executions whose id, whole or short, begins with `prefix`: top-level ones before those below, newest first."""
     if not set(prefix) <= set(ALPHABET):
         return []
     which = "AND finished_at IS NULL" if only_open else ""
     found = query(
         path,
         "SELECT id, agent, status, coalesce(substr(task, 1, 100), '') FROM executions "  # noqa: S608 - the letters of an id
-        f"WHERE id >= '{prefix}' AND id < '{prefix}~' {which} ORDER BY parent_execution_id IS NOT NULL, id DESC",
+        f"WHERE (id >= '{prefix}' AND id < '{prefix}~' OR substr(id, -{SHORT}, {len(prefix)}) = '{prefix}') {which} "
+        "ORDER BY parent_execution_id IS NOT NULL, id DESC",
         rows=RECENT,
     )
     return [Glimpse(*row) for row in found.rows]

@@ -17,7 +17,7 @@ from typing import TextIO
 LOCK = "requirements.lock"
 PIP = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--no-deps")
 PINNED = re.compile(r"^[\w.-]+==")
-SEEN = re.compile(r"^(?:Collecting|Requirement already satisfied:) (?P<name>[\w.-]+)")
+SEEN = re.compile(r"^(?:Collecting|Processing|Ignoring|Requirement already satisfied:) (?:\S*/)?(?P<name>[\w.]+)")
 INSTALLING = re.compile(r"^Installing collected packages:(?P<names>.*)")
 
 

@@ -94,13 +94,17 @@ def _names(place: Place) -> Iterator[Candidate]:
 
 def _executions(place: Place) -> Iterator[Candidate]:
     """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
+    from db.ids import shortened
     from db.query import recent
     from server.cli.options import chosen_database
 
     config = place.given.get("config")
     path = chosen_database(place.given.get("db"), Path(config) if config else None)
-    for each in recent(path, place.unfinished, only_open=place.command.name in ("cancel", "approve", "message")):
-        yield Candidate(each.id, f"{each.agent} ({each.status}) {each.task}")
+    found = recent(path, place.unfinished, only_open=place.command.name in ("cancel", "approve", "message"))
+    for each in found:
+        short = shortened(each.id, (other.id for other in found))
+        about = f"{each.agent} ({each.status}) {each.task}"
+        yield Candidate(short if short.startswith(place.unfinished) else each.id, about)
 
 
 def _shells(_: Place) -> Iterator[Candidate]:

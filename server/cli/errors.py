@@ -67,7 +67,7 @@ async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool
     if as_json:
         put_json({"_last_updated": updated, "errors": [as_object(row) for row in found]})
     elif found:
-        put(aligned(COLUMNS, [_cells(row) for row in found]))
+        put(aligned(COLUMNS, [_cells(row) for row in found], spare=("fix", "last seen", "severity", "times")))
         note("`outrider errors ID` shows one; `--fix fixed` says that it is done")
     else:
         note("nothing went wrong" if updated is None else "no such error")

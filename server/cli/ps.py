@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 RECENT = 50
 COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "task")
+SPARE = ("executions", "tokens", "cost", "age", "agent")
+"""What a narrow terminal can do without, the first soonest."""
 
 
 def ps(
@@ -43,7 +45,7 @@ def ps(
     if as_json:
         put_json(found)
     elif found:
-        put(aligned(COLUMNS, [_cells(entry) for entry in found]))
+        put(aligned(COLUMNS, [_cells(entry) for entry in found], spare=SPARE))
         for text in _remarks(found):
             note(text)
     else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from server.cli.exits import CommandError
 
-_PLAIN = dict(zip("○◐●◕✕◷⊘▣◌✓├└─│…·›→≥’�", "o~*%xt/#-+|`-|>->>>'?", strict=True))
+_PLAIN = dict(zip("○◐●◕✕◷⊘▣◌✓├└─│…·›→≥’�•▌━═", "o~*%xt/#-+|`-|>->>>'?*|-=", strict=True))
 """What stands for a drawn character where it cannot be written: as wide as that, so that columns stay."""
 
 

@@ -10,19 +10,47 @@ from typing import Any
 from server.cli.messages import one_line
 
 GAP = "  "
-LEAST = 8
-"""Characters a column keeps, however narrow the terminal is."""
+LEAST, READABLE = 8, 24
+"""Characters a column keeps, however narrow the terminal is, and those it has before another is left out for it."""
 
 
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, heading: bool = True) -> str:
-    """The rows below their heading; figures to the right, text to the left."""
+def aligned(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], *, heading: bool = True, spare: Sequence[str] = ()
+) -> str:
+    """The rows below their heading; figures to the right, text to the left.
+
+    On a terminal that is too narrow, the columns in `spare` are left out, the first of them first.
+    """
     cells = [[_shown(value) for value in row] for row in rows]
     lines = [list(columns), *cells] if heading else cells
-    widths = [max((len(line[index]) for line in lines), default=0) for index in range(len(columns))]
+    widths = [max((width_of(line[index]) for line in lines), default=0) for index in range(len(columns))]
     figures = [bool(rows) and all(isinstance(row[index], int | float) for row in rows) for index in range(len(columns))]
     if sys.stdout.isatty():
-        widths = _narrowed(widths, shutil.get_terminal_size().columns)
+        room = shutil.get_terminal_size().columns
+        kept = _kept(columns, widths, room, spare)
+        lines = [[line[index] for index in kept] for line in lines]
+        figures = [figures[index] for index in kept]
+        widths = _narrowed([widths[index] for index in kept], room)
     return "\n".join(_line(line, widths, figures) for line in lines)
+
+
+def width_of(text: str) -> int:
+    """The columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _kept(columns: Sequence[str], widths: Sequence[int], room: int, spare: Sequence[str]) -> list[int]:
+    """The columns that are shown: as many as there is room for, each as wide as is worth reading."""
+    kept = list(range(len(columns)))
+    for name in spare:
+        if sum(min(widths[index], READABLE) + len(GAP) for index in kept) <= room:
+            break
+        kept.remove(columns.index(name))
+    return kept
 
 
 def _shown(value: Any) -> str:
@@ -46,6 +74,17 @@ def _narrowed(widths: Sequence[int], room: int) -> list[int]:
 def _line(cells: Sequence[str], widths: Sequence[int], figures: Sequence[bool]) -> str:
     shown = []
     for cell, width, figure in zip(cells, widths, figures, strict=True):
-        cut = cell if len(cell) <= width else cell[: width - 1] + "…"
-        shown.append(cut.rjust(width) if figure else cut.ljust(width))
+        cut = _cut(cell, width)
+        blank = " " * (width - width_of(cut))
+        shown.append(blank + cut if figure else cut + blank)
     return GAP.join(shown).rstrip()
+
+
+def _cut(cell: str, width: int) -> str:
+    if width_of(cell) <= width:
+        return cell
+    if cell.isascii():
+        return cell[: width - 1] + "…"
+    from rich.cells import set_cell_size
+
+    return set_cell_size(cell, width - 1).rstrip() + "…"

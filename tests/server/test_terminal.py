@@ -72,6 +72,21 @@ def test_an_answer_is_drawn_and_wrapped_between_words_on_a_terminal(tmp_path: Pa
     assert shell.type("run", "Quick", "go").stdout == f"[rehearsed]\n\n{ANSWER}\n", "a pipe gets it as it is"
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_a_list_fits_the_terminal_and_keeps_ids_and_tasks(tmp_path: Path, columns: int) -> None:
+    shell = answering(tmp_path, ANSWER)
+    for task in (f"検査員 {WORDS}", "look around"):
+        assert shell.type("run", "Quick", task).returncode == 0
+
+    code, lines = watched(shell, "ps", "--all", columns=columns)
+
+    assert (code, len(lines)) == (0, 3)
+    assert max(map(cell_len, lines)) <= columns
+    assert [shell.json("show", line.split()[1])["task"][:4] for line in lines[1:]] == ["look", "検査員 "]
+    tasks = [line.index("look around") for line in lines[1:2]] + [cell_len(lines[2][: lines[2].index("検")])]
+    assert tasks[0] == tasks[1], "wide characters keep the columns"
+
+
 def test_a_terminal_that_cannot_draw_and_one_without_colour(tmp_path: Path) -> None:
     shell = answering(tmp_path, "**It is** done\x1b[31m")
 
