@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from sqlalchemy import ColumnElement, and_, func
 
-from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN
+from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN, RANDOM_DIGITS, TIME_DIGITS
 
 
 def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElement[bool]]:
     """The conditions to try, the likelier first; of these, only the last needs a look at every row."""
-    if not given or not set(given) <= set(ALPHABET):
+    if not 0 < len(given) <= TIME_DIGITS + RANDOM_DIGITS or not set(given) <= set(ALPHABET):
         return
     if PATTERN.fullmatch(given):
         yield identifiers == given

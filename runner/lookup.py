@@ -51,14 +51,21 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
         activity=INTERRUPTED if gone else f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
         elapsed=elapsed_in(row),
         remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
-        usage={
-            "turns": row["turns"],
-            "tokens": sum(row[name] for name in TOKENS),
-            "cost_usd": round(row["cost_usd"], 6),
-            "tool_calls": row["tool_call_count"],
-        },
+        usage=_usage_in(row),
         waiting_for=row["waiting_for"],
     )
+
+
+def _usage_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an execution used itself, and the limits of its budget; what was spent of them is in other rows, too."""
+    used = {
+        "turns": row["turns"],
+        "tokens": sum(row[name] for name in TOKENS),
+        "cost_usd": round(row["cost_usd"], 6),
+        "tool_calls": row["tool_call_count"],
+    }
+    limits = {unit: row[f"budget_{unit}"] for unit in ("usd", "tokens") if row[f"budget_{unit}"] is not None}
+    return {**used, "budget": limits} if limits else used
 
 
 async def subtree_usage(database: Database, executions: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:

@@ -198,7 +198,7 @@ def describe(
         shown |= {"outcome": result.outcome, **reason, "result": _shown(result, child.id, most, marked=marked)}
     if child.error is not None:
         shown["error"] = child.error
-    shown["usage"] = dict(child.usage)
+    shown["usage"] = _with_spent(child.usage, subtree or child.usage)
     if subtree is not None and subtree["executions"] > 1:
         shown["subtree_usage"] = dict(subtree)
     if result is not None and (warnings := result.metadata.get("warnings")):
@@ -216,6 +216,15 @@ def describe(
         if child.waiting_for == "approval":
             shown |= _waits_for_person(child)
     return shown
+
+
+def _with_spent(usage: Mapping[str, Any], together: Mapping[str, Any]) -> dict[str, Any]:
+    """What an execution used; of its budget what it and everything below it spent, where rows tell only the limits."""
+    if "budget" not in usage:
+        return dict(usage)
+    spent = {"usd": together["cost_usd"], "tokens": together["tokens"]}
+    told = {f"spent_{unit}": spent[unit] for unit in spent if unit in usage["budget"]}
+    return {**usage, "budget": {**told, **usage["budget"]}}
 
 
 def _marks(children: Sequence[Child], most: int) -> str:

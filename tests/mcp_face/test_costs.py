@@ -96,6 +96,23 @@ def _turns(rows: list[dict[str, Any]]) -> int:
     return sum(row["turns"] for row in rows)
 
 
+async def test_a_budget_is_told_with_what_the_tree_spent_of_it_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+    opened_gate = anyio.Event()
+    scripts = {"Lead": [dispatch("Left"), say("waiting"), say("led")], "Left": [gate(opened_gate, say("left"))]}
+    async with face(tmp_path, PRICED, scripts) as opened, opened.client() as caller:
+        lead = (await caller.call("dispatch_agent", name="Lead", task="lead", budget_usd=0.5))["execution_id"]
+        await opened.model.started("Left")
+        running = await caller.call("get_result", execution_id=lead, wait_seconds=0)
+        opened_gate.set()
+        ended = await caller.call("get_result", execution_id=lead, wait_seconds=20)
+        later = await caller.call("get_result", execution_id=lead)
+        words = text_of(await caller.client.call_tool("get_result", {"execution_id": lead}))
+
+    assert running["usage"]["budget"]["usd"] == 0.5
+    assert ended["usage"]["budget"] == later["usage"]["budget"] == {"usd": 0.5, "spent_usd": pytest.approx(4 * TURN)}
+    assert "budget, with its agents: $0.0003 of $0.5000" in words
+
+
 async def test_a_task_tells_what_its_tree_used(tmp_path: Path) -> None:
     opened_gate = anyio.Event()
     scripts = {
