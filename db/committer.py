@@ -3,8 +3,9 @@
 Alone commits and checkpoints, always under the lock, in one thread. It knows no table but `events`, no queue and no event
 loop. Its invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be tried again.
 
-Whoever deletes the log of an open database takes away what was committed since the last checkpoint: this connection still
-has it, so it is folded back before a new log is begun. A database that is gone is waited for, a replaced one is opened.
+A program that deletes or replaces the log of an open database takes away what was committed since the last checkpoint: this
+connection still has it, so it is folded back before a new log is begun. A database that is gone is waited for, a replaced
+one is opened.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from db import private
 from db.batch import Batch
 from db.engine import checkpoint, data_version, open_writer, touch
 from db.errors import DatabaseUnavailable, StoreError
-from db.lock import FileLock
+from db.lock import NOTE, FileLock
 from db.migrate import migrate
 from db.prepared import Prepared
 from db.tables import events as events_table
@@ -50,6 +51,14 @@ class _Files(NamedTuple):
     database: tuple[int, int] | None
     log: tuple[int, int] | None
 
+    @property
+    def note(self) -> str:
+        """The log as the lock file names it: a new log that is not named there was not made by Outrider."""
+        return f"{NOTE}{self.log[0]}:{self.log[1]}" if self.log is not None else ""
+
+
+_NONE = _Files(None, None)
+
 
 class Committer:
     """Commits batches; opens its connection anew where the files are no longer those it had opened."""
@@ -63,7 +72,7 @@ class Committer:
         self._lock: FileLock
         self._connection: Connection
         self._prepared: Prepared
-        self._files = _Files(None, None)
+        self._files = _NONE
         self.openings = 0
         """How often the connection was opened: readers must follow it to the same files."""
 
@@ -121,6 +130,8 @@ class Committer:
             found = self._look()
             if found != self._files:
                 self._follow(found)
+            elif not self._lock.note:  # the lock file was replaced, and says nothing yet
+                self._lock.write(found.note)
             yield
         finally:
             self._lock.release()
@@ -131,21 +142,37 @@ class Committer:
             raise DatabaseUnavailable(
                 f"the database `{self._path}` was taken away while it was in use", "put the file back; it is waited for"
             )
-        if found == (self._files.database, None) and not self._rescued():
-            raise DatabaseUnavailable(
-                f"the log `{self._log_path}` was deleted while it was in use",
-                "nothing is lost as long as this process lives: it writes the database whole as soon as nobody reads",
-            )
+        if self._is_foreign(found):
+            self._rescue("deleted" if found.log is None else "replaced")
         log.warning("the files of %s are opened anew", self._path)
         before = self._connection
         self._connect()
         _close(before)
 
-    def _rescued(self) -> bool:
-        try:
-            return checkpoint(self._connection)
-        except Exception as error:
-            raise unavailable(self._path, error) from error
+    def _is_foreign(self, found: _Files) -> bool:
+        """Whether another program deleted or replaced the log. Where a process has noticed before, its new log is noted."""
+        if found.database != self._files.database or self._files.log in (None, found.log):
+            return False
+        return found.log is None or self._lock.note not in ("", found.note)
+
+    def _rescue(self, done: str) -> None:
+        """Write the database whole from the log that this connection still has, and put a log aside that is not ours.
+
+        SQLite would obey any log it finds. A connection whose own log is an older one has nothing to add.
+        """
+        if self._lock.note in ("", self._files.note):
+            try:
+                rescued = checkpoint(self._connection)
+            except Exception as error:
+                raise unavailable(self._path, error) from error
+            if not rescued:
+                raise DatabaseUnavailable(
+                    f"the log `{self._log_path}` was {done} while it was in use",
+                    "nothing is lost as long as this process lives: it writes the database whole as soon as nobody reads",
+                )
+        with suppress(FileNotFoundError):
+            self._log_path.replace(self._log_path.with_name(f"{self._path.name}-foreign"))
+        log.error("the log of %s was %s while it was in use; nothing was lost", self._path, done)
 
     def _connect(self) -> None:
         """Under the lock."""
@@ -165,6 +192,7 @@ class Committer:
             raise unavailable(self._path, error) from error
         self._connection, self._prepared = connection, Prepared(connection)
         self._files = self._look()
+        self._lock.write(self._files.note)
         self.openings += 1
 
     def _look(self) -> _Files:
@@ -210,7 +238,7 @@ class Committer:
             self._connection.rollback()
         except Exception as error:
             log.warning("%s could not be rolled back: %s", self._path, error)
-            self._files = _Files(None, None)  # nobody knows how that connection stands: the next try has another
+            self._files = _NONE  # nobody knows how that connection stands: the next try has another
 
     def _checkpoint(self, pages: int) -> None:
         """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""

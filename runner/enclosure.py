@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.errors import RunnerError
+from runner.reserved import Reserved
 
 LONGEST_NAME, LONGEST_PATH, DEEPEST = 255, 4_096, 64
 """Bytes of one name and of a whole path, and folders on the way to a file."""
@@ -51,6 +52,7 @@ _KINDS = {
     errno.ENOSPC: ("disk_full", "there is no room left on the disk", "go on without writing, and say so"),
     errno.EDQUOT: ("disk_full", "there is no room left on the disk", "go on without writing, and say so"),
 }
+_RESERVED = ("forbidden", "it belongs to Outrider itself, and is part of no workspace", "use another file")
 _NO_FILE = ("not_a_file", "it is neither a file nor a folder", "use another")
 
 
@@ -112,22 +114,28 @@ def _refused(error: OSError) -> Refused:
 class OpenFolder:
     """A folder that is open: everything is done relative to it, to the names in it."""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_reserved")
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, reserved: Reserved) -> None:
+        self._descriptor, self._reserved = descriptor, reserved
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
-        """What is in it, in no order."""
+        """What is in it, in no order, without Outrider's own files."""
         with os.scandir(self._descriptor) as entries:
-            yield from entries
+            yield from (each for each in entries if not self._reserved.holds_entry(self._descriptor, each))
+
+    def _refuse_reserved(self, name: str, known: os.stat_result | None = None) -> None:
+        if self._reserved.holds(self._descriptor, name, known):
+            raise Refused(*_RESERVED)
 
     def file(self, name: str) -> os.stat_result | None:
         """What is known of a file; None when nothing has this name. Raises Refused when something else has."""
         try:
             known = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
+            self._refuse_reserved(name)
             return None
+        self._refuse_reserved(name, known)
         if stat.S_ISLNK(known.st_mode):
             raise Refused(*_KINDS[errno.ELOOP])
         if stat.S_ISDIR(known.st_mode):
@@ -142,7 +150,9 @@ class OpenFolder:
             raise Refused(*_KINDS[errno.ENOENT])
         descriptor = os.open(name, _FILE, dir_fd=self._descriptor)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            self._refuse_reserved(name, status)
+            if not stat.S_ISREG(status.st_mode):
                 raise Refused(*_NO_FILE)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 return file.read(most)
@@ -192,8 +202,9 @@ class OpenFolder:
 
     def inside(self, name: str, *, make: bool) -> OpenFolder:
         """A folder in it, which is made if it is missing."""
+        self._refuse_reserved(name)
         try:
-            return OpenFolder(os.open(name, _FOLDER, dir_fd=self._descriptor))
+            return self._opened(name)
         except FileNotFoundError:
             if not make:
                 raise
@@ -205,7 +216,16 @@ class OpenFolder:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=self._descriptor)
             os.fsync(self._descriptor)
-        return OpenFolder(os.open(name, _FOLDER, dir_fd=self._descriptor))
+        return self._opened(name)
+
+    def _opened(self, name: str) -> OpenFolder:
+        folder = OpenFolder(os.open(name, _FOLDER, dir_fd=self._descriptor), self._reserved)
+        try:
+            self._refuse_reserved(name, os.fstat(folder._descriptor))
+        except Refused:
+            folder.close()
+            raise
+        return folder
 
     def close(self) -> None:
         """Close it."""
@@ -213,13 +233,19 @@ class OpenFolder:
 
 
 @contextmanager
-def opened(root: Path, parts: Sequence[str], *, make: bool = False) -> Iterator[OpenFolder]:
-    """The folder at the end of a path. What the system refuses, here or in the body, is raised as Refused."""
+def opened(root: Path, parts: Sequence[str], *, make: bool = False, database: Path | None = None) -> Iterator[OpenFolder]:
+    """The folder at the end of a path. What the system refuses, here or in the body, is raised as Refused.
+
+    `database` is the one that this process has open.
+    """
     folder: OpenFolder | None = None
     try:
+        reserved = Reserved.of(database)
+        if reserved.contains(root):
+            raise Refused(*_RESERVED)
         if make:
             root.mkdir(parents=True, exist_ok=True)
-        folder = OpenFolder(os.open(root, _ROOT))
+        folder = OpenFolder(os.open(root, _ROOT), reserved)
         for part in parts:
             outer, folder = folder, folder.inside(part, make=make)
             outer.close()

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from db.clock import moment
 from db.database import Database
-from db.owners import is_alive
+from db.owners import DOUBT_SECONDS, doubtful, is_alive, survives
 from runner.handle import Child
 from runner.result import Result
 
@@ -26,8 +28,12 @@ def is_gone(row: Mapping[str, Any], database: Path) -> bool:
 
 async def gone_owners(database: Database, top: str | None = None) -> list[str]:
     """The processes that no longer live, of those that own something open: in the tree of an execution, or anywhere."""
-    owners = await database.reads.open_owners(top)
-    return sorted(owner for owner in owners if owner != database.owner and not is_alive(database.path, owner))
+    owners = [owner for owner in await database.reads.open_owners(top) if owner != database.owner]
+    gone = {owner for owner in owners if not is_alive(database.path, owner)}
+    if doubts := doubtful(database.path, gone):
+        await anyio.sleep(DOUBT_SECONDS)
+        gone -= {owner for owner in doubts if survives(database.path, owner)}
+    return sorted(gone)
 
 
 def elapsed_in(row: Mapping[str, Any]) -> float:

@@ -59,9 +59,8 @@ def _workspaces(execution: Execution, work: Work) -> list[OwnTool[Any]]:
 
     assert isinstance(work.subject, AgentSpec)
     settings, database = execution.services.settings, execution.services.database.path
-    stored = [database.with_name(f"{database.name}{end}") for end in ("", "-wal", "-shm")]
-    spared = (settings.source, *settings.parts, *stored)
-    workspaces = [Workspace(spec, spared) for spec in work.subject.workspaces]
+    spared = (settings.source, *settings.parts)
+    workspaces = [Workspace(spec, spared, database) for spec in work.subject.workspaces]
     wrote = partial(_note_file, work)
     return workspace_tools(Desk(workspaces, wrote, execution.services.upstreams.mask))
 

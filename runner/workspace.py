@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -81,10 +81,15 @@ class Hits:
 class Workspace:
     """One folder as one agent has it."""
 
-    def __init__(self, spec: WorkspaceSpec, protected: Sequence[Path] = ()) -> None:
+    def __init__(self, spec: WorkspaceSpec, protected: Sequence[Path] = (), database: Path | None = None) -> None:
         self.spec = spec
         self._protected = protected
-        """Files that say what agents may do, or what they did: no agent writes those."""
+        """Files that say what agents may do: no agent writes those."""
+        self._database = database
+        """The one that this process has open: neither it nor what belongs to it is seen here."""
+
+    def _opened(self, parts: Sequence[str], *, make: bool = False) -> AbstractContextManager[OpenFolder]:
+        return opened(self.spec.path, parts, make=make, database=self._database)
 
     def named(self, path: str) -> str:
         """A path in it as others tell it from those of other workspaces."""
@@ -107,7 +112,7 @@ class Workspace:
     def read(self, path: str) -> str:
         """The text of a file."""
         *above, name = _file(path)
-        with opened(self.spec.path, above) as folder:
+        with self._opened(above) as folder:
             return _text(folder, name).removeprefix("\ufeff")
 
     def search(self, wanted: Search) -> Hits:
@@ -168,7 +173,7 @@ class Workspace:
 
     def _entries(self, at: Sequence[str], most: int) -> list[Found]:
         found: list[Found] = []
-        with opened(self.spec.path, at) as folder:
+        with self._opened(at) as folder:
             for entry in folder.entries():
                 if len(found) >= most:
                     break
@@ -188,7 +193,7 @@ class Workspace:
         """Write a file, and the folders it is in; whether it is new."""
         *above, name = self._writable(path)
         data = _bytes(text)
-        with opened(self.spec.path, above, make=True) as folder, folder.locked():
+        with self._opened(above, make=True) as folder, folder.locked():
             self._spare(folder, name)
             new = folder.file(name) is None
             folder.replace(name, data)
@@ -197,7 +202,7 @@ class Workspace:
     def edit(self, path: str, old: str, new: str, *, everywhere: bool) -> int:
         """Put another text in the place of one that is there; how often."""
         *above, name = self._writable(path)
-        with opened(self.spec.path, above) as folder, folder.locked():
+        with self._opened(above) as folder, folder.locked():
             self._spare(folder, name)
             text = _text(folder, name)
             if "\r\n" in text and _windows(old) in text:  # models write one end of line where the file has two characters
@@ -226,7 +231,7 @@ class Workspace:
         for each in self._protected:
             with suppress(FileNotFoundError):
                 if os.path.samestat(known, each.stat()):
-                    message = "it belongs to the service: to its configuration, or to its data"
+                    message = "it belongs to the configuration of the service"
                     raise Refused("forbidden", message, "write to another file")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.help_page import Commands, Page
-from server.cli.options import ConfigOption, JsonOption, chosen_config
+from server.cli.options import ConfigOption, JsonOption, chosen_config, chosen_database
 
 if TYPE_CHECKING:
     from registry import Settings
@@ -62,7 +62,7 @@ def check(
     from registry import ConfigError, check_endpoints, load
     from runner.functions import configured
     from server.cli.exits import Exit
-    from server.cli.messages import put, put_json
+    from server.cli.messages import note, put, put_json
     from server.cli.wording import count
 
     path = chosen_config(file or config)
@@ -82,11 +82,31 @@ def check(
         "server": len(settings.upstreams),
         "model": len(settings.models),
     }
+    warnings = _about_workspaces(settings, chosen_database(None, file or config))
     if as_json:
-        put_json({"ok": True, "file": str(path), **{f"{noun}s": number for noun, number in counts.items()}})
+        numbers = {f"{noun}s": number for noun, number in counts.items()}
+        put_json({"ok": True, "file": str(path), **numbers, "warnings": warnings})
     else:
+        for warning in warnings:
+            note(warning)
         put(f"ok: {path}: {', '.join(count(number, noun) for noun, number in counts.items())}")
     return Exit.DONE
+
+
+def _about_workspaces(settings: Settings, database: Path) -> list[str]:
+    """Workspaces around the database: their tools leave it out, but whatever else works in that folder does not."""
+    place = database.resolve()
+    around = {
+        spec.name: None
+        for agent in settings.agents.values()
+        for spec in agent.workspaces
+        if place.is_relative_to(spec.path.resolve())
+    }
+    return [
+        f"the workspace `{name}` contains the database `{database}`: agents cannot reach it, but servers and programs that "
+        "work in that folder can; `--db` names another place"
+        for name in around
+    ]
 
 
 @config_app.command(cls=Page)

@@ -7,10 +7,10 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +325,81 @@ async def test_no_agent_rewrites_its_own_file_its_texts_or_the_rows_about_it(tmp
         restored = restore(service.dispatcher.services.settings.snapshot, {})
         assert restored.parts == service.dispatcher.services.settings.parts
     assert {name: (tmp_path / name).read_text() for name in texts} == texts
+
+
+OWN = (
+    "outrider.db",
+    "outrider.db-wal",
+    "outrider.db-shm",
+    "outrider.db-lock",
+    "OUTRIDER.DB-LOCK",
+    "linked.txt",
+    "sign.txt",
+)
+NEW = (
+    "outrider.db-journal",
+    "Outrider.db-Journal",
+    "outrider.db-owners/new",
+    "outrider.db-owners/deep/new",
+    "other.db-journal",
+)
+OTHERS = ("other.db", "other.db-wal", "other.db-lock", "other.db-owners/1-a")
+
+
+def numbers(folder: Path) -> dict[Path, int]:
+    """Which files stand under which names."""
+    return {path: path.stat().st_ino for path in folder.rglob("*")}
+
+
+async def test_no_agent_sees_or_changes_the_files_that_outrider_itself_works_with(tmp_path: Path) -> None:
+    (tmp_path / "other.db-owners").mkdir()
+    for name in OTHERS:
+        (tmp_path / name).write_text(SECRET)
+    (tmp_path / "notes.md").write_text("mine")
+    async with bench(tmp_path, "agents: {Intruder: {workspaces: [{name: files, path: .}]}}\n", {}) as service:
+        [owner] = (tmp_path / "outrider.db-owners").iterdir()
+        os.link(tmp_path / "outrider.db-lock", tmp_path / "linked.txt")
+        os.link(owner, tmp_path / "sign.txt")
+        before = numbers(tmp_path)
+        there = [*(each for each in OWN if (tmp_path / each).exists()), f"outrider.db-owners/{owner.name}", *OTHERS]
+        attacks: list[Turn] = [call("read_file", workspace="files", path=path) for path in there]
+        attacks += [call("search_files", workspace="files", path=path, query="s") for path in there]
+        attacks += [call("write_file", workspace="files", path=path, content="mine") for path in (*there, *NEW)]
+        attacks += [call("edit_file", workspace="files", path=path, old_text="s", new_text="t") for path in there]
+        attacks += [call("list_files", workspace="files", path=path) for path in ("outrider.db-owners", "other.db-owners")]
+        rows = await outcomes(service, attacks)
+        assert [row for row in rows if row["error_type"] != "forbidden"] == []
+        looks = await outcomes(
+            service,
+            [
+                call("list_files", workspace="files", recursive=True),
+                call("search_files", workspace="files", query="e", regex=False),
+                call("search_files", workspace="files", query=SECRET),
+            ],
+        )
+        seen = " ".join(row["result"] for row in looks[-3:])
+        assert "notes.md" in seen
+        for hidden in (".db", "linked", "sign", SECRET, "owners"):
+            assert hidden not in seen.replace(f'"{SECRET}"', ""), hidden
+        assert numbers(tmp_path) == before
+        assert not any((tmp_path / name).exists() for name in NEW)
+
+
+def test_outriders_own_folder_is_no_workspace_under_any_name(tmp_path: Path) -> None:
+    (tmp_path / ".outrider" / "deep").mkdir(parents=True)
+    (tmp_path / ".outrider" / "deep" / "a.txt").write_text(SECRET)
+    (tmp_path / "link").symlink_to(tmp_path / ".outrider")
+    for root in (".outrider", ".outrider/deep", "link", "link/deep"):
+        workspace = Workspace(WorkspaceSpec("files", tmp_path / root))
+        attempts: list[Callable[[], object]] = [
+            partial(workspace.listing, "", "", recursive=True),
+            partial(workspace.read, "a.txt"),
+            partial(workspace.write, "b.txt", "x"),
+            partial(workspace.search, Search(SECRET, "deep")),
+        ]
+        for attempt in attempts:
+            with pytest.raises(Refused, match="belongs to Outrider"):
+                attempt()
 
 
 def test_half_a_character_names_no_file(world: World) -> None:

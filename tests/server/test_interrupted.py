@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.mcp_face.host import VERSION, ask, call, send
-from tests.support.shell import SCRIPT, Shell, make_shell
+from tests.support.shell import SCRIPT, Shell, held, make_shell
 
 ROUNDS = int(os.environ.get("OUTRIDER_PROJECTS", "2"))
 """Starts and stops of the other project."""
@@ -129,3 +129,22 @@ def test_with_the_key_the_tree_goes_on(interrupted: Shell) -> None:
             interrupted.type("sql", "select 1")  # takes a moment
 
     assert len(found) == 2
+
+
+def test_a_running_tree_is_not_taken_from_its_process_when_its_sign_of_life_is_replaced(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running:
+        with held(gate):
+            [sign] = shell.database.with_name("outrider.db-owners").iterdir()
+            for name in (sign, shell.database.with_name("outrider.db-lock")):
+                (shell.folder / "mine").write_text("mine", encoding="utf-8")
+                (shell.folder / "mine").replace(name)
+            [root] = shell.json("ps")
+            refused = shell.type("resume", root["id"])
+            serve_and_stop(shell, signal.SIGTERM)
+        answer, told = running.communicate(timeout=SECONDS)
+
+    assert root["owner_gone"] is False
+    assert (refused.returncode, "is at work" in refused.stderr) == (3, True), refused.stderr
+    assert (running.returncode, answer) == (0, "[rehearsed] it is done\n"), told
+    assert {row["attempt"] for row in shell.rows("select attempt from executions")} == {1}

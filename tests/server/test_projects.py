@@ -121,3 +121,19 @@ def test_the_demo_writes_where_the_commands_it_suggests_look(tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     assert project.json("show", project.json("ps", "--all")[0]["id"])["status"] == "completed"
     shutil.rmtree(project.database.parent)
+
+
+def test_config_check_says_when_a_workspace_contains_the_database(tmp_path: Path) -> None:
+    around = (
+        "models: {m: {model: none, rehearsal: script.yaml}}\nagents: {Writer: {workspaces: [{name: files, path: .}]}}\n"
+    )
+    shell = make_shell(tmp_path, around)
+
+    told = shell.type("config", "check")
+    [warning] = shell.json("config", "check")["warnings"]
+
+    assert told.returncode == 0
+    assert f"note: the workspace `files` contains the database `{shell.database}`" in told.stderr
+    assert warning.startswith("the workspace `files` contains the database")
+    shell.folder.joinpath("config.yaml").write_text(around.replace("path: .", "path: files"), encoding="utf-8")
+    assert shell.json("config", "check")["warnings"] == []
