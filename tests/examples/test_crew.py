@@ -252,6 +252,7 @@ async def test_a_plan_whose_time_runs_out_is_partial_and_goes_on_with_its_next_p
         "Errors:\n"
         "- the time of the plan ran out before `phase_2`, `phase_3` (TIMEOUT)\n"
         "- step `phase_2` (implementer): its time ran out (TIMEOUT)\n\n"
+        "Recommendation: give it more time\n"
         "Next step: resume it, or give the same command again, to go on from what is there\n"
         "To resume: run /implement 191\n\n"
         "Task 191 linked to 1 artifact."

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import pytest
 
 from tests.support.messages_api import Answer, MessagesApi, Received, messages_api, refuse, reply, text
-from tests.support.shell import SECONDS, Shell, make_shell
+from tests.support.shell import Shell, make_shell
 
 CONFIG = """\
 models:
@@ -40,7 +42,10 @@ def until_it_waits(running: subprocess.Popen[str]) -> None:
         assert line, "it ended"
 
 
-async def test_a_process_killed_in_the_wait_for_its_model_is_resumed_and_nothing_is_charged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends_by", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_process_that_ends_in_the_wait_for_its_model_is_resumed_and_nothing_is_charged(
+    ends_by: signal.Signals, tmp_path: Path
+) -> None:
     working = anyio.Event()
 
     def answer(_: Received) -> Answer:
@@ -50,8 +55,8 @@ async def test_a_process_killed_in_the_wait_for_its_model_is_resumed_and_nothing
         shell = shell_at(tmp_path, api, "for: 60s, first_wait: 60s, longest_wait: 60s")
         with shell.start("run", "Quick", "look") as running:
             await anyio.to_thread.run_sync(until_it_waits, running)
-            running.kill()
-            running.wait(SECONDS)
+            running.send_signal(ends_by)
+            assert running.wait(5) == (143 if ends_by is signal.SIGTERM else -9)  # nothing under way is waited for
         ((left,),) = [row.values() for row in shell.rows("select id from executions where waiting_for = 'model'")]
         assert "its process is gone" in (await typed(shell, "show", left)).stdout
         working.set()
