@@ -76,10 +76,11 @@ def _databases(config: Path | None, db: str | None) -> Iterator[Finding]:
 
 
 def _tell(finding: Finding) -> None:
+    from server.cli.invocation import runnable
     from server.cli.messages import put
 
     detail = finding.detail.strip().replace("\n", "\n" + " " * (NAME_COLUMN + 3))
     lines = [f"{MARKS[finding.state]} {finding.name:<{NAME_COLUMN}} {detail}"]
     if finding.hint:
-        lines.append(f"{'':<{NAME_COLUMN + 2}} hint: {finding.hint}")
+        lines.append(f"{'':<{NAME_COLUMN + 2}} hint: {runnable(finding.hint)}")
     put("\n".join(lines))

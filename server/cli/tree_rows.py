@@ -32,7 +32,7 @@ STYLES = {
 NAME_COLUMN, WIDE, TINY = 44, 100, 40
 """The widest name column, and the widths below which tokens and cost, or ids and all figures, are left out."""
 
-TASK_ROOM, TASK_LEAST = 0.45, 10
+TASK_ROOM, TASK_LEAST = 0.4, 10
 """How much of the room for words a task may take, and how few characters of one are still worth showing."""
 
 

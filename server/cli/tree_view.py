@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 
+from server.cli.invocation import runnable
 from server.cli.messages import ask, note, one_line, say
 from server.cli.tree_model import TreeModel
 from server.cli.tree_node import Node
@@ -208,7 +209,7 @@ class WindowPainter:
 
     def say(self, text: str) -> None:
         """A line below the tree, from the next frame on."""
-        self._remark = text
+        self._remark = runnable(text)
 
     def ask(self, shown: str, prompt: str) -> None:
         """The question stands above the window, whole however long it is, and the prompt is the last line of it."""
