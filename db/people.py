@@ -11,7 +11,7 @@ answer is stored in the transaction in which that execution ends.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from sqlmodel import Field, SQLModel
 
 from db.clock import stamp
 from db.ids import new_id
+from db.status import OPEN, ExecutionStatus
 from db.tables import columns_of, executions
 from db.unit import Added, Statement, Write
 
@@ -100,6 +101,11 @@ def introduced(known: Iterable[NewUser]) -> list[Statement]:
 # -- what is said ------------------------------------------------------------------------------------------------------
 
 USER, ASSISTANT = "user", "assistant"
+
+EXTRACTOR = "extractor"
+"""The role of an execution that learns from what was said."""
+_LEARNED = sorted(each.value for each in (*OPEN, ExecutionStatus.COMPLETED))
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +188,23 @@ class People:
         """The execution that answers a message of a user at the moment, if any does."""
         found = await self._run(select(executions.c.id).where(_being_answered(literal(user))).limit(1))
         return str(found[0]["id"]) if found else None
+
+    async def was_said_to(self, execution: str) -> bool:
+        """Whether an execution was to answer what a user said."""
+        mine = chat_messages.c.execution_id == execution, chat_messages.c.role == USER
+        return bool(await self._run(select(chat_messages.c.id).where(*mine)))
+
+    async def those(self, ids: Sequence[str]) -> list[Row]:
+        """These messages, as far as they are still there, oldest first."""
+        return await self._run(
+            select(chat_messages).where(chat_messages.c.id.in_(ids)).order_by(chat_messages.c.created_at)
+        )
+
+    async def extractions(self, user: str, agent: str) -> list[Row]:
+        """The latest executions of an agent that learn from what a user said, newest first; those that failed did not."""
+        learned = executions.c.agent == agent, executions.c.role == EXTRACTOR, executions.c.status.in_(_LEARNED)
+        query = select(executions).where(*learned, executions.c.user_id == user)
+        return await self._run(query.order_by(executions.c.id.desc()).limit(_FEW))
 
     async def said(self, user: str, after: str, before: str, most: int | None) -> list[Row]:
         """What a user said and was answered from one moment to another: the newest, at most so many, oldest first."""

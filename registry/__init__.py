@@ -7,7 +7,7 @@ anything is run or stored. Invariant: no I/O but reading files; what was loaded 
 from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.chains import ChainSpec, Place, StageAgent, StageSpec
-from registry.chat import ChatSpec
+from registry.chat import ChatMemorySpec, ChatSpec
 from registry.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
 from registry.components import Part, component_of, is_component
 from registry.context import ContextSpec, MemoryShown
@@ -58,6 +58,7 @@ __all__ = [
     "ArgumentSpec",
     "CatalogueEntry",
     "ChainSpec",
+    "ChatMemorySpec",
     "ChatSpec",
     "CommandSpec",
     "Complexity",

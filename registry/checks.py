@@ -113,6 +113,8 @@ def check_chat(findings: Findings, document: Document, names: Directories) -> No
     """Check that whoever is to answer users exists."""
     if document.chat is not None:
         _known(findings, ("chat", "agent"), "agent or chain", document.chat.agent, subjects(document, names))
+        if document.chat.memory.model is not None:
+            _known(findings, ("chat", "memory", "model"), "model", document.chat.memory.model, names.models)
 
 
 def subjects(document: Document, names: Directories) -> Directory:

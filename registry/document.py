@@ -105,7 +105,8 @@ def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
         return merged
     agents = dict(own)
     own_names = {fold(name): name for name in agents}
-    for name, built_in in staff_of(agents).items():
+    models = merged["models"] if isinstance(merged["models"], Mapping) else ()
+    for name, built_in in staff_of(agents, merged.get("chat"), models).items():
         key = own_names.get(fold(name), name)
         if _is_another(agents.get(key), built_in):
             key = STAND_IN + name

@@ -46,6 +46,7 @@ from runner.inputs import accepted_input
 from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
 from runner.lacking import Unready
+from runner.learning import Learning
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
 from runner.people import People, known
@@ -104,6 +105,7 @@ class Dispatcher:
         self._editions = Editions(self._habitat, services.restored)
         self.people = People(services.settings, services.database.reads)
         self.reception = Reception(self, group)
+        self.learning = Learning(self._habitat, self._run)
         self._adoption = Adoption(self._habitat, self._editions, self.people, self._run)
 
     async def start(self, order: Order) -> Child:
@@ -167,7 +169,8 @@ class Dispatcher:
     def _run(self, root: Execution) -> None:
         """A top-level execution whose row is there runs in the service's group from now on."""
         self.tree.add(root)
-        self._group.start_soon(root.run, name=f"{root.name} {root.id}")
+        self.learning.expect(root)
+        self._group.start_soon(self.learning.live, root, name=f"{root.name} {root.id}")
 
     # -- go on ---------------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ from runner.inert import inert
 from runner.origin import Origin
 from runner.result import Result
 from runner.resumption import Heritage, Resumption
-from runner.roles import CONCLUDING
+from runner.roles import CONCLUDING, EXTRACTOR
 from runner.slots import Slots
 from runner.transcript import clean
 from runner.work import SpawnRequest, Strategy, Work
@@ -95,7 +95,8 @@ class Execution:
         self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
         self.slots = Slots(self.limits.max_concurrent_agents)
         """For its children."""
-        slots = parent.slots if parent is not None else self.tree.root_slots
+        tops = self.tree.background_slots if request.role == EXTRACTOR else self.tree.root_slots
+        slots = parent.slots if parent is not None else tops
         self.slot = slots.none() if request.held else slots.reserve()
         self.hold = Hold() if request.held else None
         """Whether it must not begin before its parent says so."""

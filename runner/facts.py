@@ -334,9 +334,10 @@ class PlanGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """Nobody wants to know of a tree any more."""
+    """Nobody wants to know of a tree any more, nor of those that learned from its conversation."""
 
     root: str
+    extractions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from db.memory import Keeper
+from db.people import USER
 from registry import AgentSpec
 from runner.artifacts import file_artifact
 from runner.execution import Execution
 from runner.memory import Memory
 from runner.rereading import SHOWN_STEPS, full_text
 from runner.result import Result
+from runner.roles import EXTRACTOR
 from runner.tools.finish import finish_tool
+from runner.tools.learning import Lesson, learning_tool
 from runner.tools.memory import memory_tools
 from runner.tools.own import OwnTool
 from runner.tools.read_result import read_result_tool
@@ -36,6 +40,8 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
     own: list[OwnTool[Any]] = [finish_tool(accept)]
     if work.subject.memory:
         own += memory_tools(_memory(execution))
+    if work.role == EXTRACTOR and (lesson := _lesson(execution, work)) is not None:
+        own.append(learning_tool(lesson))
     if work.subject.utilities:
         own += _utilities(work.user)
     if work.subject.workspaces:
@@ -51,6 +57,21 @@ def _memory(execution: Execution) -> Memory | None:
     if user is None:
         return None
     return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
+
+
+def _lesson(execution: Execution, work: Work) -> Lesson | None:
+    memory, chat = _memory(execution), execution.services.settings.chat
+    if memory is None or chat is None or chat.memory is None or not isinstance(work.input, Mapping):
+        return None
+    people = execution.services.database.reads.people
+
+    async def user_said() -> list[str]:
+        return [row["content"] for row in await people.those(work.input["messages"]) if row["role"] == USER]
+
+    def finish(result: Result) -> None:
+        work.final = result
+
+    return Lesson(memory, chat.memory.max_facts, user_said, finish)
 
 
 def _workspaces(execution: Execution, work: Work) -> list[OwnTool[Any]]:

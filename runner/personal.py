@@ -84,6 +84,11 @@ def personal(background: Background, view: View) -> Personal:
     )
 
 
+def conversation(said: Sequence[ChatMessage], zone: tzinfo | None) -> str:
+    """A part of a conversation, as material for an agent that takes no part in it."""
+    return _block("conversation", [_said(each, zone) for each in said], 0)
+
+
 NOTHING = Personal()
 
 

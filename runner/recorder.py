@@ -139,8 +139,8 @@ class Recorder:
                 return pins.drift(drift, [_drifted(place, drift)])
             case facts.Planned() | facts.PlanMarked() | facts.PlanGivenUp():
                 return _planning(fact)
-            case facts.Deleted(root):
-                return delete_tree(root)
+            case facts.Deleted(root, extractions):
+                return delete_tree(root, extractions)
             case facts.Configured(config_hash, body, users):
                 return Write([*writes.snapshot(config_hash, body).steps, *people.introduced(users)])
 

@@ -161,7 +161,8 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None, user: Use
 def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnRequest:
     name, task = name_of(row), row["task"] or ""
     if above is None:
-        return top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
+        top = top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
+        return replace(top, role=row["role"])
     if not isinstance(above.agent, ChainSpec) and above.agent.strategy == "iterate":
         return Components(settings, above.agent, above.catalogue, above.task, above.history).again(row)
     if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CHOOSERS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from db.people import EXTRACTOR as _EXTRACTOR
+
 ROOT, STAGE, SYNTHESIS, SUB_AGENT = "root", "stage", "synthesis", "sub_agent"
 
 PLANNER, STEP, COMPOSER = "planner", "step", "composer"
@@ -14,6 +16,9 @@ CLASSIFIER, DIRECT, PLAN, ANSWER = "classifier", "direct", "plan", "answer"
 
 WORKER, COMPLETER = "worker", "completer"
 """In an iteration, besides its planner."""
+
+EXTRACTOR = _EXTRACTOR
+"""At the top of a tree of its own, after an answer: it keeps facts about the user."""
 
 HANDLERS = frozenset({DIRECT, PLAN, ANSWER})
 """Those who handle what a route passes on."""

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from runner.execution import Execution
 
 
+BACKGROUND = 2
+"""Top-level executions for which no caller waits that run at once, besides all others."""
+
 RETURNING = 4
 """Executions of one level that are read from their rows at the same time: as many as there are connections to read by."""
 
@@ -41,6 +44,8 @@ class Tree:
 
     def __init__(self, max_concurrent_roots: int) -> None:
         self.root_slots = Slots(max_concurrent_roots)
+        self.background_slots = Slots(BACKGROUND)
+        """For what is learned from conversations: no message waits for a slot because of it."""
         self.returning: dict[int, Slots] = defaultdict(lambda: Slots(RETURNING))
         """For those that go on after their process went, by their level: thousands come back one after the other, so the
         first is at work while the last still waits, and a tree is not held up by the tops of all others."""

@@ -28,7 +28,7 @@ GENERAL = "general"
 """The category of facts that have none."""
 
 
-def _sayable(text: str) -> str:
+def sayable(text: str) -> str:
     """A text as it is stored; raises ValueError for one that says nothing."""
     kept = clean(text).strip()
     if not folded(kept):
@@ -36,7 +36,7 @@ def _sayable(text: str) -> str:
     return kept
 
 
-Content = Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(_sayable)]
+Content = Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(sayable)]
 Category = Annotated[str, Field(max_length=LONGEST_CATEGORY), AfterValidator(lambda text: folded(clean(text)) or GENERAL)]
 FactId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """No larger than a number of the database can be."""

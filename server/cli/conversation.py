@@ -7,6 +7,9 @@ about. Invariant: a message that cannot be answered ends no conversation.
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import anyio
 
@@ -21,9 +24,28 @@ from server.app import Blueprint, open_service
 from server.cli import report
 from server.cli.exits import CommandError, Exit, explain, tell
 from server.cli.keyboard import Keyboard
-from server.cli.launch import SIGNALS, Ended, Launch, Signals
+from server.cli.launch import SIGNALS, Afterwards, Ended, Launch, Signals
 from server.cli.messages import note
 from server.cli.tree_view import tree_view
+
+LINGER_SECONDS = 10.0
+"""How long the process stays after the last answer, for what is learned from it; what takes longer goes on elsewhere."""
+
+
+async def _learned(service: Dispatcher) -> None:
+    with anyio.move_on_after(LINGER_SECONDS):
+        await service.learning.quiet()
+
+
+async def _first_of(*waits: Callable[[], Awaitable[Any]]) -> None:
+    async with anyio.create_task_group() as group:
+
+        async def wait(each: Callable[[], Awaitable[Any]]) -> None:
+            await each()
+            group.cancel_scope.cancel()
+
+        for each in waits:
+            group.start_soon(wait, each, name="wait for what is learned")
 
 
 class Conversation:
@@ -41,6 +63,8 @@ class Conversation:
                 while isinstance(said := await self._next(keyboard, signals), str):
                     if said.strip():
                         code = await self._answered(service, said, signals)
+                if said is None:
+                    await _first_of(partial(_learned, service), partial(anext, signals))
         return code if said is None else said
 
     async def _next(self, keyboard: Keyboard, signals: Signals) -> str | Exit | None:
@@ -75,7 +99,7 @@ class Conversation:
     async def say(self, blueprint: Blueprint, text: str) -> int:
         """One message and its answer; the exit."""
         try:
-            return report.exit_of(await self._launch(blueprint, text).run(self._tell))
+            return report.exit_of(await self._launch(blueprint, text, _learned).run(self._tell))
         except Exception as error:
             self._excuse(error, text)
             raise
@@ -86,7 +110,7 @@ class Conversation:
         if (sentence := refusal_phrase(kind, language_of(text, self._user.locale))) is not None:
             note(sentence)
 
-    def _launch(self, at: Blueprint | Dispatcher, text: str) -> Launch:
+    def _launch(self, at: Blueprint | Dispatcher, text: str, afterwards: Afterwards | None = None) -> Launch:
         said = text.strip()
         if not said:
             raise CommandError("the message is empty", 'say something: `outrider chat "…"`')
@@ -97,7 +121,7 @@ class Conversation:
             child, _ = await service.reception.accept(Order("", said, user=self._user.id))
             return child
 
-        return Launch(at, begin, tree_view())
+        return Launch(at, begin, tree_view(), afterwards)
 
     def _tell(self, ended: Ended) -> None:
         report.tell(ended, as_json=self._as_json, answer=spoken(ended.child, self._user.locale))

@@ -89,13 +89,17 @@ async def _look(reads: Reads, identifier: str) -> Doomed:
         hint = f"`outrider delete {root}` deletes the tree it belongs to"
         message = f"`{execution}` ({rows[0]['agent']}) is part of a tree, and only whole trees are deleted"
         raise CommandError(message, hint)
-    later = await reads.belongings.continued_by(root)
+    learned = await reads.belongings.extractions(root)
+    later = await reads.belongings.continued_by([root, *learned])
+    for each in learned:
+        rows = [*rows, *await reads.tree(each)]
     unfinished = next((row["id"] for row in later if row["open"]), None)
-    if any(row["finished_at"] is None for row in rows):
-        raise StillOpen(root)
+    still = next((row["root_execution_id"] for row in rows if row["finished_at"] is None), None)
+    if still is not None:
+        raise StillOpen(still)
     if unfinished is not None:
         raise StillOpen(unfinished, continues=root)
-    return Doomed(rows, await reads.belongings.of(root), later)
+    return Doomed(rows, await reads.belongings.of([root, *learned]), later)
 
 
 async def _agreed(doomed: Doomed) -> bool:

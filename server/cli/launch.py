@@ -62,6 +62,10 @@ Begin = Callable[[Dispatcher], Awaitable[Child]]
 """Starts the tree, or goes on with one."""
 
 
+Afterwards = Callable[[Dispatcher], Awaitable[None]]
+"""What is waited for once the end is told; a signal ends that wait."""
+
+
 def ordered(order: Order) -> Begin:
     """A tree that begins with an order."""
     return lambda service: service.start(order)
@@ -70,8 +74,10 @@ def ordered(order: Order) -> Begin:
 class Launch:
     """One tree on its way."""
 
-    def __init__(self, at: Blueprint | Dispatcher, begin: Begin, view: TreeView) -> None:
-        self._at, self._begin, self._view = at, begin, view
+    def __init__(
+        self, at: Blueprint | Dispatcher, begin: Begin, view: TreeView, afterwards: Afterwards | None = None
+    ) -> None:
+        self._at, self._begin, self._view, self._afterwards = at, begin, view, afterwards
         """A service of its own, or one that goes on afterwards."""
         self._told: signal.Signals | None = None
         """The first signal."""
@@ -101,7 +107,13 @@ class Launch:
 
     async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
         opened = open_service(self._at) if isinstance(self._at, Blueprint) else nullcontext(self._at)
-        async with opened as service, anyio.create_task_group() as watchers:
+        async with opened as service:
+            await self._watched(service, tell)
+            if self._afterwards is not None:
+                await self._afterwards(service)
+
+    async def _watched(self, service: Dispatcher, tell: Callable[[Ended], None]) -> None:
+        async with anyio.create_task_group() as watchers:
             self._at_work = service, watchers
             watchers.start_soon(self._view.paint, name="paint the tree")
             watchers.start_soon(self._tell_trouble, service.services.database.writer, name="tell of trouble")

@@ -118,8 +118,8 @@ async def test_no_table_names_an_execution_of_a_deleted_tree_and_what_continued_
     await store.apply(cancel(CancelWish(later.id, "a person", "enough")))
     await store.apply(ending(later, ExecutionStatus.CANCELLED))
 
-    counted = await store.database.reads.belongings.of(doomed.id)
-    [continued] = await store.database.reads.belongings.continued_by(doomed.id)
+    counted = await store.database.reads.belongings.of([doomed.id])
+    [continued] = await store.database.reads.belongings.continued_by([doomed.id])
     assert (continued["id"], continued["open"]) == (later.id, 0)
     before = {table: rows[0]["n"] for table in counted if (rows := store.sql(f"select count(*) as n from {table}"))}
     assert (await store.apply(delete_tree(doomed.id))).held

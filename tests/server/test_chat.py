@@ -105,7 +105,9 @@ def test_what_a_killed_process_left_unanswered_is_answered_before_the_next_messa
         process.kill()
         process.wait(SECONDS)
         assert talk(shell) == [("alex", "user", "first")]
-    second = shell.type("chat", "--user", "alex", "second", GATE="none")
+    opened = tmp_path / "opened"
+    opened.write_text("open", encoding="utf-8")
+    second = shell.type("chat", "--user", "alex", "second", GATE=str(opened))
 
     assert second.returncode == 0, second.stderr
     said = [(role, text) for _, role, text in talk(shell)]
@@ -141,3 +143,27 @@ def test_an_interruption_before_a_message_leaves_and_during_an_answer_stops_it(t
 
     assert process.returncode == 130, err
     assert [role for _, role, _ in talk(shell)] == ["user", "assistant"]
+
+
+@requirement("S0-MH-9")
+def test_what_is_learned_from_a_message_is_kept_before_the_process_leaves_and_after_the_answer(tmp_path: Path) -> None:
+    shell = shell_of(tmp_path)
+    config, script = shell.folder / "config.yaml", shell.folder / "script.yaml"
+    config.write_text(
+        config.read_text(encoding="utf-8").replace("{agent: Quick}", "{agent: Quick, memory: {extract: after_answer}}"),
+        encoding="utf-8",
+    )
+    fact = "{content: Drinks tea, said: I drink tea, category: preferences}"
+    keep = f"  MemoryExtractor: [{{when: start, call: [{{tool: keep_facts, with: {{facts: [{fact}]}}}}]}}]\n"
+    script.write_text(script.read_text(encoding="utf-8") + keep, encoding="utf-8")
+
+    done = shell.type("chat", "--user", "alex", "I drink tea")
+    again = shell.type("chat", "--user", "noa", stdin="hello\nI drink tea, too\n")
+
+    assert (done.returncode, done.stdout) == (0, f"[rehearsed]\n\n{ANSWER}\n")
+    assert again.returncode == 0
+    facts = shell.rows("select user_id, content from facts order by id")
+    assert [tuple(row.values()) for row in facts] == [("alex", "Drinks tea"), ("noa", "Drinks tea")]
+    ended = shell.rows("select agent, status from executions where role = 'extractor'")
+    assert {row["agent"] for row in ended} == {"MemoryExtractor"}
+    assert [entry["agent"] for entry in shell.json("ps", "--all")].count("MemoryExtractor") == len(ended)
