@@ -39,6 +39,21 @@ def asked_to_repeat(call: ColumnElement[str]) -> ColumnElement[bool]:
     return exists().where(approvals.c.tool_call_id == call, approvals.c.kind == "repeat")
 
 
+_step = executions.alias("step")
+_STARTS_STEP = _step.c.parent_execution_id == approvals.c.execution_id, starts(approvals.c.tool_call_id, _step)
+
+
+def _concerns(top: str, *, steps: bool = True) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """The questions about an execution and everything below it: about their calls, and whether they may start as steps."""
+    own = executions.alias("own")
+    root = select(own.c.root_execution_id).where(own.c.id == top).scalar_subquery()
+    subtree = select(below(top).c.id)
+    about: ColumnElement[bool] = approvals.c.execution_id.in_(subtree)
+    if steps:
+        about |= exists().where(*_STARTS_STEP, _step.c.id.in_(subtree))
+    return approvals.c.root_execution_id == root, about
+
+
 class Questions:
     """Queries over the approvals of one database."""
 
@@ -51,20 +66,16 @@ class Questions:
         Everywhere or from one execution down. `step_execution_id` is the step of a plan that may not start before the
         answer.
         """
-        step = executions.alias("step")
-        about = step.c.parent_execution_id == approvals.c.execution_id, starts(approvals.c.tool_call_id, step)
+        step = select(_step.c.id).where(*_STARTS_STEP).scalar_subquery().label("step_execution_id")
         query = (
-            select(approvals, *_ABOUT, select(step.c.id).where(*about).scalar_subquery().label("step_execution_id"))
+            select(approvals, *_ABOUT, step)
             .join(executions, executions.c.id == approvals.c.execution_id)
             .join(tool_calls, tool_calls.c.id == approvals.c.tool_call_id)
             .where(approvals.c.decision.is_(None), approvals.c.expires_at > stamp(), tool_calls.c.status == "waiting")
             .where(executions.c.status == ExecutionStatus.RUNNING.value, executions.c.cancel_requested_at.is_(None))
         )
         if top is not None:
-            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
-            subtree = select(below(top).c.id)
-            waits = approvals.c.execution_id.in_(subtree) | exists().where(*about, step.c.id.in_(subtree))
-            query = query.where(approvals.c.root_execution_id == root, waits)
+            query = query.where(*_concerns(top))
         return await self._run(query.order_by(approvals.c.id))
 
     async def of_call(self, call: str) -> list[Row]:
@@ -78,9 +89,7 @@ class Questions:
 
     async def decided(self, top: str) -> list[Row]:
         """Those from one execution down that were decided, by whomever, or expired; the latest first."""
-        root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
-        here = approvals.c.execution_id.in_(select(below(top).c.id))
-        query = select(approvals).where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_not(None))
+        query = select(approvals).where(*_concerns(top), approvals.c.decision.is_not(None))
         return await self._run(query.order_by(approvals.c.decided_at.desc()))
 
     async def named(self, given: str) -> list[Row]:
@@ -91,13 +100,11 @@ class Questions:
         return []
 
     async def undecided(self, top: str) -> list[Row]:
-        """Those from one execution down that have no decision, whatever became of their executions."""
-        root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+        """Those of one execution and everything below it that have no decision, whatever became of the executions."""
         names = ("parent_execution_id", "session_id", "attempt", "finished_at")
         of = [executions.c[name] for name in names]
         query = select(approvals, *of).join(executions, executions.c.id == approvals.c.execution_id)
-        here = approvals.c.execution_id.in_(select(below(top).c.id))
-        return await self._run(query.where(approvals.c.root_execution_id == root, here, approvals.c.decision.is_(None)))
+        return await self._run(query.where(*_concerns(top, steps=False), approvals.c.decision.is_(None)))
 
     async def waiting(self, root: str) -> Mapping[str, Row]:
         """The executions of a tree that wait for a person, answered meanwhile or not: `since` when, and `until` when."""

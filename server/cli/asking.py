@@ -15,7 +15,7 @@ import anyio
 
 from db.errors import StoreError
 from server.cli.approve import as_text, is_yes
-from server.cli.keyboard import forget_typed
+from server.cli.keyboard import forget_typed, is_in_foreground
 from server.cli.options import person
 
 if TYPE_CHECKING:
@@ -90,9 +90,10 @@ async def _typed() -> str:
     descriptor = sys.stdin.fileno()
     while True:
         await anyio.wait_readable(descriptor)
-        try:
-            if os.tcgetpgrp(descriptor) == os.getpgrp():
-                return os.read(descriptor, MOST).decode(sys.stdin.encoding or "utf-8", errors="replace")
-        except OSError:
-            return ""
-        await anyio.sleep(LOOK_SECONDS)  # in the background: what is typed is for another program
+        if is_in_foreground():
+            break
+        await anyio.sleep(LOOK_SECONDS)
+    try:
+        return os.read(descriptor, MOST).decode(sys.stdin.encoding or "utf-8", errors="replace")
+    except OSError:
+        return ""

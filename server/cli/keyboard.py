@@ -47,7 +47,7 @@ class Keyboard:
 
 def forget_typed() -> None:
     """Drop what was typed at the terminal and is not read yet."""
-    if os.name != "posix":
+    if os.name != "posix" or not is_in_foreground():
         return
     import termios
 
@@ -55,6 +55,14 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     except termios.error:  # it is gone
         return
+
+
+def is_in_foreground() -> bool:
+    """Whether what is typed is for this program; one in the background that touches the terminal is stopped for it."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except OSError:  # it is gone: reading says so
+        return True
 
 
 async def _read() -> bytes:
