@@ -73,32 +73,30 @@ def claim_packages() -> None:
 
 
 def _overwritten() -> str | None:
-    """A package of ours over which another one was installed: its first file is not the one that came with Outrider."""
-    record = next(HOME.glob("outrider-*.dist-info/RECORD"), None)
+    """A package of ours over which another one was installed: its first file has not the size of the one that was ours."""
+    record = next((each for each in _records() if each.parent.name.startswith("outrider-")), None)
     if record is None:  # installed as source
         return None
-    lines = record.read_text(encoding="utf-8").splitlines()
     firsts = {f"{name}/__init__.py": name for name in PACKAGES}
-    for line in lines:
+    for line in record.read_text(encoding="utf-8").splitlines():
         file, _, rest = line.partition(",")
-        if file in firsts and rest.startswith("sha256=") and _digest(HOME / file) != rest.partition(",")[0]:
+        size = rest.rpartition(",")[2]
+        if file in firsts and size.isdecimal() and (HOME / file).stat().st_size != int(size):
             return firsts[file]
     return None
 
 
-def _digest(file: Path) -> str:
-    """As a record of installed files has it."""
-    from base64 import urlsafe_b64encode
-    from hashlib import sha256
-
-    return "sha256=" + urlsafe_b64encode(sha256(file.read_bytes()).digest()).decode().rstrip("=")
+def _records() -> list[Path]:
+    """What the distributions that are installed beside us say they have brought."""
+    folders = sorted(name for name in os.listdir(HOME) if name.endswith(".dist-info"))  # noqa: PTH208 - names are enough
+    return [record for name in folders if (record := HOME / name / "RECORD").is_file()]
 
 
 def _others_with(package: str) -> list[str]:
     """The other distributions that bring a package; none where a person has changed it."""
     return [
         record.parent.name.partition("-")[0]
-        for record in sorted(HOME.glob("*.dist-info/RECORD"))
+        for record in _records()
         if not record.parent.name.startswith("outrider-")
         and f"\n{package}/" in "\n" + record.read_text(encoding="utf-8", errors="replace")
     ]

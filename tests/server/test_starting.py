@@ -1,12 +1,10 @@
 """Outrider starts with its own packages, whatever else bears their names; where it cannot, it says so in words."""
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
@@ -68,9 +66,8 @@ def site(tmp_path: Path) -> Path:
     record.parent.mkdir()
     for name in OURS:
         (made / name).symlink_to(ROOT / name)
-        digest = urlsafe_b64encode(hashlib.sha256((ROOT / name / "__init__.py").read_bytes()).digest()).decode().rstrip("=")
         with record.open("a") as lines:
-            lines.write(f"{name}/__init__.py,sha256={digest},1\n")
+            lines.write(f"{name}/__init__.py,sha256=x,{(ROOT / name / '__init__.py').stat().st_size}\n")
     return made
 
 
@@ -137,7 +134,7 @@ def test_looking_for_a_clash_imports_nothing_slow(shell: Shell, site: Path) -> N
         [sys.executable, "-P", "-c", code], env={"PYTHONPATH": str(site)}, capture_output=True, text=True, check=True
     )
 
-    assert not {*OURS, "importlib.metadata", "json", "typer"} & set(done.stdout.split())
+    assert not {*OURS, "hashlib", "importlib.metadata", "json", "typer"} & set(done.stdout.split())
 
 
 def test_a_function_that_needs_a_package_whose_name_is_taken_is_told_so(tmp_path: Path) -> None:
