@@ -49,8 +49,8 @@ class DispatchArguments(Arguments):
     name: str = Field(min_length=1, description="Which agent.")
     task: str = Field(min_length=1, description="What to do, with every fact it needs.")
     context: str | None = Field(default=None, description="More facts.")
-    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Never more than you have left.")
-    budget_usd: float | None = Field(default=None, gt=0, description="For it and its own agents.")
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Its time limit.")
+    budget_usd: float | None = Field(default=None, gt=0, description="Its cost limit, with its agents.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,
@@ -80,7 +80,7 @@ class GetResultArguments(Arguments):
         default=DEFAULT_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="For its end.",
+        description="How long to wait.",
     )
 
 
@@ -89,7 +89,7 @@ class WaitForArguments(Arguments):
 
     execution_ids: list[str] = Field(min_length=1, max_length=100, description="Whole or short ids.")
     mode: Literal["any", "all"] = Field(default="all", description="Until one or all have ended.")
-    wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="For their ends.")
+    wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="How long to wait.")
 
 
 class CancelArguments(Arguments):

@@ -22,7 +22,7 @@ class ReadResultArguments(Arguments):
 
     execution_id: str = Field(description="Its id, or the one given where a result was cut.")
     offset: int = Field(default=0, ge=0, description="First character.")
-    limit: int = Field(default=MOST, ge=1, le=MOST, description="Characters.")
+    limit: int = Field(default=MOST, ge=1, le=MOST, description="How many characters.")
 
 
 DESCRIPTION = "Read a long result in parts: an agent's whole answer, or a tool result that was cut."

@@ -42,7 +42,7 @@ class RunAgentArguments(DispatchArguments):
         default=DEFAULT_WAIT,
         ge=0,
         le=LONGEST_WAIT,
-        description="For its end; then it goes on in the background.",
+        description="How long to wait; then it goes on.",
     )
 
 
@@ -56,7 +56,7 @@ class RunChainArguments(Arguments):
     chain: str = Field(min_length=1, description="Which chain.")
     input: dict[str, Any] | None = Field(default=None, description="An alert as Alertmanager sends it, or facts.")
     task: str = Field(default="", description="What to find out, unless an alert says it.")
-    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="For all of it.")
+    timeout_seconds: float | None = Field(default=None, gt=0, le=LONGEST, description="Its time limit.")
     idempotency_key: str | None = Field(
         default=None,
         min_length=1,

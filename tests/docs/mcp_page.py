@@ -14,10 +14,11 @@ from typing import Any, cast
 import mcp.types as t
 
 from registry import ChatSpec, load
+from server.mcp_face.answers import Standing
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.resources import RESOURCES, TEMPLATES
 from server.mcp_face.tasks import TASKS
-from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, listed
+from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, TABLE, listed
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
@@ -100,7 +101,7 @@ def _tools() -> Iterator[str]:
             "read-only": tool.annotations.read_only_hint,
             "destructive": tool.annotations.destructive_hint,
             "idempotent": tool.annotations.idempotent_hint,
-            "open world": tool.annotations.open_world_hint,
+            "open world": tool.annotations.open_world_hint is not False,
         }
         said = ", ".join(name for name, is_so in hints.items() if is_so) or "none"
         yield f"### `{tool.name}`\n\n{_description(tool)}\n\nHints: {said}.\n"
@@ -109,7 +110,8 @@ def _tools() -> Iterator[str]:
                 _argument(tool, *each) for each in tool.input_schema["properties"].items()
             )
         answer = ", ".join(f"`{name}`" for name in (tool.output_schema or {})["properties"])
-        yield f"Answers {answer}.\n"
+        more = ", and what else `get_result` answers" if issubclass(TABLE[tool.name].answer, Standing) else ""
+        yield f"Answers {answer}{more}.\n"
 
 
 def _argument(tool: t.Tool, name: str, schema: Mapping[str, Any]) -> str:
