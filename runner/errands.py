@@ -25,6 +25,7 @@ from runner.required import RequiredServers
 from runner.tools import finish
 from runner.tools.content import cut
 from runner.tools.protocol import ToolResult
+from runner.tools.read_result import NAME as READ_RESULT
 from runner.transcript import Answer, Tool, ToolCall, clean
 from runner.work import Work
 
@@ -125,8 +126,11 @@ class Errands:
 
     def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
         """A result as its model is shown it. Upstream servers have a limit of their own, which was kept."""
-        upstream = tool is not None and tool.server in self._work.settings.upstreams
-        return result if upstream or result.recorded else cut(result, call.id, DEFAULT_MAX_RESULT_BYTES)
+        work = self._work
+        if result.recorded or (tool is not None and tool.server in work.settings.upstreams):
+            return result
+        readable = work.toolbox is not None and work.toolbox.tools.tool(READ_RESULT) is not None
+        return cut(result, call.id, DEFAULT_MAX_RESULT_BYTES, readable=readable)
 
     def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
         return Answer(call, shown(result), result.is_error, citable=tool is not None and tool.server in self._citable)

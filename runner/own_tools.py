@@ -13,7 +13,7 @@ from registry import AgentSpec
 from runner.artifacts import file_artifact
 from runner.execution import Execution
 from runner.memory import Memory
-from runner.rereading import SHOWN_STEPS, full_text
+from runner.rereading import SHOWN_STAGES, SHOWN_STEPS, full_text
 from runner.result import Result
 from runner.roles import EXTRACTOR
 from runner.tools.finish import finish_tool
@@ -46,7 +46,7 @@ def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
         own += _utilities(work.user)
     if work.subject.workspaces:
         own += _workspaces(execution, work)
-    shown = work.role in SHOWN_STEPS or work.subject.context.level is not None
+    shown = work.role in SHOWN_STEPS | SHOWN_STAGES or work.subject.context.level is not None
     if work.catalogue or work.subject.mcp_servers or work.subject.workspaces or shown:
         own.append(read_result_tool(partial(full_text, execution)))
     return own

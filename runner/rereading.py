@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from runner.files import SCHEME, file_text
 from runner.past import lineage
 from runner.result import Result
-from runner.roles import COMPLETER, PLANNER, STEP, WORKER
+from runner.roles import COMPLETER, PLANNER, STAGE, STEP, WORKER
 from runner.transcript import Message
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SHOWN_STEPS = frozenset({STEP, PLANNER, WORKER, COMPLETER})
 """The roles that are shown results of steps or tasks, which may be cut."""
+SHOWN_STAGES = frozenset({STAGE})
+"""The role that is shown the outputs of earlier stages, which may be cut."""
 
 
 async def full_text(execution: Execution, identifier: str) -> str | None:
@@ -32,7 +34,7 @@ async def full_text(execution: Execution, identifier: str) -> str | None:
     if identifier.startswith(SCHEME):
         return await file_text(execution, identifier)
     reads = execution.services.database.reads
-    shown = await _shown_step(execution, identifier)
+    shown = await _shown_step(execution, identifier) or await _shown_stage(execution, identifier)
     if shown is not None:
         return shown
     for each in (execution.id, *reversed(await lineage(reads, execution.request.continues))):
@@ -54,6 +56,18 @@ async def _shown_step(execution: Execution, identifier: str) -> str | None:
                 if step["step_id"] == identifier and step["role"] in (STEP, WORKER) and step["result"]:
                     return Result.of_json(step["result"]).text
         shown, above = above, above.parent
+    return None
+
+
+async def _shown_stage(execution: Execution, identifier: str) -> str | None:
+    """What an agent of an earlier stage of the same chain brought, by its id."""
+    if execution.parent is None or execution.request.role not in SHOWN_STAGES:
+        return None
+    reads = execution.services.database.reads
+    for each in (execution.parent.id, *reversed(await lineage(reads, execution.parent.request.continues))):
+        for child in await reads.children(each):
+            if child["id"] == identifier and child["result"]:
+                return Result.of_json(child["result"]).text
     return None
 
 

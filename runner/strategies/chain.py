@@ -14,6 +14,7 @@ from db.status import ExecutionStatus
 from registry import AgentSpec, ChainSpec, StageSpec
 from runner import facts
 from runner.conclusion import Conclusion
+from runner.delivery import SHOWN_TOGETHER, shares
 from runner.errors import Refusal
 from runner.excerpt import cut_mark, first_bytes, size_in_bytes
 from runner.guard import permit
@@ -25,6 +26,9 @@ from runner.seating import Seating
 from runner.shortening import limit_of
 from runner.tariff import BYTES_PER_TOKEN
 from runner.work import SpawnRequest, Work
+
+STAGE_BYTES = 50_000
+"""Of the output of a stage that later ones are shown."""
 
 
 class Chain:
@@ -111,7 +115,7 @@ class Chain:
             await self._seating.give(name, request)
 
     def _request(self, seat: Seat) -> SpawnRequest:
-        earlier = [(name, result.text) for name, result in self._outputs]
+        earlier = [(name, _bounded(result)) for name, result in self._outputs]
         return seated(self._work.settings, seat, Brief(self._work.task, self._work.input, earlier))
 
     async def _ends_of(self, stage: StageSpec, steps: Sequence[str]) -> list[Item]:
@@ -122,7 +126,9 @@ class Chain:
 
     async def _synthesise(self, stage: StageSpec, items: Sequence[Item]) -> Result:
         work = self._work
-        reports = [(item.result.agent, report_with_children(item.answer)) for item in items if item.answer and item.result]
+        answers = [(item.result.agent, item.answer) for item in items if item.answer and item.result]
+        limit = shares([answer.text for _, answer in answers], SHOWN_TOGETHER)
+        reports = [(agent, report_with_children(answer, limit)) for agent, answer in answers]
         number = len(self._outputs) + 1
         work.now(f"stage {number} of {len(self._chain.stages)}: {stage.name}, merging {len(reports)} results")
         request = self._merging(stage, reports)
@@ -177,6 +183,14 @@ def _how(item: Item) -> str:
     return f"{item.result.agent} {item.result.status}" + (f": {why}" if why and not _succeeded(item) else "")
 
 
+def _bounded(result: Result) -> str:
+    """What later stages are shown of a stage, with a mark where it is cut: its agent's execution has the whole."""
+    if size_in_bytes(result.text) <= STAGE_BYTES:
+        return result.text
+    kept = first_bytes(result.text, STAGE_BYTES)
+    return kept + cut_mark(len(kept), len(result.text), result.metadata.get("execution_id"))
+
+
 def _shortened(reports: Sequence[tuple[str, str]], over: int) -> list[tuple[str, str]]:
     """The reports, the longest cut so that all of them are so many bytes shorter."""
     lengths = [size_in_bytes(text) for _, text in reports]
@@ -191,9 +205,10 @@ def _succeeded(item: Item) -> bool:
     return item.answer is not None and item.result is not None and item.result.status == "completed"
 
 
-def report_with_children(answer: Result) -> str:
-    """A result with the agents it rests on below it, each with its task, at any depth."""
-    lines = [answer.text]
+def report_with_children(answer: Result, limit: int) -> str:
+    """A result, up to so many bytes, with the agents it rests on below it, each with its task, at any depth."""
+    kept = answer.text if size_in_bytes(answer.text) <= limit else first_bytes(answer.text, limit)
+    lines = [kept if len(kept) == len(answer.text) else kept + cut_mark(len(kept), len(answer.text), None)]
     lines += _children(answer.metadata.get("dispatched", ()), 0)
     return "\n".join(lines)
 

@@ -47,17 +47,18 @@ def tool_result(answer: CallToolResult) -> ToolResult:
     )
 
 
-def cut(result: ToolResult, call_id: str, cap: int) -> ToolResult:
-    """Return the result with its text within the cap, and how to read the rest at its end."""
+def cut(result: ToolResult, call_id: str, cap: int, *, readable: bool = True) -> ToolResult:
+    """Return the result with its text within the cap, and at its end how to read the rest, where there is a tool for it."""
     total = size_in_bytes(result.text)
     if total <= cap:
         return result
     stored = result.text if total <= STORED_CAP else first_bytes(result.text, STORED_CAP)
     lost = f", of which {size(STORED_CAP)} are kept" if total > STORED_CAP else ""
     # The marker names the place it stands at, so it is measured with the longest number that can be there.
-    room = cap - len(_marker(total, total, lost, call_id).encode())
+    handle = call_id if readable else None
+    room = cap - len(_marker(total, total, lost, handle).encode())
     head = first_bytes(result.text, max(0, room))
-    marker = _marker(len(head), total, lost, call_id)
+    marker = _marker(len(head), total, lost, handle)
     return replace(result, text=head + marker, full_text=stored, mark=marker)
 
 
@@ -89,11 +90,11 @@ def _turn_marker(shown: int, call_id: str) -> str:
     )
 
 
-def _marker(shown: int, total: int, lost: str, call_id: str) -> str:
-    return (
-        f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. "
-        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}]'
+def _marker(shown: int, total: int, lost: str, call_id: str | None) -> str:
+    read_on = (
+        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}' if call_id is not None else "Ask for less"
     )
+    return f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. {read_on}]"
 
 
 def _in_words(block: ContentBlock) -> str:

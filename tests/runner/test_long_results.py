@@ -83,7 +83,9 @@ async def test_a_long_result_of_a_tool_of_ours_is_cut_and_stored_as_an_upstreams
         await service.run("Solo")
         [block] = results(service.model.of("Solo")[1])
         assert CAP - 10 < len(text_of(block).encode()) <= CAP
-        assert marks(text_of(block))[1] > 0
+        assert re.search(r"\n\[cut after \d+ characters; the whole is 600 kB\. Ask for less\]$", text_of(block)), (
+            "nothing to read on with"
+        )
 
 
 async def test_the_reports_of_many_agents_are_bounded_together_and_each_says_where_it_goes_on(tmp_path: Path) -> None:
@@ -107,3 +109,26 @@ async def test_the_reports_of_many_agents_are_bounded_together_and_each_says_whe
         assert reports[3].partition("<")[2].count("ü") == int(kept[1]) - len("</report> ")
         assert len(text_of(results(waited)[0]).encode()) <= CAP
         assert len(answer(waited)["executions"]) == 20
+
+
+async def test_a_later_stage_is_shown_a_part_of_a_long_output_and_reads_on(tmp_path: Path) -> None:
+    config = """
+    agents: {First: {description: looks}, Second: {description: judges}}
+    agent_chains: {line: {stages: [{name: one, agents: [First]}, {name: two, agents: [Second]}]}}
+    """
+    said = "<b> " + "ü" * 100_000
+
+    def second(request: Request) -> Turn:
+        if len(request.messages) > 1:
+            return say("read")
+        mark = re.search(r"read_result\(execution_id='([^']+)', offset=(\d+)\)", request.messages[0].text)
+        assert mark is not None
+        return call("read_result", execution_id=mark[1], offset=int(mark[2]))
+
+    async with bench(tmp_path, config, {"First": [say(said)], "Second": second}) as service:
+        assert (await service.run("line", "look")).status == "completed"
+
+        told, answered = service.model.of("Second")
+        assert CAP - 10 < len(told.messages[0].text.encode()) < CAP + 500
+        page = answer(answered)
+        assert (page["total"], page["text"]) == (len(said), said[page["offset"] : page["offset"] + len(page["text"])])

@@ -291,6 +291,8 @@ async def test_a_conversation_that_is_too_long_ends_with_what_there_is_once_its_
             opened.set()
             ended = await service.dispatcher.wait(started.id)
         assert ended.result is not None
-        assert (ended.result.text, ended.result.outcome, ended.result.reason) == ("so far", "partial", "context_window")
+        assert (ended.result.outcome, ended.result.reason) == ("partial", "context_window")
+        assert ended.result.text.startswith("so far\n\nThere was no conclusion (context_window). Its agents reported:")
+        assert ended.result.text.endswith("### Left (completed)\n\nfire")
         assert service.statuses() == {"Lead": ["completed"], "Left": ["completed"]}
         assert len(service.model.of("Lead")) == 2
