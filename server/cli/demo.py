@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, explicit_config
+from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database, explicit_config
 
 CHAIN = "sre-investigation"
 PACE = 0.4
@@ -46,16 +47,20 @@ def demo(
     def tell(ended: Ended) -> None:
         report.tell(ended, as_json=as_json)
         if ended.child.status == "completed":
-            _what_next(ended.short_id, lead)
+            _what_next(ended.short_id, lead, None if explicit_config(config) else settings.source)
 
     return report.exit_of(anyio.run(Launch(blueprint, ordered(order), tree_view()).run, tell))
 
 
-def _what_next(short_id: str, lead: str) -> None:
+def _what_next(short_id: str, lead: str, source: Path | None) -> None:
+    import shlex
+
     from server.cli.invocation import command
     from server.cli.messages import note
 
+    own = chosen_config(None)  # in a project of one's own, `run` knows other agents
+    where = f"--config {shlex.quote(str(source))} " if source is not None and not own.samefile(source) else ""
     query = "select agent, status, own_seconds, own_tokens from execution_tree order by id"
-    show = f"show {short_id}"
-    commands = [f"{show} --tree", f"{show} --transcript --all", f'sql "{query}"', f'run {lead} "why is checkout slow?"']
+    show, run = f"show {short_id}", f'{where}run {lead} "why is checkout slow?"'
+    commands = [f"{show} --tree", f"{show} --transcript --all", f'sql "{query}"', run]
     note("\n  ".join(["what to type next", *map(command, commands)]))

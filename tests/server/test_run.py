@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -260,6 +261,9 @@ def test_the_demo_runs_offline_and_says_what_to_type_next(shell: Shell) -> None:
     assert shown is not None
     tree = shell.type(*shown[1].split())
     assert (tree.returncode, tree.stdout.count("LogAnalyzer") > 0) == (0, True)
+    run = shlex.split(done.stderr.splitlines()[-1])
+    assert run[1] == "--config", "the configuration here has other agents"
+    assert run[4] in [agent["name"] for agent in shell.json("agents", *run[1:3])["agents"]]
     evidence = re.search(r"outrider show (toolu_\w+)", done.stdout)
     assert evidence is not None
     assert shell.type("show", evidence[1]).stdout.startswith("── tool ")
