@@ -61,7 +61,8 @@ class Retrying(Generic[Answer]):
 
     def __init__(self, retry: Retry, candidates: Sequence[Candidate[Answer]], pause: Pause | None = None) -> None:
         self._retry, self._candidates, self._pause = retry, candidates, pause or _sleep
-        self._made = 0
+        self._made = self._made_before = 0
+        """Attempts that were sent, and how many there were at the last wait."""
         self._rounds = 0
         self._began: float | None = None
         """When the first attempt had failed."""
@@ -72,7 +73,6 @@ class Retrying(Generic[Answer]):
             for each in self._candidates:
                 if each.out or each.not_before > anyio.current_time():
                     continue
-                self._made += 1
                 try:
                     return await each.attempt()
                 except Exception as error:
@@ -87,6 +87,7 @@ class Retrying(Generic[Answer]):
         if failure.error is not error:
             failure.error.__cause__ = error
         candidate.failed(failure)
+        self._made += failure.error.kind != "circuit_open"
         self._began = anyio.current_time() if self._began is None else self._began
         if candidate is self._candidates[0] and candidate.out and not failure.elsewhere:
             raise failure.error
@@ -99,9 +100,10 @@ class Retrying(Generic[Answer]):
         waiting = [each for each in self._candidates if not each.out]
         if not waiting or left <= 0:
             raise self._given_up(now)
-        self._rounds += 1
+        # What was not even sent is no reason to wait for longer: when the endpoint is back, that is noticed soon.
+        self._rounds, self._made_before = self._rounds + (self._made > self._made_before), self._made
         # Full jitter: many agents that failed together must not come back together.
-        doubled = self._retry.first_wait * 2 ** min(self._rounds - 1, _DOUBLINGS)
+        doubled = self._retry.first_wait * 2 ** min(max(0, self._rounds - 1), _DOUBLINGS)
         jitter = random.uniform(0, min(self._retry.longest_wait, doubled))  # noqa: S311
         next_up = min(waiting, key=lambda each: each.not_before)
         told = max(0.0, next_up.not_before - now)
@@ -123,7 +125,7 @@ class Retrying(Generic[Answer]):
             parts.append(f"{', '.join(failed)} failed, too")
         if why:
             parts.append(why)
-        elif self._rounds:
+        elif self._made > 1:
             parts.append(f"asked {self._made} times in {now - self._began:.3g} s")
         told = "; ".join(parts)
         given_up = ModelError(error.kind, told, error.hint, recoverable=error.recoverable, provider=error.provider)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from registry import Retry
 from runner.llm.anthropic import AnthropicModel
 from runner.llm.breaker import Breaking
-from runner.llm.protocol import ModelError
+from runner.llm.protocol import ModelError, RetryWait
 from tests.runner.llm.adapter import ONCE, at, model
 from tests.runner.llm.asking import SPEC
 from tests.support.messages_api import Answer, MessagesApi, Received, cut, drop, messages_api, refuse, reply, text
@@ -129,3 +130,25 @@ async def test_the_error_names_the_host_without_what_else_an_address_holds() -> 
     assert "`127.0.0.1` failed 1 times in a row" in str(caught.value)
     assert "canary" not in f"{caught.value} {caught.value.hint}"
     assert caught.value.recoverable
+
+
+async def test_a_call_that_was_not_even_sent_does_not_wait_for_longer_each_time() -> None:
+    gate, waits = anyio.Event(), list[float]()
+    patient = Retry(seconds=60, first_wait=0.01, longest_wait=50)
+
+    async def pause(wait: RetryWait) -> None:
+        waits.append(wait.seconds)
+        if len(waits) == 20:
+            gate.set()
+        await anyio.lowlevel.checkpoint()
+
+    probe = reply(text("here"), gate=gate)
+    async with messages_api(DEAD, probe, ALIVE) as api, model(breaking=Breaking(1, lasting=0.0, rest=0.0)) as adapter:
+        with anyio.fail_after(10):
+            assert await ask(adapter, api) == "server"
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, adapter, api)
+                await api.arrived(2)
+                await adapter.complete(replace(at(api, retry=patient), pause=pause), lambda _: None)
+    assert len(waits) >= 20
+    assert max(waits) <= 0.01

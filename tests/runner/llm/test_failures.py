@@ -392,3 +392,29 @@ async def test_signs_of_life_keep_an_answer_going_for_longer_than_a_stall() -> N
         answered = await complete(api, at(api, timeouts=StreamTimeouts(stall=0.2)))
         assert time.monotonic() - began > 0.4
         assert list(answered.content) == [text("one two three")]
+
+
+async def test_a_page_in_the_place_of_an_answer_is_told_by_its_words() -> None:
+    page = b"<html><head><script>var a = '<b>';</script></head><body><h1>Sign in</h1>to the network</body></html>"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(page)
+    async with messages_api(garbage(head + page)) as api:
+        error = await failing(api)
+    assert error.kind == "broken_stream"
+    assert error.provider is not None
+    assert error.provider.message == "Sign in to the network"
+
+
+@pytest.mark.parametrize("body", [b"<script" * 9_000, b"<!--" * 9_000, b"<" * 60_000, b"\xff\x00" * 30_000])
+async def test_a_hostile_error_body_costs_no_more_than_its_length(body: bytes) -> None:
+    hostile = Answer(400, body=b"<html>" + body)
+    errors: list[ModelError] = []
+    async with messages_api(hostile, DONE, hostile) as api, model() as adapter:
+        began = time.process_time()
+        for _ in range(3):  # until an answer came, the SDK reads bodies; from then on, we do
+            try:
+                await adapter.complete(at(api), lambda _: None)
+            except ModelError as error:
+                errors.append(error)
+        assert time.process_time() - began < 2
+    assert [error.kind for error in errors] == ["invalid_request"] * 2
+    assert all(error.provider is not None and len(error.provider.message) <= 500 for error in errors)
