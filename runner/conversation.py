@@ -346,6 +346,7 @@ class Conversation:
 
     async def accepted(self, answer: Result) -> Result | None:
         """What an answer comes to; None when its model has been told what it lacks, and is to answer once more."""
+        self.transcript.called = {name for name in self.transcript.called if self._errands.knows(name)}
         judged = judge(self._agent, answer, self.transcript, self.work.allowance.wrap_up, self.work.session)
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):

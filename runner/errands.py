@@ -86,6 +86,10 @@ class Errands:
                 for call, tool in zip(calls, tools, strict=True):
                     group.start_soon(run, call, tool, name=f"tool {call.name}")
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool that a call of this name would reach."""
+        return self._work.toolbox is not None and self._work.toolbox.tools.tool(name) is not None
+
     async def too_late(self, call: ToolCall) -> ToolOutcome:
         """How a call ends that nobody may begin any more. A report is an answer, not an act: it is heard even now."""
         assert self._work.toolbox is not None

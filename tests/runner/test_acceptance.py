@@ -212,6 +212,9 @@ async def test_an_agent_that_has_to_act_is_reminded_once_then_it_has_failed(tmp_
 
         service.model.scripts["Actor"] = [finish(), finish()]
         assert (await service.run("Actor")).status == "failed"
+        service.model.scripts["Actor"] = [call("no_such_tool"), say("booked"), call("no_such_tool"), say("booked, really")]
+        made_up = await service.run("Actor")
+        assert (made_up.status, made_up.usage["tool_calls"]) == ("failed", 0)  # a tool that is not there does nothing
 
         service.model.scripts["Actor"] = [say("that too"), say("as before")]
         with anyio.fail_after(10):

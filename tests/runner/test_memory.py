@@ -165,12 +165,15 @@ async def test_hostile_facts_are_kept_as_the_words_they_are(tmp_path: Path) -> N
         stored, again, everything = await told(
             service, extract(*HOSTILE), extract(*HOSTILE), call("search_memory", query="", limit=50)
         )
-        kept = [fact["content"] for fact in answer(stored)["stored"]]
+        kept = [row["content"] for row in service.sql("select content from facts order by id")]
+        shown = [fact["content"] for fact in answer(stored)["stored"]]
 
         assert kept[:3] == list(HOSTILE[:3])
         assert kept[3:] == ["before\ufffdafter", *HOSTILE[4:]]
         assert (answer(again)["stored"], len(answer(again)["known"])) == ([], len(HOSTILE))
-        assert [fact["content"] for fact in answer(everything)["facts"]] == kept[::-1]
+        assert [fact["content"] for fact in answer(everything)["facts"]] == shown[::-1]
+        assert len(shown) == len(kept)
+        assert not any("</user_memory>" in each for each in shown)  # what a model is shown holds no mark of ours
         for words in HOSTILE:
             (found,) = await told(service, call("search_memory", query=words[:1_000], limit=1))
             assert len(answer(found)["facts"]) == 1
