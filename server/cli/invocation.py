@@ -20,7 +20,7 @@ NAME = "outrider"
 KEPT = ("--config", "--db")
 """Options that say where everything is; they may stand before every command."""
 
-_COMMAND = re.compile(rf"`{NAME}(?= )")
+_COMMAND = re.compile(rf"`{NAME} (?P<words>[^`]*)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,22 @@ def wants_json() -> bool:
 
 def command(words: str) -> str:
     """A command of this program, as it can be typed here."""
-    return f"{' '.join([program(), *map(shlex.quote, _invocation.places)])} {words}"
+    places = _invocation.places
+    if words.split()[:1] == ["demo"] and "--config" in places:
+        places = _database_alone()
+    return f"{' '.join([program(), *map(shlex.quote, places)])} {words}"
+
+
+def _database_alone() -> list[str]:
+    """The database in use as an option: the demonstration has a configuration of its own, and can be kept there as well."""
+    from server.cli.options import used
+
+    return ["--db", str(used().database)] if used().database is not None else []
 
 
 def runnable(text: str) -> str:
     """A text with the commands in it, which stand as `outrider …`, as they can be typed here."""
-    return _COMMAND.sub(lambda _: "`" + command("").rstrip(), text)
+    return _COMMAND.sub(lambda found: f"`{command(found['words'])}`", text)
 
 
 def program() -> str:

@@ -174,6 +174,9 @@ async def test_a_chain_goes_on_with_the_stage_it_was_in(tmp_path: Path) -> None:
         assert [(row["stage"], row["step_id"]) for row in stages] == [
             ("one", "1"), ("one", "2"), ("one", "synthesis"), ("two", "1"),
         ]  # fmt: skip
+        query = "select payload ->> 'action' as a from events where payload ->> 'number' is not null order by seq"
+        told = service.sql(query)
+        assert [row["a"] for row in told] == ["stage 1 of 2: one", "stage 2 of 2: two"], "each is told once"
 
 
 async def test_a_chain_that_is_asked_to_conclude_keeps_what_a_later_stage_finds_after_a_stop(tmp_path: Path) -> None:

@@ -72,6 +72,12 @@ def test_commands_in_errors_in_help_and_in_examples_are_told_so_too(ran: Shell) 
     assert typed(ran, example, SYSTEM).returncode == 0, example
 
 
+def test_the_demonstration_is_told_with_the_database_in_use_and_without_a_configuration(ran: Shell) -> None:
+    [command] = printed(ran, "./outrider ps --config config.yaml")
+
+    assert command == f"./outrider --db {ran.folder}/.outrider/outrider.db demo"
+
+
 def test_the_end_of_a_run_says_how_to_see_it_again(ran: Shell) -> None:
     done = typed(ran, "./outrider --db 'my data.db' run Quick look", SYSTEM)
     [again] = re.findall(r"`([^`]*)` shows it again", done.stderr)
