@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from runner.inert import Excerpt, inert
 
+EARLIER_BYTES = 50_000
+"""Of what a stage or a phase brought that those after it are shown."""
+
 
 def first_bytes(text: str, most: int) -> str:
     """The beginning of a text that has at most so many bytes; a character is never split."""

@@ -28,6 +28,7 @@ from runner.commissions import name_of
 from runner.delegation import KEY, Delegation
 from runner.error_facts import Refused
 from runner.errors import ItemRefused, Refusal
+from runner.excerpt import EARLIER_BYTES, excerpt
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
 from runner.result import Outcome, Problem, Result, failed
@@ -158,7 +159,7 @@ class Course:
             return not_begun(why)
         work.admit(spec.agent)
         work.now(f"/{errand.command.name}: handing over to {spec.agent}")
-        earlier = [(phase.agent, phase.result.text) for phase in phases]
+        earlier = [(phase.agent, excerpt(phase.result.text, EARLIER_BYTES, None)) for phase in phases]
         request = commissioned(work.settings, errand, number, self._delegation(errand, spec), earlier)
         await self._seating.give(seat, _going_on(request, before))
         return await self._seating.result_in(seat)

@@ -16,9 +16,10 @@ from runner import facts
 from runner.conclusion import Conclusion
 from runner.delivery import SHOWN_TOGETHER, shares
 from runner.errors import Refusal
-from runner.excerpt import cut_mark, first_bytes, size_in_bytes
+from runner.excerpt import EARLIER_BYTES, excerpt, size_in_bytes
 from runner.guard import permit
 from runner.inbox import Item
+from runner.inert import Excerpt, inert
 from runner.past import Past
 from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, resting_on, summarise
@@ -26,9 +27,6 @@ from runner.seating import Seating
 from runner.shortening import limit_of
 from runner.tariff import BYTES_PER_TOKEN
 from runner.work import SpawnRequest, Work
-
-STAGE_BYTES = 50_000
-"""Of the output of a stage that later ones are shown."""
 
 
 class Chain:
@@ -115,7 +113,7 @@ class Chain:
             await self._seating.give(name, request)
 
     def _request(self, seat: Seat) -> SpawnRequest:
-        earlier = [(name, _bounded(result)) for name, result in self._outputs]
+        earlier = [(name, excerpt(result.text, EARLIER_BYTES, _handle(result))) for name, result in self._outputs]
         return seated(self._work.settings, seat, Brief(self._work.task, self._work.input, earlier))
 
     async def _ends_of(self, stage: StageSpec, steps: Sequence[str]) -> list[Item]:
@@ -139,7 +137,7 @@ class Chain:
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
         if not merged or merged[0] is None:
             # The findings are there, only nobody merged them: hand them on side by side.
-            text = "\n\n".join(f"## {name}\n\n{report}" for name, report in reports)
+            text = "\n\n".join(f"## {agent}\n\n{report_with_children(answer)}" for agent, answer in answers)
             return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")
         return merged[0]
 
@@ -183,34 +181,28 @@ def _how(item: Item) -> str:
     return f"{item.result.agent} {item.result.status}" + (f": {why}" if why and not _succeeded(item) else "")
 
 
-def _bounded(result: Result) -> str:
-    """What later stages are shown of a stage, with a mark where it is cut: its agent's execution has the whole."""
-    if size_in_bytes(result.text) <= STAGE_BYTES:
-        return result.text
-    kept = first_bytes(result.text, STAGE_BYTES)
-    return kept + cut_mark(len(kept), len(result.text), result.metadata.get("execution_id"))
-
-
 def _shortened(reports: Sequence[tuple[str, str]], over: int) -> list[tuple[str, str]]:
     """The reports, the longest cut so that all of them are so many bytes shorter."""
     lengths = [size_in_bytes(text) for _, text in reports]
     most = limit_of(lengths, over)
-    return [
-        (name, text if length <= most else (kept := first_bytes(text, most)) + cut_mark(len(kept), len(text), None))
-        for (name, text), length in zip(reports, lengths, strict=True)
-    ]
+    return [(name, excerpt(text, most, None)) for name, text in reports]
 
 
 def _succeeded(item: Item) -> bool:
     return item.answer is not None and item.result is not None and item.result.status == "completed"
 
 
-def report_with_children(answer: Result, limit: int) -> str:
+def report_with_children(answer: Result, limit: int | None = None) -> str:
     """A result, up to so many bytes, with the agents it rests on below it, each with its task, at any depth."""
-    kept = answer.text if size_in_bytes(answer.text) <= limit else first_bytes(answer.text, limit)
-    lines = [kept if len(kept) == len(answer.text) else kept + cut_mark(len(kept), len(answer.text), None)]
-    lines += _children(answer.metadata.get("dispatched", ()), 0)
-    return "\n".join(lines)
+    said = answer.text if limit is None else excerpt(answer.text, limit, None)
+    lines = [said, *_children(answer.metadata.get("dispatched", ()), 0)]
+    return Excerpt("\n".join(map(inert, lines))) if isinstance(said, Excerpt) else "\n".join(lines)
+
+
+def _handle(result: Result) -> str | None:
+    """The id of the execution that has the whole of it."""
+    handle: str | None = result.metadata.get("execution_id")
+    return handle
 
 
 def _children(children: Sequence[dict[str, object]], level: int) -> list[str]:

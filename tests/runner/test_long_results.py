@@ -6,7 +6,7 @@ from typing import Any
 
 from runner.llm.protocol import Request
 from tests.support.local_tools import LocalTools
-from tests.support.models import Turn, call, say
+from tests.support.models import Turn, call, fail, say
 from tests.support.reading import answer, delivered, dispatch, results, text_of
 from tests.support.servers import raw_server
 from tests.support.service import bench
@@ -121,7 +121,8 @@ async def test_a_later_stage_is_shown_a_part_of_a_long_output_and_reads_on(tmp_p
     def second(request: Request) -> Turn:
         if len(request.messages) > 1:
             return say("read")
-        mark = re.search(r"read_result\(execution_id='([^']+)', offset=(\d+)\)", request.messages[0].text)
+        read_on = r"read_result\(execution_id='([^']+)', offset=(\d+)\) continues"
+        mark = re.search(rf"\n\[cut after \d+ of 100004 characters; {read_on}\]\n</stage>", request.messages[0].text)
         assert mark is not None
         return call("read_result", execution_id=mark[1], offset=int(mark[2]))
 
@@ -132,3 +133,22 @@ async def test_a_later_stage_is_shown_a_part_of_a_long_output_and_reads_on(tmp_p
         assert CAP - 10 < len(told.messages[0].text.encode()) < CAP + 500
         page = answer(answered)
         assert (page["total"], page["text"]) == (len(said), said[page["offset"] : page["offset"] + len(page["text"])])
+
+
+async def test_a_synthesis_is_shown_a_part_of_long_reports_and_without_it_they_are_handed_on_whole(tmp_path: Path) -> None:
+    config = """
+    agents: {Left: {description: looks}, Right: {description: looks}}
+    agent_chains: {pair: {stages: [{name: one, agents: [Left, Right]}]}}
+    """
+    said = "ü" * 30_000
+    reports = {"Left": [say(f"left {said}")], "Right": [say(f"right {said}")]}
+    broken = fail("invalid", "no", recoverable=False)
+    async with bench(tmp_path, config, {**reports, "Synthesizer": [broken]}) as service:
+        ended = await service.run("pair", "look")
+
+        [told] = service.model.of("Synthesizer")
+        shown = told.messages[0].text
+        assert 64_000 < len(shown.encode()) < 66_000
+        assert len(re.findall(r"\n\[cut after \d+ of 3000[56] characters\]\n</stage>", shown)) == 2
+        assert ended.result is not None
+        assert ended.result.text == f"## Left\n\nleft {said}\n\n## Right\n\nright {said}"
