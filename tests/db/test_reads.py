@@ -8,6 +8,7 @@ from db import endings, turns, writes
 from db.endings import CancelWish
 from db.engine import open_reader
 from db.errors import DatabaseUnavailable, UnknownExecution
+from db.ids import named_among
 from db.reads import Reads
 from db.status import ExecutionStatus
 from tests.db.store import Store, ending, message, model_call, names_in, open_store, outcome, tool_start
@@ -52,6 +53,16 @@ async def test_an_end_stands_for_the_one_execution_that_ends_with_it(store: Stor
     with pytest.raises(UnknownExecution, match="2 executions end with `aaxy`") as several:
         await resolve("aaxy")
     assert "more characters" in several.value.hint
+
+
+async def test_a_short_id_means_the_same_in_rows_and_in_memory(store: Store) -> None:
+    ids = ["0" * 31 + "1aaaaa", "1" * 31 + "1aaaaa", "2" * 30 + "0aaaaaa", "3" * 31 + "444444", "444444" + "5" * 31]
+    for identifier in ids:
+        await store.pending(id=identifier, root_execution_id=identifier)
+    given = {"", "o", "zzzz", "aaaaa", "1aaaaa", "444444", "444", "4" * 40, ids[0] + "0", ids[0][:-1], "555", "5555", *ids}
+
+    for each in sorted(given):
+        assert named_among(each, ids) == await store.database.reads.named(each), each
 
 
 async def test_an_id_is_shortened_to_an_end_that_no_other_shares(store: Store) -> None:
