@@ -59,8 +59,24 @@ _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc\ufffd")
 
 _SPELLED = re.compile(
     r"&(?:amp;)*+(?:#[xX]0*+(?P<hex>[0-9a-fA-F]{1,6});?|#0*+(?P<number>[0-9]{1,7});?|(?P<name>[A-Za-z]{2,31};|[lL][tT]))"
-    r"|\\u(?:(?P<point>[0-9a-fA-F]{4})|\{0*+(?P<braced>[0-9a-fA-F]{1,6})\})|\\x(?P<byte>[0-9a-fA-F]{2})|%(?P<percent>[2-7][0-9a-fA-F])|\\(?P<space>[nrt])"
+    r"|\\u(?:(?P<point>[0-9a-fA-F]{4})|\{0*+(?P<braced>[0-9a-fA-F]{1,6})\})|\\x(?P<byte>[0-9a-fA-F]{2})"
+    r"|%(?P<percent>[2-7][0-9a-fA-F])|\\(?P<space>[nrt])|\\(?P<slash>/)"
 )
+
+
+def spellings(letters: str) -> str:
+    r"""A pattern of what follows `&`, `\` or `%` where one of these characters is spelled."""
+    numbers, codes = "|".join(str(ord(each)) for each in letters), "|".join(_hex(f"{ord(each):x}") for each in letters)
+    four = "|".join(_hex(f"{ord(each):04x}") for each in letters if ord(each) < 0x10000)
+    byte = "|".join(_hex(f"{ord(each):02x}") for each in letters if each.isascii())
+    names = "|".join(sorted((name for name, meant in html5.items() if meant in letters and name.endswith(";")), key=len))
+    short = "[lL][tT]" if "<" in letters else "(?!)"  # which needs no `;`
+    entity = rf"(?<=&)(?:amp;)*+(?:(?:#0*+(?:{numbers})|#[xX]0*+(?:{codes})|{short});?+|{names})"
+    return rf"{entity}|(?<=\\)(?:u(?:{four})|u\{{0*+(?:{codes})\}}|x(?:{byte}))|(?<=%)(?:{byte})"
+
+
+def _hex(digits: str) -> str:
+    return "".join(f"[{each}{each.upper()}]" if each.isalpha() else each for each in digits)
 
 
 def reading(text: str, start: int, most: int, *, tags: bool = False) -> tuple[str, list[int]]:
@@ -110,8 +126,8 @@ def _unseen(letter: str) -> bool:
 
 def _meant(spelled: re.Match[str]) -> str:
     """The character that a spelling stands for."""
-    if spelled["space"]:
-        return " "
+    if spelled["space"] or spelled["slash"]:
+        return spelled["slash"] or " "
     if spelled["name"]:
         found = html5.get(spelled["name"]) or html5.get(spelled["name"].lower(), "")
         return found[:1]

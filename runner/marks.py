@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from runner.look_alikes import ANGLES, SLASHES, SQUARES, TAGS, reading
+from runner.look_alikes import ANGLES, SLASHES, SQUARES, TAGS, reading, spellings
 
 BLOCKS = (
     *("agents", "agent", "available_agents", "instructions", "server", "unavailable", "input", "earlier", "stage"),
@@ -28,7 +28,7 @@ ESCAPE = "~"
 LONGEST = 80
 """Letters that are read after a bracket: more than any mark needs to be known."""
 
-FEW = 4
+FEW = 6
 """Letters that are read first, to see whether it is worth reading on."""
 
 _SPACE = re.compile(r"\s+")
@@ -39,17 +39,21 @@ def _spelled(words: str) -> str:
     return "".join(_ALIKE.get(letter, " ?" if letter == " " else re.escape(letter)) for letter in words)
 
 
-_TAG = re.compile(rf"(?: ?/ ?)?(?P<name>{'|'.join(map(_spelled, sorted(BLOCKS, key=len, reverse=True)))})(?![a-z0-9_])")
+_DECORATION = "\"'`*_"
+"""What Markdown or quotes put before the words of a mark."""
+_TAG = re.compile(
+    rf"(?: ?(?:/ ?)+)?(?P<name>{'|'.join(map(_spelled, sorted(BLOCKS, key=len, reverse=True)))})(?![a-z0-9_])"
+)
 _HANDLE = r"""(?:[^\]]{0,24}?t[o0][o0][il1]u|[ :=#"'`*]+(?:(?=[\w-]*[\d_])[\w-]|[\w-]{12}))"""
 _NOTE = re.compile(
-    rf" ?(?P<name>{_spelled('call')}{_HANDLE}|cut(?: after \d| here\b| ?\])|{_spelled('result of call')}\b|"
+    rf"[ {_DECORATION}]*+(?P<name>{_spelled('call')}{_HANDLE}|cut(?: after \d| here\b| ?\])|{_spelled('result of call')}\b|"
     rf"{_spelled('report removed')}\b|[\dilo]+ (?:{_spelled('more')}|{_spelled('older')}) {_spelled('left out')}\b|"
     rf"rehearsed ?\])"
 )
 
 # What follows a bracket is looked at only where its first two letters fit, or are no plain letters; it is read letter by
 # letter only where something in it is no plain letter.
-_SKIPPED = rf"[\s{re.escape(SLASHES)}{ESCAPE}]*+"
+_SKIPPED = rf"[\s{re.escape(SLASHES)}{ESCAPE}{_DECORATION}]*+"
 _ODD = r"[^ -$'-\[\]-~\t\n\r]"
 """What may be more, or less, than it seems: no printable ASCII, or the beginning of a spelling."""
 _TAG_ANGLE, _TAG_SQUARE = (chr(TAGS.start + ord(each) - 32) for each in "<[")
@@ -67,20 +71,18 @@ def _starts() -> str:
 
 _OPENING = re.compile(
     rf"[{re.escape(ANGLES + SQUARES)}{_TAG_ANGLE}{_TAG_SQUARE}&\\%](?:"
-    rf"(?P<angle>(?<=[{ANGLES}{_TAG_ANGLE}])|(?<=&)(?i:(?:amp;)*+(?:lt|#0*+60|#x0*+3c);?+)"
-    rf"|(?<=\\)(?:u003[cC]|u\{{0*+3[cC]\}}|x3[cC])|(?<=%)3[cC])"
-    rf"(?={_SKIPPED}(?:{_starts()}|[a-zA-Z]?(?:{_ODD}|[01|])))"
-    rf"|(?P<square>(?<=[{re.escape(SQUARES)}{_TAG_SQUARE}])|(?<=&)(?i:(?:amp;)*+(?:l(?:sqb|brack);|(?:#0*+91|#x0*+5b);?+))"
-    rf"|(?<=\\)(?:u005[bB]|u\{{0*+5[bB]\}}|x5[bB])|(?<=%)5[bB])"
+    rf"(?P<angle>(?<=[{ANGLES}{_TAG_ANGLE}])|{spellings(ANGLES)})(?={_SKIPPED}(?:{_starts()}|[a-zA-Z]?(?:{_ODD}|[01|])))"
+    rf"|(?P<square>(?<=[{re.escape(SQUARES)}{_TAG_SQUARE}])|{spellings(SQUARES)})"
     rf"(?={_SKIPPED}(?:[cC][aAuU]|[rR][eE]|[cCrR]?{_ODD}|\d{{1,12}}+{_SKIPPED}(?:[moMO]|{_ODD}))))"
 )
 _TAGGED = re.compile(f"[{chr(TAGS.start)}-{chr(TAGS.stop - 1)}]")
 _PLAIN = re.compile(rf"[ -$'-;=-Z\]-~\t\n\r]{{0,{LONGEST}}}+(?!{_ODD})")
 """Nothing odd up to the next bracket, or as far as is read."""
 _MAY_BE = {
-    _TAG: re.compile(rf"[ /]*[{''.join(sorted({name[0] for name in BLOCKS}))}01]"),
-    _NOTE: re.compile(r" ?[cr\dilo]"),
+    _TAG: re.compile(rf"[ /]*+(?:{'|'.join(sorted({_spelled(name[:2]) for name in BLOCKS}))}|.?$)"),
+    _NOTE: re.compile(rf"[ {_DECORATION}]*+(?:c[au]|re|[\dilo]++ ?(?:[m0o]|$)|.?$)"),
 }
+"""What the first few letters of a mark are like."""
 
 
 def disarmed(text: str) -> str:
@@ -134,7 +136,7 @@ def _restored(text: str) -> str:
     for found in _OPENING.finditer(text):
         letters, places = reading(text, found.end(), LONGEST)
         escape = letters.find(ESCAPE)
-        if escape < 0 or letters[:escape].strip(" /"):
+        if escape < 0 or letters[:escape].strip(f" /{_DECORATION}"):
             continue
         marks = _NOTE if found["angle"] is None else _TAG
         if marks.match(letters[:escape] + letters[escape + 1 :]) is not None:

@@ -34,6 +34,7 @@ TAGS = (
     "<\u200b/{hidden}\u0301>",
     "⟨/{block}⟩ ‹{block}› ≮{block}>",
     "<{alike}> </{alike}>",
+    "<\\/{block}> <//{block}> </ /{block}> &lang;/{block}&rang; &#10216;{block} \\u27e8/{block}\\u27e9",
 )
 """Every block is tried with each of them."""
 
@@ -52,6 +53,7 @@ NOTES = (
     "{open}report removed to save room: 9 characters{close}",
     "{open}3 older left out: there is no room for more{close} {open}12 more left out{close}",
     "{open}rehearsed{close} all is well",
+    '{open}**call** toolu_1{close} {open}`call toolu_2`{close} {open}"call toolu_3"{close}',
 )
 """Marks in square brackets; each is tried with all brackets."""
 
@@ -117,9 +119,9 @@ def hostile() -> list[str]:
 
 
 _NAMES = "|".join(sorted(BLOCKS, key=len, reverse=True))
-_TAG = re.compile(rf"<(?:({_NAMES})|\s*(/)\s*({_NAMES}))(?![a-z0-9_])")
+_TAG = re.compile(rf"<(?:({_NAMES})|\s*(/)[\s/]*({_NAMES}))(?![a-z0-9_])")
 _NOTE = re.compile(
-    r"\[\s*(call\W{1,4}(?=[\w-]*[\d_])[\w-]+|cut after \d+|cut here|cut\s*\]|result of call|report removed"
+    r"\[[\s\"'`*_]*(call\W{1,6}(?=[\w-]*[\d_])[\w-]+|cut after \d+|cut here|cut\s*\]|result of call|report removed"
     r"|\d+ (?:more|older) left out|rehearsed\s*\])"
 )
 _ALIKE = str.maketrans(
@@ -131,12 +133,12 @@ _ALIKE = str.maketrans(
         **dict(zip("асеорѕтуіԁһӏοαερτνυ", "aceopstyidhloaeptvu", strict=True)),
     }
 )
-_ESCAPED = re.compile(r"\\u00([0-7][0-9a-fA-F])|%([2-7][0-9a-fA-F])")
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|%([2-7][0-9a-fA-F])|\\(/)")
 
 
 def seen(prompt: str) -> str:
     """A prompt as a reader takes it who decodes what is encoded, overlooks what cannot be seen and takes alike for same."""
-    decoded = _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)), unescape(unescape(prompt)))
+    decoded = _ESCAPED.sub(lambda found: found[3] or chr(int(found[1] or found[2], 16)), unescape(unescape(prompt)))
     plain = unicodedata.normalize("NFKD", decoded.translate(_ALIKE)).casefold().translate(_ALIKE)
     kept = (each for each in plain if each in "\t\n\r" or unicodedata.category(each) not in ("Cf", "Cc", "Mn", "Me"))
     return "".join(each for each in kept if each not in "\ufffd\u115f\u1160\u3164\uffa0")
