@@ -245,3 +245,33 @@ async def test_deleting_a_conversation_deletes_what_learned_from_it_and_keeps_th
             ("tool_calls", "arguments"),
         ):
             assert not service.sql(f"select 1 from {table} where {column} like '%tea without%'"), table
+
+
+async def test_what_a_process_that_is_gone_did_not_learn_is_read_again_under_another_configuration_too(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, CONFIG, {"Helper": [say("ok")], EXTRACTOR: [hang()]}) as service:
+        await said(service, "I drink tea without milk")
+        with anyio.fail_after(10):
+            await service.model.started(EXTRACTOR)
+    changed = CONFIG.replace("description: answers", "description: answers otherwise")
+    async with bench(tmp_path, changed, {"Helper": [say("ok")], EXTRACTOR: shared(keep(TEA), keep(TEA))}) as service:
+        await said(service, "and now?")
+        await learned(service)
+        assert known(service) == [TEA["content"]]
+        assert [row["status"] for row in extractions(service)] == ["running", "completed"]
+        assert await service.dispatcher.adopt() == 1  # with the configuration it began with
+        await learned(service)
+        assert [row["status"] for row in extractions(service)] == ["completed", "completed"]
+        assert known(service) == [TEA["content"]]
+
+
+async def test_an_answer_that_a_crash_held_up_is_learned_from_as_well(tmp_path: Path) -> None:
+    async with bench(tmp_path, CONFIG, {"Helper": [hang()]}) as service:
+        await service.dispatcher.reception.accept(Order("", "I drink tea without milk", user="alex"))
+        with anyio.fail_after(10):
+            await service.model.started("Helper")
+    async with bench(tmp_path, CONFIG, {"Helper": [say("ok")], EXTRACTOR: [keep(TEA)]}) as service:
+        assert await service.dispatcher.adopt() == 1
+        await learned(service)
+        assert known(service) == [TEA["content"]]
