@@ -18,11 +18,13 @@ import anyio
 from db.adoption import Inheritance
 from db.endings import CancelWish
 from db.errors import StoreError
+from db.interrupted import Need
 from db.reads import Record
 from db.status import ExecutionStatus
 from registry import Settings
 from runner import facts
 from runner.cancellation import wish_to_cancel
+from runner.commissions import name_of
 from runner.editions import Editions
 from runner.execution import Execution
 from runner.habitat import Habitat
@@ -85,6 +87,13 @@ class Adoption:
         if not gone or await interrupted.cancelled(gone, root):
             return ()
         return await self._here.lacks(await interrupted.needs(gone, root))
+
+    async def lacks_to_continue(self, row: Record, settings: Settings) -> tuple[Lack, ...]:
+        """What this process lacks to continue one that has ended: a rehearsal does not stand in for a real model."""
+        calls = await self._habitat.services.database.reads.model_calls(row["id"])
+        asked = any(not call["rehearsed"] for call in calls)
+        need = Need(settings.hash, name_of(row), row["strategy"], None, is_root=True, asked=asked)
+        return self._here.lacks_of_models(settings, need) if asked else ()
 
     async def _settings(self, config_hash: str, _body: str) -> Settings:
         return (await self._editions.habitat(config_hash)).services.settings

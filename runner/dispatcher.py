@@ -206,6 +206,8 @@ class Dispatcher:
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
         _check_models(habitat.services, request.agent, request.task)
+        if lacks := await self._adoption.lacks_to_continue(row, habitat.services.settings):
+            raise Unready(execution, lacks)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(habitat, request, None)
         await self._entered(root)

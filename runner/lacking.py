@@ -125,11 +125,17 @@ class Here:
         for agent in (*([subject] if isinstance(subject, AgentSpec) else ()), *others):
             yield from _missing_function(settings, agent)
             yield from _missing_program(settings, agent)
-        specs = [settings.model_of(agent) for agent in others if _asks(agent)]
+        yield from self.lacks_of_models(settings, need)
+
+    def lacks_of_models(self, settings: Settings, need: Need) -> tuple[Lack, ...]:
+        """What is lacking to ask the models of an agent or chain."""
+        subject = settings.find(need.agent)
+        if subject is None:
+            return ()
+        specs = [settings.model_of(agent) for agent in first_agents(settings, subject) if _asks(agent)]
         if isinstance(subject, AgentSpec) and _asks(subject):
             specs.insert(0, _own_model(settings, subject, need))
-        for spec in specs:
-            yield from self._of_model(spec, settings, need)
+        return tuple(lack for spec in specs for lack in self._of_model(spec, settings, need))
 
     def _of_model(self, spec: ModelSpec, settings: Settings, need: Need) -> Iterator[Lack]:
         if not self.asks_environ or (self.environ.get(spec.api_key_env) and not settings.rehearse):
@@ -161,12 +167,12 @@ def _missing_function(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
 
 
 def _missing_program(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
-    """Without a required server an agent cannot do its work; without another it goes on and says so."""
-    for name in settings.required_servers(agent):
-        spec = settings.upstream(name)
+    """Only a server that the agent cannot do without: without another one it goes on and says so."""
+    for server in settings.required_servers(agent):
+        spec = settings.upstream(server)
         if spec.command is None:
             continue
         try:
             program_of(ServerCommand(spec.command, spec.env, spec.cwd))
         except CannotStart:
-            yield Lack("program", spec.command[0], f"install `{spec.command[0]}` for the server `{spec.name}`")
+            yield Lack("program", spec.command[0], f"install `{spec.command[0]}` for the server `{server}`")

@@ -67,8 +67,10 @@ async def _look(database: Path) -> _Work:
         owned, waiting = await reads.open_owners(), dict[tuple[str, str], list[str]]()
         gone = [number for owner, number in owned.items() if not is_alive(database, owner)]
         lacking = await lacks_by_tree(reads, database)
-        short = await reads.shorts(list(lacking)) if lacking else {}
         for tree, lacks in lacking.items():
             for lack in lacks:
-                waiting.setdefault((str(lack), lack.hint), []).append(short[tree])
+                waiting.setdefault((str(lack), lack.hint), []).append(tree)
+        for trees in waiting.values():
+            short = await reads.shorts(trees[:SHOWN])
+            trees[:SHOWN] = [short[tree] for tree in trees[:SHOWN]]
         return _Work(sum(gone), sum(owned.values()), waiting, len(await reads.questions.open()))

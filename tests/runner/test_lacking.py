@@ -16,7 +16,7 @@ from runner.dispatcher import Dispatcher, Order
 from runner.errors import Refusal
 from runner.lacking import Lack, Unready
 from server.app import Blueprint, open_service
-from tests.support.messages_api import messages_api, mute, reply, tool_use
+from tests.support.messages_api import messages_api, mute, reply, text, tool_use
 from tests.support.models import hang, say
 from tests.support.service import bench
 
@@ -58,6 +58,20 @@ async def test_what_asked_a_real_model_does_not_go_on_as_a_rehearsal(tmp_path: P
                 await api.arrived(2)
         async with service(tmp_path, here, {}) as dispatcher:
             assert await refused(dispatcher, started.id) == (Lack("key", "ANTHROPIC_API_KEY", "set `ANTHROPIC_API_KEY`"),)
+
+
+async def test_what_a_real_model_answered_is_not_continued_as_a_rehearsal(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text("agents: {Asker: [{when: any, say: rehearsed}]}", encoding="utf-8")
+    config = "models: {m: {model: claude-any, base_url: URL, rehearsal: script.yaml}}\nagents: {Asker: {}}\n"
+    async with messages_api(reply(text("real"))) as api:
+        here = config.replace("URL", api.url)
+        async with service(tmp_path, here, KEY) as dispatcher:
+            started = await dispatcher.start(Order("Asker", "look"))
+            assert (await dispatcher.wait(started.id)).status == "completed"
+        async with service(tmp_path, here, {}) as dispatcher:
+            with pytest.raises(Unready, match="it needs ANTHROPIC_API_KEY"):
+                await dispatcher.resume(started.id, "and now?")
+            assert len(await dispatcher.services.database.reads.roots(10)) == 1
 
 
 async def test_a_chain_needs_the_keys_of_its_later_stages_too(tmp_path: Path) -> None:

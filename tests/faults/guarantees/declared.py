@@ -107,6 +107,12 @@ EVERY = (
         Suite("tests/faults/shutdown/test_open_questions.py", "OUTRIDER_QUESTION_STOPS", 20, stayed_open),
     ),
     Guarantee(
+        "projects",
+        "a process that lacks what an interrupted tree needs, such as a key, never touches the tree, in its own project or "
+        "with the same database",
+        Suite("tests/server/test_interrupted.py", "OUTRIDER_PROJECTS", 50, said("every row as it was after every stop")),
+    ),
+    Guarantee(
         "storage",
         "a full, failing, locked, read-only or displaced database loses nothing acknowledged, and work goes on afterwards",
         Suite("tests/faults/storage/test_storage.py", "OUTRIDER_STORAGE_ROUNDS", 10, said("0 lost in every round")),
