@@ -7,7 +7,7 @@ asks for an execution may go away.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -45,7 +45,7 @@ from runner.inbox import Item
 from runner.inputs import accepted_input
 from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
-from runner.lacking import Unready
+from runner.lacking import Lack, Unready
 from runner.learning import Learning
 from runner.lookup import child_of_row, is_gone
 from runner.origin import NOWHERE, Origin
@@ -213,6 +213,10 @@ class Dispatcher:
         await self._entered(root)
         self._run(root)
         return child_of(root)
+
+    async def lacks(self, root: str) -> Sequence[Lack]:
+        """What this process lacks to go on with an interrupted tree."""
+        return await self._adoption.lacks(root)
 
     async def wait(self, execution: str) -> Child:
         """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""

@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from server.shapes import shape
 if TYPE_CHECKING:
     from db.reads import Reads
     from runner.approvals import Question
+    from runner.lacking import Lack
 
 Record = Mapping[str, Any]
 
@@ -43,6 +44,8 @@ class Portrait:
     rows: Sequence[Record]
     remarks: Sequence[str]
     owner_gone: bool
+    needs: Sequence[Lack]
+    """What its tree needs to go on, if it is interrupted, and is not here."""
     short_id: str
     questions: Sequence[Question] = ()
 
@@ -80,6 +83,7 @@ class Portrait:
             "input": _parsed(self.row["input"]),
             "result": _parsed(self.row["result"]),
             "owner_gone": self.owner_gone,
+            "needs": [{**asdict(lack), "words": str(lack)} for lack in self.needs],
             "warnings": list(self.remarks),
             "approvals": sorted(each for node in self.model.asking.values() for each in node.asked),
             "tree": self.tree_object(),
@@ -99,7 +103,9 @@ class Portrait:
             status += f", {row['outcome']}"
         if row["reason"]:
             status += f" ({row['reason']})"
-        if self.owner_gone:
+        if self.needs:
+            status += f"; interrupted, and cannot go on here: needs {', '.join(map(str, self.needs))}"
+        elif self.owner_gone:
             status += f"; its process is gone, `{command('resume ' + self.short_id)}` goes on with it"
         figures = [count(row["turns"], "turn"), count(row["tool_call_count"], "tool call"), tokens(row["own_tokens"])]
         whole = [
@@ -150,6 +156,7 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     """The portrait of an execution."""
     from db.owners import is_alive
     from runner.approvals import Question
+    from server.cli.readiness import lacks_by_tree
 
     rows = await reads.tree(execution)
     model = TreeModel.of_rows(rows, await reads.pricing(execution))
@@ -174,7 +181,9 @@ async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     remarks = [f"{node.agent}: {remark}" for node in model.nodes.values() for remark in node.notes]
     row = rows[0]
     gone = row["finished_at"] is None and row["owner"] is not None and not is_alive(database, row["owner"])
-    return Portrait(row, model, rows, remarks, gone, await reads.short(execution), [*map(Question.of_row, open_)])
+    root = row["root_execution_id"]
+    needs = (await lacks_by_tree(reads, database, root)).get(root, ()) if gone else ()
+    return Portrait(row, model, rows, remarks, gone, needs, await reads.short(execution), [*map(Question.of_row, open_)])
 
 
 # -- transcripts and tool calls ----------------------------------------------------------------------------------------

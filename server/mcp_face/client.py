@@ -23,6 +23,7 @@ from runner.dispatcher import Order
 from runner.errors import NoModel, Refusal
 from runner.guard import entry_of
 from runner.handle import Child, DispatchOrder
+from runner.lacking import listed
 from runner.lookup import child_of_row, is_gone, subtree_usage
 from runner.origin import Origin
 from runner.trace import trace_context
@@ -165,6 +166,9 @@ class Client:
     async def _elsewhere(self, row: Mapping[str, Any]) -> Child:
         """An execution that does not live here: what another process does with it is seen in its rows."""
         child = self.of_row(row)
+        gone = is_gone(row, self.dispatcher.services.database.path)
+        if gone and (lacks := await self.dispatcher.lacks(row["root_execution_id"])):
+            child = replace(child, activity=f"{child.activity}; to go on it needs {listed(lacks)}")
         if child.status == "running":
             child = await self._with_questions(replace(child, waiting_for="approval"))
         if child.activity or child.status != "running":

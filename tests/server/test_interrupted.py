@@ -6,7 +6,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,11 @@ def everything(database: Path) -> dict[str, Any]:
         return {table: connection.execute(f"select * from {table} order by 1").fetchall() for table in TABLES}
 
 
-def serve_and_stop(shell: Shell, stop: int | None, **environ: str) -> None:
-    """Start a service, wait until it has answered, and stop it: by a signal, or because its client leaves."""
+def serve_and_stop(shell: Shell, stop: int | None, look_at: str = "", **environ: str) -> Mapping[str, Any]:
+    """Start a service, wait until it has answered, and stop it: by a signal, or because its client leaves.
+
+    Return what it says of an execution.
+    """
     with subprocess.Popen(
         [SCRIPT, "serve"],
         cwd=shell.folder,
@@ -71,11 +74,13 @@ def serve_and_stop(shell: Shell, stop: int | None, **environ: str) -> None:
             ask(server, "initialize", protocolVersion=VERSION, capabilities={}, clientInfo={"name": "host", "version": "1"})
             send(server, {"method": "notifications/initialized"})
             assert call(server, "list_agents")["agents"]
+            told = call(server, "get_result", execution_id=look_at, wait_seconds=0) if look_at else {}
             assert server.stdin is not None
             server.stdin.close() if stop is None else server.send_signal(stop)
             server.wait(SECONDS)
         finally:
             server.kill()
+    return told
 
 
 @pytest.mark.timeout(60 + 10 * ROUNDS)
@@ -107,6 +112,11 @@ def test_every_command_says_what_an_interrupted_tree_needs_and_none_changes_it(i
 
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.endswith("cannot go on here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
+    answered = serve_and_stop(interrupted, signal.SIGTERM, look_at=root["id"])
+    assert "to go on it needs PAID_KEY" in json.dumps(answered)
+    shown = interrupted.type("show", root["short_id"]).stdout
+    assert "interrupted, and cannot go on here: needs PAID_KEY" in shown
+    assert interrupted.json("show", root["short_id"])["needs"] == root["needs"]
     assert root["needs"] == [{"kind": "key", "name": "PAID_KEY", "hint": "set `PAID_KEY`", "words": "PAID_KEY"}]
     assert "interrupted; needs PAID_KEY" in listed.stdout
     assert "set `PAID_KEY`" in listed.stderr
