@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
+from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
 from tests.runner import iterated, planned
+from tests.runner.resuming import after_a_stop
 from tests.runner.spenders import MODELS, cost
-from tests.support.models import Turn, call, say
+from tests.support.models import Turn, call, hang, say
 from tests.support.reading import dispatch
 from tests.support.service import bench
 from tests.support.spending import used
@@ -164,3 +167,32 @@ async def test_a_route_keeps_the_money_for_putting_data_into_words(tmp_path: Pat
         assert ended.result is not None
         assert (ended.result.text, ended.result.outcome) == ("in words", "partial")
         assert cost(service) <= usd
+
+
+@pytest.mark.parametrize("where", ["A", "B", "Composer"])
+async def test_a_plan_that_goes_on_after_a_stop_still_has_the_money_for_its_composer(tmp_path: Path, where: str) -> None:
+    """A composer that was cut off itself is charged, and may be too dear a second time: then the steps answer."""
+
+    def answer(request: Request) -> Turn:
+        if request.agent == "Planner":
+            return planned.plan(planned.A, planned.B, planned.C).using(used(request))
+        return say("in short: all full").using(used(request)) if request.agent == "Composer" else greedy(request)
+
+    def stops(request: Request) -> Turn:
+        return hang() if request.agent == where else answer(request)
+
+    config = MODELS + PLAN.format(usd=0.15)
+    async with bench(tmp_path, config, {"*": stops}) as service:
+        started = await service.dispatcher.start(Order("Assistant", "look"))
+        with anyio.fail_after(10):
+            await service.model.started(where)
+
+    async with after_a_stop(tmp_path, {"*": answer}, config=config) as service:
+        ended = await service.ended(started.id)
+
+        assert ended.result is not None
+        said = "A found the disk is full." if where == "Composer" else "in short: all full"
+        assert (ended.status, ended.result.outcome, ended.result.reason) == ("completed", "partial", "cost_budget")
+        assert ended.result.text.startswith(said)
+        assert cost(service) <= 0.15
+        assert {row["budget_reserved_usd"] for row in service.sql("select budget_reserved_usd from executions")} == {0.0}
