@@ -241,7 +241,7 @@ async def test_the_questions_of_the_readme_are_answered(tmp_path: Path) -> None:
     from db.query import query
 
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    questions = [line.split('"')[1] for line in readme.splitlines() if line.startswith('outrider sql "')]
+    questions = [line.split('"')[1] for line in readme.splitlines() if 'outrider sql "' in line]
     config = "agents: {Lead: {sub_agents: [Scout]}, Scout: {description: scouts}}"
     scripts = {"Lead": [dispatch("Scout"), say("waiting"), say("done")], "Scout": [say("seen")]}
     async with bench(tmp_path, config, scripts) as service:
