@@ -18,9 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from runner.appearance import activity_of
 from server.mcp_face.questions import GOES_ON, can_be_asked, elicitation
-from server.mcp_face.rendering import progress_in_words
 
 if TYPE_CHECKING:
     from runner.approvals import Question
@@ -120,6 +118,8 @@ class _TaskRequests:
 
 
 async def _task(client: Client, execution: str) -> dict[str, Any]:
+    from server.mcp_face.rendering import progress_in_words
+
     row = await client.row(execution)
     if row is None:
         raise MCPError(t.INVALID_PARAMS, "there is no such task")
@@ -159,6 +159,8 @@ def _status(child: Child, error_type: str | None) -> str:
 
 
 def _activity(client: Client, child: Child) -> str:
+    from runner.appearance import activity_of
+
     live = client.dispatcher.tree.get(child.id)
     return (activity_of(live) if live is not None else child.activity) or child.status
 
