@@ -141,6 +141,6 @@ def _executions(doomed: Doomed) -> str:
 def _others(doomed: Doomed) -> str:
     from server.cli.wording import count
 
-    words = {"events": "event", "messages": "message", "tool_calls": "tool call", "chat_messages": "line of conversation"}
+    words = {"events": "event", "messages": "message", "tool_calls": "tool call", "chat_messages": "chat message"}
     told = [count(doomed.belongings[table], word) for table, word in words.items() if doomed.belongings[table]]
     return ", ".join(told) or "no events"

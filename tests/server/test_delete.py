@@ -39,6 +39,7 @@ def test_a_person_sees_what_would_go_and_only_yes_deletes_a_whole_tree_that_has_
     assert "look around" in shown
     assert "Lead, Waiter" in shown
     assert "deletes    2 executions" in shown
+    assert "2 chat messages" in shown
 
     piped, part = shell.type("delete", root), shell.type("delete", child, "--yes")
     assert (piped.returncode, part.returncode, left(shell)) == (2, 2, before)
