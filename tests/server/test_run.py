@@ -160,6 +160,19 @@ def test_a_key_whose_execution_runs_elsewhere_waits_for_it_and_leaves_it_alone(s
     assert [row["status"] for row in shell.rows("select status from executions")] == ["completed"]
 
 
+def test_a_key_whose_execution_lost_its_process_starts_none_and_says_how_to_go_on(shell: Shell) -> None:
+    gate, words = shell.gate("gate"), ("run", "Waiter", "wait", "--idempotency-key", "k1")
+    with shell.start(*words, GATE=str(gate)) as first, held(gate):
+        first.kill()
+        first.wait(20)
+    again = shell.type(*words)
+
+    [row] = shell.rows("select id, status from executions")
+    assert (again.returncode, again.stdout, row["status"]) == (1, "", "running")
+    assert "error: the process that ran it is gone, and it has not ended" in again.stderr
+    assert f"resume {row['id']}` goes on with it" in again.stderr
+
+
 def test_inputs_are_data_and_a_timeout_bounds_the_execution(shell: Shell) -> None:
     done = shell.type("run", "Quick", "look", "--input", "service=checkout", "--input", "limit=5", "--timeout", "30s")
 
