@@ -23,6 +23,10 @@ class TerminalConsole(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=safe(segment.text))
 
+    def draw(self, renderable: RenderableType, *, end: str = "\n", soft_wrap: bool = False) -> None:
+        """Put something on the screen, below what is there; nothing in a text is taken for mark-up."""
+        self.print(renderable, end=end, soft_wrap=soft_wrap, markup=False)
+
 
 def terminal(*, stderr: bool = False) -> TerminalConsole:
     """The console of stdout or stderr."""

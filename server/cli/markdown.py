@@ -36,7 +36,7 @@ def put_answer(text: str) -> None:
     console = terminal()
     with console.use_theme(Theme(STYLES)):
         lines = list(map(_trimmed, Segment.split_lines(console.render(markdown(text)))))
-        console.print(Segments(segment for line in lines for segment in (*line, Segment.line())), end="")
+        console.draw(Segments(segment for line in lines for segment in (*line, Segment.line())), end="")
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:

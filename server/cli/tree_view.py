@@ -25,9 +25,10 @@ from server.cli.wording import duration, price, tokens
 from server.shapes import shape
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Group
 
     from runner.dispatcher import Dispatcher
+    from server.cli.console import TerminalConsole
 
 FRAME_SECONDS = 1 / 8
 FINAL_ROWS = 100
@@ -178,7 +179,7 @@ class LinePainter:
 class WindowPainter:
     """A window on the tree, at most as high as the terminal, redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: TerminalConsole) -> None:
         from rich.live import Live
 
         self._console = console
@@ -213,7 +214,7 @@ class WindowPainter:
 
     def ask(self, shown: str, prompt: str) -> None:
         """The question stands above the window, whole however long it is, and the prompt is the last line of it."""
-        self._console.print(shown, highlight=False, markup=False, soft_wrap=True)
+        self._console.draw(shown, soft_wrap=True)
         self._prompt, self._room = prompt, sum(1 + len(line) // self._console.width for line in shown.splitlines())
 
     def answered(self, *, typed: bool) -> None:
