@@ -66,6 +66,7 @@ class Committer:
     def __init__(self, path: Path) -> None:
         self._path, self._log_path = path, path.with_name(path.name + "-wal")
         self._names = str(self._path), str(self._log_path)
+        self._journal = str(path.with_name(path.name + "-journal"))
         self._log_size = 0
         """Before the commit at hand."""
         self._next_checkpoint = 0.0
@@ -106,7 +107,7 @@ class Committer:
     @property
     def displaced(self) -> bool:
         """Whether the files were taken away or replaced under the connection."""
-        return self._look() != self._files
+        return self._look() != self._files or _status(self._journal) is not None
 
     def close(self) -> None:
         """Leave one file on disk if nobody else has it open. Under the lock: closing may checkpoint too."""
@@ -127,6 +128,7 @@ class Committer:
     def _under_lock(self) -> Iterator[None]:
         self._lock.acquire(LOCK_SECONDS)
         try:
+            self._put_journal_aside()
             found = self._look()
             if found != self._files:
                 self._follow(found)
@@ -174,8 +176,16 @@ class Committer:
             self._log_path.replace(self._log_path.with_name(f"{self._path.name}-foreign"))
         log.error("the log of %s was %s while it was in use; nothing was lost", self._path, done)
 
+    def _put_journal_aside(self) -> None:
+        """A database that was open has a log and no rollback journal; SQLite would obey one that another program made."""
+        if _status(self._journal) is not None and self._lock.note:
+            with suppress(OSError):
+                Path(self._journal).replace(self._path.with_name(f"{self._path.name}-foreign"))
+                log.error("the journal `%s` was not made by Outrider, and was put aside", self._journal)
+
     def _connect(self) -> None:
         """Under the lock."""
+        self._put_journal_aside()
         try:
             private.create(self._path)
         except OSError as error:

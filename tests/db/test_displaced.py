@@ -147,3 +147,25 @@ async def test_a_replaced_log_is_put_aside_and_costs_nothing_that_was_acknowledg
 
     assert {row["id"] for row in rows_of(path, "select id from executions")} == found
     assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+async def test_a_journal_that_another_program_puts_there_is_put_aside_before_anybody_obeys_it(tmp_path: Path) -> None:
+    path = tmp_path / "outrider.db"
+    journal = tmp_path / "outrider.db-journal"
+    async with open_store(path) as store:
+        told = {(await store.pending()).id}
+        journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x00\x00\x00\x01" * 2000)
+        with anyio.fail_after(10):
+            while journal.exists():
+                await store.database.writer.version()
+        told.add((await store.pending()).id)
+        with neighbours(path, 1) as (neighbour,):
+            neighbour.answer()
+            neighbour.ask("write", 1)
+            told.update(await anyio.to_thread.run_sync(neighbour.answer))
+    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x00\x00\x00\x01" * 2000)
+    async with open_store(path) as store:
+        assert {row["id"] for row in await store.database.reads.roots(1000)} == told
+
+    assert not journal.exists()
+    assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
