@@ -85,7 +85,7 @@ _GO_ON = (
 
 
 def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) -> Write:
-    """A running execution goes on in another process: the time nobody ran it does not count, and it still waits for a
+    """A running execution goes on in another process: the time without a process does not count, and it still waits for a
     person who was asked and has not answered.
 
     Refused once it is asked to stop: a wish that came after it was adopted found nobody to tell.

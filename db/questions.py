@@ -88,7 +88,7 @@ class Questions:
         return await self._run(select(approvals).where(approvals.c.id.in_(ids)))
 
     async def decided(self, top: str) -> list[Row]:
-        """Those from one execution down that were decided, by whomever, or expired; the latest first."""
+        """Those from one execution down that were decided or have expired, the latest first."""
         query = select(approvals).where(*_concerns(top), approvals.c.decision.is_not(None))
         return await self._run(query.order_by(approvals.c.decided_at.desc()))
 

@@ -70,7 +70,7 @@ class Question:
 
 
 def outcome_of(row: Row) -> str:
-    """What became of a question, for whoever answers it too late: what was decided, by whom and when."""
+    """What became of a question, for a person who answers it too late: what was decided, who decided it and when."""
     if row["decision"] is None:
         expired = row["expires_at"] <= stamp()
         return f"approval `{row['id']}` " + (f"expired at {row['expires_at']}" if expired else "is not waited for any more")

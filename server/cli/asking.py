@@ -43,7 +43,7 @@ class Asking:
         """The questions that the person leaves open."""
 
     async def run(self, root: str) -> None:
-        """Ask as long as somebody can answer."""
+        """Ask as long as the person can answer."""
         while True:
             news = self._approvals.news
             question = next((each for each in await self._approvals.open(root) if each.id not in self._left), None)

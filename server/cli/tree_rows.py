@@ -177,7 +177,7 @@ def _said_of(node: Node) -> str:
 
 
 def asked_of(node: Node) -> str:
-    """What a person has to allow, and how; nothing when nobody is waited for. The id of the row is enough for one call."""
+    """What a person has to allow, and how; nothing when it waits for none. The id of the row is enough for one call."""
     if len(node.asked) == 1:
         return waits(next(iter(node.asked.values())), node.short)
     return "; ".join(waits(tool, approval) for approval, tool in node.asked.items())

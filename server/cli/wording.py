@@ -53,7 +53,7 @@ def waits(tool: str, identifier: str) -> str:
 
 
 EXPIRED = "its question to a person has expired"
-"""Of an execution that no process runs: whoever goes on with it asks again."""
+"""Of an execution that no process runs: the process that goes on with it asks again."""
 
 
 def happening(kind: str, payload: Mapping[str, Any]) -> str:

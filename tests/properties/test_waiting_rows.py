@@ -51,7 +51,7 @@ class Walk:
     async def run(self) -> None:
         """Until nothing is asked any more."""
         while not self._root or self._undecided():
-            with anyio.CancelScope() as process:  # whoever opened the service may be cancelled, as by a signal
+            with anyio.CancelScope() as process:  # the task that opened the service may be cancelled, as by a signal
                 await self._serve(process)
             self._check("stopped")
             assert self._undecided() == self._left_open, self.happened

@@ -15,7 +15,7 @@ BOTH = ("run", "Lead", "clean up", "--input", "both=true")
 
 
 def open_gate(folder: Path) -> Shell:
-    """A shell before a gate that is open, for whoever is let through."""
+    """A shell before a gate that is open for calls that a person allows."""
     folder.joinpath("opened").write_text("the gate is open", encoding="utf-8")
     return make_shell(folder, GATED, {"GATE": str(folder / "opened")})
 
