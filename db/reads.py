@@ -79,6 +79,8 @@ _totals = table(
 
 _OPEN = sorted(status.value for status in OPEN)
 
+CLOSING_SECONDS = 2.0
+"""For returning the connections: one that was broken in the middle of a read never answers."""
 PAUSES = (0.05, 0.2, 0.5, 0.75)
 """Seconds before a read that failed is tried again, where that may help: an execution must not fail by one bad moment."""
 
@@ -113,7 +115,7 @@ class Reads:
 
     async def close(self) -> None:
         """Return the connections."""
-        with anyio.CancelScope(shield=True):  # bounded: no read is running
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):  # no read is running
             await self._engine.dispose()
 
     async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from db.latch import Latch
 
@@ -69,17 +69,23 @@ class ShelteredGroup:
     def __init__(self, name: str) -> None:
         self._name = name
         self._host = anyio.create_task_group()
+        self._open = anyio.Event()
         self._group: TaskGroup | None = None
 
     async def __aenter__(self) -> TaskGroup:
         await self._host.__aenter__()
-        self._group = await self._host.start(self._hold, name=self._name)
+        self._host.start_soon(self._hold, name=self._name)
+        # Shielded, because an owner that is cancelled here could neither leave the host nor end the task. It is there at
+        # once: the task waits for nothing before it says so. `start` would cancel the task, which is deaf to that.
+        with anyio.CancelScope(shield=True):
+            await self._open.wait()
+        assert self._group is not None
         return self._group
 
-    async def _hold(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+    async def _hold(self) -> None:
         with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as group:
-                task_status.started(group)
+            async with anyio.create_task_group() as self._group:
+                self._open.set()
                 await anyio.sleep_forever()
 
     async def __aexit__(
