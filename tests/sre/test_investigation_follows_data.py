@@ -67,7 +67,7 @@ async def test_a_server_that_cannot_be_reached_is_named_in_report_and_events_and
 
     assert found.ended.status == "completed"
     assert verdict in found.section("Summary")
-    assert f"the server `{server}` could not be reached" in found.section("What could not be checked")
+    assert f"cannot work without the server `{server}`" in found.section("What could not be checked")
     events = found.sql(
         "select e.agent, v.payload from events v join executions e on e.id = v.execution_id where v.type = ?",
         "upstream.unavailable",
