@@ -170,7 +170,7 @@ class Committer:
             if not rescued:
                 raise DatabaseUnavailable(
                     f"the log `{self._log_path}` was {done} while it was in use",
-                    "nothing is lost as long as this process lives: it writes the database whole as soon as nobody reads",
+                    "nothing is lost while this process lives: it writes the database whole once no process reads it",
                 )
         with suppress(FileNotFoundError):
             self._log_path.replace(self._log_path.with_name(f"{self._path.name}-foreign"))

@@ -88,7 +88,7 @@ _COLUMNS = (
 
 
 def _open(owners: Sequence[str], root: str | None, *columns: Any) -> Select[Any]:
-    query = select(*columns).where(executions.c.finished_at.is_(None), executions.c.owner.in_(owners))
+    query: Any = select(*columns).where(executions.c.finished_at.is_(None), executions.c.owner.in_(owners))
     return query if root is None else query.where(executions.c.root_execution_id == root)
 
 

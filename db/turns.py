@@ -154,7 +154,7 @@ class ToolOutcome:
     full_text: str | None = None
     consumed: Sequence[str] = field(default=())
     ran: bool = True
-    """Whether it counts in the totals of its execution; whoever made the call decides."""
+    """Whether it counts in the totals of its execution; the code that made the call decides."""
 
 
 def late_reply(

@@ -148,7 +148,7 @@ class Iterate:
             cause = said.problem if said is not None else None
             why = cause.message if cause is not None else "it gave no answer"
             kind = self._seating.why_stop or "planning_failed"
-            return Problem(kind, f"nobody could say what is next: {why}", severity="high").because_of(cause)
+            return Problem(kind, f"the planner failed: {why}", severity="high").because_of(cause)
         try:
             decision = read_decision(answer.text)
             if not decision.tasks and answer.reason in BUDGETS:  # it had to come to an end, not the work

@@ -103,13 +103,13 @@ async def _look(reads: Reads, identifier: str) -> Doomed:
 
 
 async def _agreed(doomed: Doomed) -> bool:
-    """Whether a person who has seen the tree wants it deleted; raises CommandError where nobody can be asked."""
+    """Whether a person who has seen the tree wants it deleted; raises CommandError where no person can be asked."""
     from server.cli.approve import is_yes
     from server.cli.keyboard import Keyboard
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         what = f"{_executions(doomed)}, {_others(doomed)}"
-        raise CommandError(f"this would delete {what}, and nobody can be asked here", "add `--yes` to delete it")
+        raise CommandError(f"this would delete {what}, and no person can be asked here", "add `--yes` to delete it")
     return is_yes(await Keyboard().line(f"{_as_text(doomed)}\nDelete it? [y/N] ", fresh=True))
 
 
