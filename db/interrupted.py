@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Executable, Select, exists, func, select
 
@@ -88,7 +88,8 @@ _COLUMNS = (
 
 
 def _open(owners: Sequence[str], root: str | None, *columns: Any) -> Select[Any]:
-    query: Any = select(*columns).where(executions.c.finished_at.is_(None), executions.c.owner.in_(owners))
+    query = cast("Select[Any]", select(*columns))  # of any columns: type checkers disagree about what that is
+    query = query.where(executions.c.finished_at.is_(None), executions.c.owner.in_(owners))
     return query if root is None else query.where(executions.c.root_execution_id == root)
 
 
