@@ -124,7 +124,9 @@ class Seen:
         results = {block["tool_use_id"]: _text(block["content"]) for _, block in blocks if block["type"] == "tool_result"}
         before = expedition.turns_before(said[0])
         spoken = sum(1 for message in body["messages"] if message["role"] == "assistant")
-        pushed = [match["body"] for match in map(_REPORT.search, said) if match is not None]
+        reports = {match["id"]: match["body"] for match in map(_REPORT.search, said) if match is not None}
+        for result in results.values():  # one that came by itself, before it was asked for, is the same report
+            reports |= _output(result)
         return cls(
             agent=body["model"],
             label=_label(body["model"], said[0]),
@@ -132,7 +134,7 @@ class Seen:
             attempt=2 if before else 1,
             calls=tuple((block["id"], block["name"]) for _, block in blocks if block["type"] == "tool_use"),
             results=results,
-            reports=(*pushed, *filter(None, map(_output, results.values()))),
+            reports=tuple(reports.values()),
             said=tuple(said),
             marks=tuple(hashlib.blake2s(json.dumps(each).encode(), digest_size=6).hexdigest() for each in body["messages"]),
             concluding=body.get("tool_choice") == {"type": "none"},
@@ -164,12 +166,12 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else " ".join(block.get("text", "") for block in content)
 
 
-def _output(result: str) -> str | None:
-    """What `get_result` handed over, if it was that and there was something."""
+def _output(result: str) -> dict[str, str]:
+    """What `get_result` handed over, by the execution it is of; nothing if it was another tool's, or there was none yet."""
     if not result.startswith('{"execution_id"'):
-        return None
-    handed = json.loads(result).get("result")
-    return str(handed["output"]) if handed is not None else None
+        return {}
+    told = json.loads(result)
+    return {told["execution_id"]: str(told["result"]["output"])} if told.get("result") is not None else {}
 
 
 class Brigade:
