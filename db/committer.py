@@ -4,8 +4,8 @@ Alone commits and checkpoints, always under the lock, in one thread. It knows no
 loop. Its invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be tried again.
 
 A program that deletes or replaces the log of an open database takes away what was committed since the last checkpoint: this
-connection still has it, so it is folded back before a new log is begun. A database that is gone is waited for, a replaced
-one is opened.
+connection still has it, so it is folded back before a new log is begun. Only a process that has the newest log open can do
+that; the other processes wait for it. A database that is gone is waited for, a replaced one is opened.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from db.engine import checkpoint, data_version, open_writer, touch
 from db.errors import DatabaseUnavailable, StoreError
 from db.lock import NOTE, FileLock
 from db.migrate import migrate
+from db.owners import living
 from db.prepared import Prepared
 from db.tables import events as events_table
 from db.trouble import is_full, told, unavailable
@@ -41,6 +42,11 @@ CHECKPOINT_PAGES = 2_000
 """Pages in the WAL before it is folded back into the database: 8 MB."""
 CHECKPOINT_PAUSE = 1.0
 """Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
+
+RESCUE_SECONDS = 15.0
+"""How long the other processes leave a lost log to the process that has it open. A living one looks every second, and may
+have to wait for a reader."""
+RESCUE_PAUSE = 0.05
 
 _LAST_SEQ = select(func.coalesce(func.max(events_table.c.seq), 0))
 
@@ -74,6 +80,8 @@ class Committer:
         self._connection: Connection
         self._prepared: Prepared
         self._files = _NONE
+        self._awaited = ("", 0.0)
+        """The log that another process has to fold back, and until when it is waited for."""
         self.openings = 0
         """How often the connection was opened: readers must follow it to the same files."""
 
@@ -83,6 +91,7 @@ class Committer:
         self._lock = FileLock(self._path.with_name(self._path.name + "-lock"))
         self._lock.acquire(OPENING_SECONDS)
         try:
+            self._await_rescue()
             self._connect()
         except BaseException:
             self._lock.close()
@@ -146,9 +155,10 @@ class Committer:
             )
         if self._is_foreign(found):
             self._rescue("deleted" if found.log is None else "replaced")
+            found = found._replace(log=None)
         log.warning("the files of %s are opened anew", self._path)
         before = self._connection
-        self._connect()
+        self._connect(found if found.database == self._files.database else None)
         _close(before)
 
     def _is_foreign(self, found: _Files) -> bool:
@@ -160,7 +170,8 @@ class Committer:
     def _rescue(self, done: str) -> None:
         """Write the database whole from the log that this connection still has, and put a log aside that is not ours.
 
-        SQLite would obey any log it finds. A connection whose own log is an older one has nothing to add.
+        SQLite would obey any log it finds. A connection whose own log is an older one has nothing to add: it must not begin
+        a new log before the process that has the newest one has folded that back.
         """
         if self._lock.note in ("", self._files.note):
             try:
@@ -172,9 +183,34 @@ class Committer:
                     f"the log `{self._log_path}` was {done} while it was in use",
                     "nothing is lost while this process lives: it writes the database whole once no process reads it",
                 )
+        elif self._is_left_to_another():
+            raise DatabaseUnavailable(
+                f"the log `{self._log_path}` was {done} while it was in use",
+                "nothing is lost while the process that has it open lives: it writes the database whole within seconds",
+            )
+        else:
+            _close(self._connection)  # SQLite keeps its index of the lost log as long as a connection has it open
+            log.error("the log of %s was %s, and the process that had it open has ended", self._path, done)
         with suppress(FileNotFoundError):
             self._log_path.replace(self._log_path.with_name(f"{self._path.name}-foreign"))
-        log.error("the log of %s was %s while it was in use; nothing was lost", self._path, done)
+        log.error("the log of %s was %s while it was in use; a new one is begun", self._path, done)
+
+    def _is_left_to_another(self) -> bool:
+        """Whether the process that has the newest log open still has time to fold it back."""
+        awaited, until = self._awaited
+        if awaited != self._lock.note:
+            awaited, until = self._awaited = self._lock.note, time.monotonic() + RESCUE_SECONDS
+        return time.monotonic() < until
+
+    def _await_rescue(self) -> None:
+        """Before opening a log that no process noted, let the living processes fold back what they have. Under the lock."""
+        while self._is_unnoted(self._look()) and living(self._path) and self._is_left_to_another():
+            self._lock.release()
+            time.sleep(RESCUE_PAUSE)
+            self._lock.acquire(OPENING_SECONDS)
+
+    def _is_unnoted(self, found: _Files) -> bool:
+        return found.database is not None and self._lock.note not in ("", found.note)
 
     def _put_journal_aside(self) -> None:
         """A database that was open has a log and no rollback journal; SQLite would obey one that another program made."""
@@ -183,11 +219,14 @@ class Committer:
                 Path(self._journal).replace(self._path.with_name(f"{self._path.name}-foreign"))
                 log.error("the journal `%s` was not made by Outrider, and was put aside", self._journal)
 
-    def _connect(self) -> None:
-        """Under the lock."""
+    def _connect(self, expected: _Files | None = None) -> None:
+        """Under the lock. Where files are expected no others are accepted: a program may replace the log at this moment."""
         self._put_journal_aside()
         try:
             private.create(self._path)
+            if expected is not None and expected.log is None:
+                private.create_log(self._path, self._log_path)
+                expected = self._look()
         except OSError as error:
             raise unavailable(self._path, error) from error
         engine = open_writer(self._path)
@@ -195,13 +234,18 @@ class Committer:
             connection = engine.connect()
             migrate(connection, str(self._path))
             connection.rollback()  # looking at the schema has begun a transaction
+            opened = self._look()
+            if expected not in (None, opened):
+                raise DatabaseUnavailable(
+                    f"the log `{self._log_path}` was replaced while it was opened", "it is opened again in a moment"
+                )
         except BaseException as error:
             engine.dispose()
             if isinstance(error, StoreError) or not isinstance(error, Exception):
                 raise
             raise unavailable(self._path, error) from error
         self._connection, self._prepared = connection, Prepared(connection)
-        self._files = self._look()
+        self._files = opened
         self._lock.write(self._files.note)
         self.openings += 1
 

@@ -109,6 +109,12 @@ def is_alive(database: Path, owner: str) -> bool:
         lock.close()
 
 
+def living(database: Path) -> bool:
+    """Whether any process has the database open."""
+    folder = _folder(database)
+    return folder.is_dir() and any(is_alive(database, path.name) for path in folder.iterdir() if path.name[0] != ".")
+
+
 def doubtful(database: Path, owners: Iterable[str]) -> list[str]:
     """Those without a file whose process lives: it was deleted, and is back within `DOUBT_SECONDS`, or was given up."""
     return [owner for owner in owners if _process_state(owner) is not None and not is_alive(database, owner)]

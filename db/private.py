@@ -6,6 +6,7 @@ Owns the modes of these files and of their folder. Must not know: what is writte
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,3 +43,12 @@ def create(database: Path) -> None:
     """Make the file before SQLite does: SQLite gives its log and its index the mode of the database."""
     with suppress(FileExistsError):
         os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), FILE_MODE))
+
+
+def create_log(database: Path, log: Path) -> None:
+    """Make the log before SQLite does, and as SQLite would: with the mode of the database and, for root, its owner."""
+    create(log)
+    found = database.stat()
+    log.chmod(stat.S_IMODE(found.st_mode))
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        os.chown(log, found.st_uid, found.st_gid)

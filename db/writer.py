@@ -47,6 +47,8 @@ LEAVING_SECONDS = 10.0
 """How long closing waits for a disk that does not answer at all."""
 FRESH_SECONDS = 1.0
 """So long a commit is proof enough that the database can be written."""
+LOOK_SECONDS = 1.0
+"""Between looks of an idle writer at its files: it may be the only one that can fold back a log that was deleted."""
 CHECK_SECONDS = 4.0
 """How long a check waits for the disk."""
 
@@ -185,17 +187,21 @@ class Writer:
             try:
                 self._take(self._queue.get(timeout=self._longest_wait(until)))
             except queue.Empty:
-                break
+                if until is not None or self._waiting or self._checks or self._ending:
+                    break
+                if self._committer.displaced:
+                    self._checks.append(_Look(writes=True))
+                    break
             if until is None and len(self._waiting) >= LARGE_BATCH:
                 break
         return not self._ending or bool(self._waiting)
 
-    def _longest_wait(self, until: float | None) -> float | None:
-        """Seconds to wait for something more; None: until it comes."""
+    def _longest_wait(self, until: float | None) -> float:
+        """Seconds to wait for something more."""
         now = time.monotonic()
         if until is not None and (self._waiting or not self._ending):
             return max(0.0, min(until, self._give_up_at if self._give_up_at > now else until) - now)
-        return 0.0 if self._waiting or self._checks or self._ending else None
+        return 0.0 if self._waiting or self._checks or self._ending else LOOK_SECONDS
 
     def _take(self, handed_in: Ticket | _Look | None) -> None:
         if handed_in is None:

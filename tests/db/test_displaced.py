@@ -8,7 +8,10 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from sqlalchemy import Engine
 
+from db.committer import RESCUE_SECONDS
+from db.engine import open_writer
 from db.owners import DOUBT_SECONDS, KEEPING_SECONDS, Ownership, doubtful, is_alive, sweep
 from runner.lookup import gone_owners
 from tests.db.store import Store, open_store, rows_of
@@ -146,6 +149,78 @@ async def test_a_replaced_log_is_put_aside_and_costs_nothing_that_was_acknowledg
         assert found >= told
 
     assert {row["id"] for row in rows_of(path, "select id from executions")} == found
+    assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+def _replace_at_the_next_opening(monkeypatch: pytest.MonkeyPatch, damage: Callable[[], object]) -> None:
+    def opened(path: Path) -> Engine:
+        monkeypatch.setattr("db.committer.open_writer", open_writer)
+        damage()
+        return open_writer(path)
+
+    monkeypatch.setattr("db.committer.open_writer", opened)
+
+
+async def test_a_log_that_is_replaced_at_the_moment_it_is_opened_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "outrider.db"
+    log, kept = path.with_name("outrider.db-wal"), tmp_path / "kept"
+    async with open_store(path) as store:
+        with neighbours(path, 1) as (neighbour,):
+            neighbour.answer()
+            told = {(await store.pending()).id}
+            shutil.copy(log, kept)
+            delete(log)
+            neighbour.ask("write", 1)  # it has begun a new log, and this process must follow it there
+            told.update(await anyio.to_thread.run_sync(neighbour.answer))
+            _replace_at_the_next_opening(monkeypatch, lambda: shutil.move(kept, log))
+            with anyio.fail_after(RESCUE_SECONDS / 2):  # the neighbour is idle, and alone has the log that was replaced
+                told.add((await store.pending()).id)
+        assert {row["id"] for row in await store.database.reads.roots(1000)} == told
+
+    assert {row["id"] for row in rows_of(path, "select id from executions")} == told
+    assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+@pytest.mark.parametrize("damage", [delete, replace])
+async def test_a_process_that_begins_while_the_log_is_not_ours_waits_until_it_is_put_back(
+    tmp_path: Path, damage: Damage
+) -> None:
+    path = tmp_path / "outrider.db"
+    async with open_store(path) as store:
+        told = {(await store.pending()).id}
+        damage(tmp_path / "outrider.db-wal")
+        with neighbours(path, 1) as (neighbour,):
+            await anyio.to_thread.run_sync(neighbour.answer)
+            neighbour.ask("write", 1)
+            told.update(await anyio.to_thread.run_sync(neighbour.answer))
+        assert {row["id"] for row in await store.database.reads.roots(1000)} == told
+
+    assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
+
+
+async def test_a_log_whose_process_has_ended_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("db.committer.RESCUE_SECONDS", 0.5)
+    path = tmp_path / "outrider.db"
+    log = path.with_name("outrider.db-wal")
+    monkeypatch.setattr("db.writer.LOOK_SECONDS", 60.0)  # this process does not notice that there is a new log
+    async with open_store(path) as store:
+        with neighbours(path, 1) as (neighbour,):
+            neighbour.answer()
+            before = (await store.pending()).id
+            delete(log)
+            neighbour.ask("write", 1)
+            await anyio.to_thread.run_sync(neighbour.answer)
+            neighbour.kill()
+        delete(log)  # with it goes what only the neighbour could have written down
+        with anyio.fail_after(5):
+            after = (await store.pending()).id
+        assert {before, after} <= {row["id"] for row in await store.database.reads.roots(1000)}
+
+    assert {before, after} <= {row["id"] for row in rows_of(path, "select id from executions")}
     assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
 
 

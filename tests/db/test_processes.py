@@ -56,9 +56,13 @@ def neighbours(path: Path, count: int) -> Iterator[list[Neighbour]]:
     started = [Neighbour(path) for _ in range(count)]
     try:
         yield started
-    finally:
+    except BaseException:  # a test that failed or was cancelled waits for no process, and says what it failed by
         for each in started:
-            each.close()
+            each.kill()
+            each.process.communicate()
+        raise
+    for each in started:
+        each.close()
 
 
 def test_four_processes_writing_at_once_lose_nothing_and_number_every_event_once(tmp_path: Path) -> None:
