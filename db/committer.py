@@ -292,7 +292,7 @@ class Committer:
             self._connection.rollback()
         except Exception as error:
             log.warning("%s could not be rolled back: %s", self._path, error)
-            self._files = _NONE  # nobody knows how that connection stands: the next try has another
+            self._files = _NONE  # the state of that connection is unknown: the next try has another
 
     def _checkpoint(self, pages: int) -> None:
         """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""

@@ -3,7 +3,7 @@
 Refused while anything of the tree is open, or something that continues it: what runs would go on writing, or reading it.
 Configurations are kept, because other trees may have run with them. Facts about people, work items and trees that continue
 this one are kept as well, and no longer name an execution of it. The numbers of deleted events may be given out again,
-which harms nobody: who reads on from a number has it from an event of the tree he reads.
+which is harmless: a reader goes on from the number of an event of the tree it reads.
 """
 
 from __future__ import annotations

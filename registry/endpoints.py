@@ -50,7 +50,7 @@ def no_endpoint(spec: ModelSpec) -> str:
 
 
 def check_endpoints(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise ConfigError with every model that nobody can answer for; one with a rehearsal and no key is not asked."""
+    """Raise ConfigError with every model without an endpoint; one with a rehearsal and no key is not asked."""
     faulty = [
         spec
         for spec in settings.models.values()

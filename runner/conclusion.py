@@ -84,6 +84,6 @@ class Conclusion:
         return wanted - longest if longest >= self._price.prompt + REMARKS + LEAST_TOLD else 0
 
     def hand_over(self) -> None:
-        """Whoever concludes is about to be born and keeps the price itself: nobody can come in between."""
+        """The agent that concludes is about to be spawned and keeps the price itself: no other call comes in between."""
         if self._budget is not None:
             self._budget.free_conclusion()

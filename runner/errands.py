@@ -173,7 +173,7 @@ class Errands:
 
 
 def shown(result: ToolResult) -> str:
-    """A result as its model reads it: what comes from outside holds no mark of ours, whoever brought it."""
+    """A result as its model reads it: what comes from outside holds no mark of ours, whichever tool returned it."""
     if not result.mark:
         return inert(result.text)
     return inert(result.text[: -len(result.mark)]) + result.mark

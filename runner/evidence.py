@@ -1,7 +1,7 @@
 """Evidence: the calls an answer cites, and which of them were never made.
 
 Owns what is taken for the handle of a call, look-alikes included. A handle that no call of the tree has, nor one of those
-it continues, is `unverified`: whoever reads the answer is told. Pure; knows no rows.
+it continues, is `unverified`: the reader of the answer is told. Pure; knows no rows.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ def _means(handle: str, call: str) -> bool:
 
 
 def remark(handles: Sequence[str]) -> str:
-    """What whoever reads an answer is told of handles that no call has."""
+    """What the reader of an answer is told of handles that no call has."""
     named, more = ", ".join(f"`{each[:80]}`" for each in handles[:NAMED]), len(handles) - NAMED
     return f"unverified evidence: no call of this tree is {named}" + (f" and {more} more" if more > 0 else "")

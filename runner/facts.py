@@ -334,7 +334,7 @@ class PlanGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """Nobody wants to know of a tree any more, nor of those that learned from its conversation."""
+    """A tree is deleted, with those that learned from its conversation."""
 
     root: str
     extractions: Sequence[str] = ()

@@ -168,11 +168,17 @@ def _missing_function(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
 
 def _missing_program(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
     """Only a server that the agent cannot do without: without another one it goes on and says so."""
+    for server, program, _ in absent_programs(settings, agent):
+        yield Lack("program", program, f"install `{program}` for the server `{server}`")
+
+
+def absent_programs(settings: Settings, agent: AgentSpec) -> Iterator[tuple[str, str, CannotStart]]:
+    """The servers that an agent cannot work without and whose program this machine lacks; none is started."""
     for server in settings.required_servers(agent):
         spec = settings.upstream(server)
         if spec.command is None:
             continue
         try:
             program_of(ServerCommand(spec.command, spec.env, spec.cwd))
-        except CannotStart:
-            yield Lack("program", spec.command[0], f"install `{spec.command[0]}` for the server `{server}`")
+        except CannotStart as error:
+            yield server, spec.command[0], error

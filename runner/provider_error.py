@@ -26,10 +26,10 @@ Hide = Callable[[str], str]
 """Replaces every secret that this process holds."""
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])(?:sk|pk|rk|key|AKIA|AIza)[-_A-Za-z0-9]{12,200}|(?<=Bearer )[^\s\"']{8,200}")
-"""What looks like a key, whoever's it is."""
+"""What looks like a key of any provider."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,100}")
 _UNSEEN = {"<script": "</script", "<style": "</style", "<!--": "--"}
-"""Parts of a page that nobody sees, and what ends them."""
+"""Parts of a page that a browser does not show, and what ends them."""
 _MARKUP = re.compile(r"(?i)<(?:!doctype|html|head|body|title|h1|p|div|center)\b")
 
 

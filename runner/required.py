@@ -1,6 +1,6 @@
 """The MCP servers that an execution cannot work without, and which of them are missing.
 
-Owns what is known of them from the list of tools and from calls. Pure: whoever works decides what follows. Invariant: an
+Owns what is known of them from the list of tools and from calls. Pure: the strategy decides what follows. Invariant: an
 execution that lacks one ends before its model is asked, or, if it had begun, with a result that says what is missing.
 """
 

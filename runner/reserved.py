@@ -80,7 +80,7 @@ class Reserved:
 
 
 def _is_of_a_database(folder: int, name: str) -> bool:
-    """Whether a lock and the signs of life of processes stand beside it: then it belongs to a database, whoever has it."""
+    """Whether a lock and the signs of life of processes stand beside it: then it belongs to a database of some process."""
     base = next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), name)
     try:
         os.stat(base + LOCK, dir_fd=folder, follow_symlinks=False)

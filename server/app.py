@@ -182,7 +182,7 @@ class _Notices:
         payload = {"server": notice.server, "message": notice.message}
         self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
         if notice.kind == "unavailable" and not _is_required(execution, notice.server):
-            # It goes on without those tools: whoever reads its answer should know.
+            # It goes on without those tools: the reader of its answer should know.
             missing = f"upstream `{notice.server}` {notice.message}"
             where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
             self._recorder.post(Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where))

@@ -5,7 +5,7 @@ Invariant: while it is open nothing is sent, except one probe after each rest.
 
 Many agents fail together when a connection is reset, and come back a moment later: failures open the breaker only when
 there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Calls that are
-refused meanwhile wait as they would after any other failure, so the breaker spares the endpoint and fails nobody.
+refused meanwhile wait as they would after any other failure, so the breaker spares the endpoint and fails no call.
 """
 
 from __future__ import annotations

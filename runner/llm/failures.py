@@ -35,7 +35,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom an attempt asked, as far as its failure has to be explained."""
+    """The model that an attempt asked, as far as its failure has to be explained."""
 
     spec: ModelSpec
     hide: Hide = lambda text: text
@@ -207,7 +207,7 @@ def _of_stream(error: StreamError, asked: Asked) -> Failure:
 
 def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = None, *, midway: bool = False) -> Failure:
     spec, recoverable = asked.spec, kind in _RECOVERABLE
-    # A 404 without an error of the Messages API is an address at which nobody speaks it.
+    # A 404 without an error of the Messages API is an address of something else.
     hint = "no_endpoint" if kind == "not_found" and (said is None or said.type != "not_found_error") else kind
     at = f" at {asked.defined_at}" if asked.defined_at else ""
     told = ModelError(

@@ -21,7 +21,9 @@ config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_com
 def config(context: typer.Context) -> None:
     """Check the configuration, show what holds, print its schema."""
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        from server.cli.messages import put
+
+        put(context.get_help())
 
 
 FileArgument = Annotated[

@@ -1,6 +1,6 @@
 """How this process was called: what a person has to type to call it again, and whether a program reads its answer.
 
-Owns: the words before a command that is printed for somebody to type. Must not know: any command.
+Owns: the words before a command that is printed for a person to type. Must not know: any command.
 Invariant: a printed command works where it is read, in the same folder: the program by a path that leads to this one, the
 configuration and the database that were named.
 """
@@ -100,7 +100,7 @@ def program() -> str:
 
 
 def _is_on_path(script: Path) -> bool:
-    if "UV" in os.environ:  # uv extends the path for what it starts, and for nobody else
+    if "UV" in os.environ:  # uv extends the path for what it starts, and for no other program
         return False
     found = shutil.which(NAME)
     return found is not None and script.is_file() and Path(found).samefile(script)

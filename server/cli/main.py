@@ -31,7 +31,7 @@ from server.cli.init import init
 from server.cli.install import install
 from server.cli.invocation import begin, wants_json
 from server.cli.message import message
-from server.cli.messages import LogLines
+from server.cli.messages import LogLines, put
 from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
 from server.cli.resume import resume
@@ -70,7 +70,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"outrider {version('outrider')}")
+        put(f"outrider {version('outrider')}")
         raise typer.Exit
 
 
@@ -84,7 +84,7 @@ def outrider(
     """Dispatch agents, watch them work, ask what they did."""
     remember(Given(config, db))
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        put(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,7 +113,7 @@ def _complete(shell: str, arguments: Sequence[str] | None) -> int:
     from server.cli.candidates import answer
 
     for line in answer(shell, typer.main.get_command(app), sys.argv[1:] if arguments is None else arguments):
-        typer.echo(line)
+        put(line)
     return Exit.DONE
 
 

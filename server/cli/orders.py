@@ -50,8 +50,8 @@ class Resolved(Exception):
 
 
 def order_of(wish: Wish, settings: Settings) -> Order:
-    """The order a wish means; raises CommandError, Resolved, UnknownName for an alert no chain takes or a user nobody
-    knows, and Refusal for input that its agent does not take.
+    """The order a wish means; raises CommandError, Resolved, UnknownName for an alert no chain takes or an unknown
+    user, and Refusal for input that its agent does not take.
     """
     key = _key(wish.key)
     alert = read_alert(wish.alert) if wish.alert is not None else None

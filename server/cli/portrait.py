@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from runner.evidence import UNVERIFIED, remark
 from runner.result import Result
 from server.cli.invocation import command, runnable
-from server.cli.messages import one_line, put, safe
+from server.cli.messages import one_line, put
 from server.cli.report import files_of, place_of, put_result, to_the_cause
 from server.cli.tree_model import TreeModel
 from server.cli.tree_rows import asked_of, drawn, rows_of
@@ -134,7 +134,7 @@ class Portrait:
         result = self._result()
         facts.append(("files", files_of(result) if result is not None else ""))
         cited = result.metadata.get(UNVERIFIED, ()) if result is not None else ()
-        facts.append(("evidence", safe(remark(cited)) if cited else ""))
+        facts.append(("evidence", remark(cited) if cited else ""))
         facts += [("waits", f"{node.agent} {asked_of(node)}") for node in self.model.asking.values()]
         if sys.stdout.isatty():  # a person looks: only there is told what allows a call that was seen
             facts += [fact for each in self.questions for fact in (("arguments", each.exact), ("digest", each.digest))]
@@ -218,7 +218,7 @@ def _message_text(message: Record, label: str = "") -> str:
     texts += [f"[{happening('context.compacted', block)}]" for block in blocks if block["type"] == "compaction"]
     text = "\n".join(texts).strip()
     head = f"── {label}{message['role']} ({message['kind']}) {message['created_at']}"
-    return f"{head}\n{safe(text)}" if text else head
+    return f"{head}\n{text}" if text else head
 
 
 def message_object(message: Record) -> dict[str, Any]:
@@ -229,10 +229,10 @@ def message_object(message: Record) -> dict[str, Any]:
 def call_text(call: Record, label: str = "") -> str:
     """A tool call: what was asked, and what came back."""
     state = "outcome unknown" if call["status"] == "unknown" else call["status"]
-    head = f"── {label}tool {safe(call['tool'])} ({state}) {call['call_id']}"
+    head = f"── {label}tool {call['tool']} ({state}) {call['call_id']}"
     who = f"\nasked by {one_line(call['agent'])}, execution {call['execution_id']}" if "agent" in call else ""
-    answer = safe(call["full_result"] or call["result"] or "no answer yet")
-    return f"{head}{who}\narguments: {safe(call['arguments'])}\n{answer}"
+    answer = call["full_result"] or call["result"] or "no answer yet"
+    return f"{head}{who}\narguments: {call['arguments']}\n{answer}"
 
 
 def call_object(call: Record) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
 from runner.commands.call import call_in
 from runner.errors import ServerMissing
+from runner.lacking import absent_programs
 from runner.llm.models import Models
 from runner.requests import first_agents
-from runner.tools.process import CannotStart, ServerCommand, program_of
 from server.cli.exits import CommandError
 
 
 def check(settings: Settings, name: str, environ: Mapping[str, str], *, task: str = "", rehearse: bool = False) -> None:
-    """Refuse an unknown name, a command that is written wrong, a model nobody can ask for the task, a broken rehearsal and
+    """Refuse an unknown name, a command that is written wrong, a model that cannot be asked, a broken rehearsal and
     a server without a program; raises UnknownName, Refusal, NoModel, ModelError, ServerMissing.
     """
     Models(settings.models, environ, rehearse=rehearse).check(_models(settings, name, task))
@@ -28,14 +28,8 @@ def check(settings: Settings, name: str, environ: Mapping[str, str], *, task: st
 
 def _check_servers(settings: Settings, agent: AgentSpec) -> None:
     """Refuse when a server that the agent cannot work without is no program of this machine; none is started."""
-    for name in settings.required_servers(agent):
-        spec = settings.upstream(name)
-        if spec.command is None:
-            continue
-        try:
-            program_of(ServerCommand(spec.command, spec.env, spec.cwd))
-        except CannotStart as error:
-            raise ServerMissing(agent.name, name, str(error)) from error
+    for name, _, error in absent_programs(settings, agent):
+        raise ServerMissing(agent.name, name, str(error)) from error
 
 
 def check_live(settings: Settings, name: str, environ: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from runner.evidence import UNVERIFIED, remark
 from runner.result import TOOL_UNAVAILABLE, Problem, Result
 from server.cli.exits import Exit, exit_of_status
 from server.cli.markdown import put_answer
-from server.cli.messages import error, note, one_line, put, put_json, safe
+from server.cli.messages import error, note, one_line, put, put_json
 from server.cli.wording import count, duration, price, tokens
 
 if TYPE_CHECKING:
@@ -49,11 +49,10 @@ def put_result(result: Result, pricing: Collection[str]) -> None:
 
 
 def _marked(answer: str, *, rehearsed: bool) -> str:
-    text = safe(answer)
-    if not rehearsed or text.startswith(REHEARSED):
-        return text
+    if not rehearsed or answer.startswith(REHEARSED):
+        return answer
     # A heading stays a heading only at the beginning of a line.
-    return f"{REHEARSED}\n\n{text}" if text.startswith("#") else f"{REHEARSED} {text}"
+    return f"{REHEARSED}\n\n{answer}" if answer.startswith("#") else f"{REHEARSED} {answer}"
 
 
 def remarks(ended: Ended) -> list[str]:
@@ -65,7 +64,7 @@ def remarks(ended: Ended) -> list[str]:
     elif child.status not in ("completed", "failed", "timed_out"):
         lines.append(f"{child.agent} was {child.status}")
     if child.result is not None and (cited := child.result.metadata.get(UNVERIFIED)):
-        lines.append(safe(remark(cited)))
+        lines.append(remark(cited))
     if child.result is not None and (files := files_of(child.result)):
         lines.append(f"files: {files}")
     used = usage(ended)

@@ -94,6 +94,10 @@ def test_hostile_rows_are_shown_and_not_obeyed_by_any_command(hostile: Shell) ->
         _, out, seen = typed(hostile, *words)
         for text in (told.stdout, told.stderr, out, seen.replace("\r", "")):
             assert harmless(text), words
+    for shell in ("zsh", "fish", "bash"):
+        completed = hostile.type("show", "", OUTRIDER_COMPLETE=shell)
+        assert completed.stdout
+        assert harmless(completed.stdout)
     assert "OWNED" in hostile.type("show", started, "--transcript").stdout
 
 
@@ -123,7 +127,9 @@ def test_right_to_left_text_keeps_its_letters_and_loses_its_overrides() -> None:
 
 
 def test_commands_write_through_one_place_only() -> None:
-    writing = re.compile(r"sys\.(?:stdout|stderr)\.(?:write|buffer)|\bprint\(|\bConsole\(|click\.echo|rich\.print")
+    writing = re.compile(
+        r"sys\.(?:stdout|stderr)\.(?:write|buffer)|\bprint\(|\bConsole\(|(?:click|typer)\.echo|rich\.print"
+    )
     commands = [file for file in python_files("server") if relative(file).startswith("server/cli/")]
 
     places = [relative(file) for file in commands if writing.search(text_of(file) or "")]
