@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from db.ids import Owner
-from db.owners import Ownership
-from db.query_gate import QueryGate
-from db.reads import Reads
-from db.unit import Event
-from db.writer import Writer
+from db.query.gate import QueryGate
+from db.rows.reads import Reads
+from db.store.owners import Ownership
+from db.store.unit import Event
+from db.store.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

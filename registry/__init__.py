@@ -4,44 +4,43 @@ Owns: agents, chains, models, upstream servers, users, limits, prices and catalo
 anything is run or stored. Invariant: no I/O but reading files; what was loaded never changes.
 """
 
-from registry.agents import AgentOverrides, AgentReference, AgentSpec, Requires
-from registry.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
-from registry.chains import ChainSpec, Place, StageAgent, StageSpec
-from registry.chat import ChatMemorySpec, ChatSpec
-from registry.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
-from registry.components import Part, component_of, is_component
-from registry.context import ContextSpec, MemoryShown
-from registry.context_files import ContextFiles
-from registry.describe import describe
-from registry.effective import is_rehearsed
-from registry.endpoints import NO_ENDPOINT_HINT, check_endpoints, lacks_endpoint, no_endpoint
-from registry.errors import ConfigError, Problem, RegistryError, UnknownName
-from registry.folder import Folder, Unreadable
-from registry.input_schema import filled_in, meant
-from registry.iterating import ComponentSpec, IterateSpec
-from registry.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
-from registry.loading import load, missing_variables, restore
-from registry.masking import held_secrets
-from registry.models import ModelSpec, Retry, StreamTimeouts
-from registry.names import fold, nearest
-from registry.output_schema import misfits
-from registry.planning import OnEmptyPlan, PlanSpec
-from registry.pricing import Cost, Price, Rates, Tokens, cost_of
-from registry.provenance import PlaceLimits, Value, chain_limits, values
-from registry.rendering import TooMuch
-from registry.routing import RouteSpec
-from registry.schema import json_schema
-from registry.serving import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
-from registry.settings import Defaults, Settings
-from registry.staff import SYNTHESIZER
-from registry.strategies import CALLERS, CHOOSERS
-from registry.template_words import to_yaml
-from registry.templates import Template
-from registry.tools import ToolFilter
-from registry.upstreams import Effect, UpstreamSpec
-from registry.users import UserSpec
-from registry.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
-from registry.workspaces import WorkspaceSpec
+from registry.checks.input_schema import filled_in, meant
+from registry.checks.output_schema import misfits
+from registry.load.effective import is_rehearsed
+from registry.load.loading import load, missing_variables, restore
+from registry.load.settings import Defaults, Settings
+from registry.show.describe import describe
+from registry.show.provenance import PlaceLimits, Value, chain_limits, values
+from registry.show.schema import json_schema
+from registry.specs.agents import AgentOverrides, AgentReference, AgentSpec, Requires
+from registry.specs.builtin_agents import SYNTHESIZER
+from registry.specs.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
+from registry.specs.chains import ChainSpec, Place, StageAgent, StageSpec
+from registry.specs.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
+from registry.specs.components import Part, component_of, is_component
+from registry.specs.context import ContextSpec, MemoryShown
+from registry.specs.context_files import ContextFiles
+from registry.specs.endpoints import NO_ENDPOINT_HINT, check_endpoints, lacks_endpoint, no_endpoint
+from registry.specs.iterate import ComponentSpec, IterateSpec
+from registry.specs.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
+from registry.specs.models import ModelSpec, Retry, StreamTimeouts
+from registry.specs.plan import OnEmptyPlan, PlanSpec
+from registry.specs.pricing import Cost, Price, Rates, Tokens, cost_of
+from registry.specs.route import RouteSpec
+from registry.specs.secrets import held_secrets
+from registry.specs.serve import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
+from registry.specs.strategies import CALLERS, CHOOSERS
+from registry.specs.tool_filter import ToolFilter
+from registry.specs.upstreams import Effect, UpstreamSpec
+from registry.specs.users import ChatMemorySpec, ChatSpec, UserSpec
+from registry.specs.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
+from registry.specs.workspaces import WorkspaceSpec
+from registry.text.errors import ConfigError, Problem, RegistryError, UnknownName
+from registry.text.folder import Folder, Unreadable
+from registry.text.names import fold, nearest
+from registry.text.template_rendering import TooMuch
+from registry.text.template_words import to_yaml
+from registry.text.templates import Template
 
 __all__ = [
     "ARGUMENTS",

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import anyio
 
-from db.adoption import Inheritance
-from db.endings import CancelWish
 from db.errors import StoreError
-from db.interrupted import Need
-from db.reads import Record
+from db.rows.adoption import Inheritance
+from db.rows.endings import CancelWish
+from db.rows.interrupted import Need
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import Settings
 from runner import facts

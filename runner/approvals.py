@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from db.approvals import Decision, digest
 from db.clock import stamp
 from db.latch import Latch
-from db.questions import Questions, Row
-from db.writes import Place
-from runner import facts
+from db.rows import approvals
+from db.rows.approvals import Decision, NewApproval, Questions, Row, digest
+from db.rows.executions import Place, event
+from db.store.unit import Write
+from runner.facts import shown
 from runner.recorder import Recorder
 
 DIGEST_CHARACTERS = 12
@@ -90,6 +91,45 @@ class Word:
     """Whose word it is; None for somebody at this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A call waits for a person."""
+
+    place: Place
+    agent: str
+    attempt: int
+    new: NewApproval
+    arguments: str
+
+    def write(self) -> Write:
+        new = self.new
+        payload = {
+            "id": new.id,
+            "call": new.tool_call_id,
+            "kind": new.kind,
+            "agent": self.agent,
+            "tool": new.tool,
+            "arguments": shown(self.arguments),
+            "expires_at": new.expires_at,
+        }
+        return approvals.request(new, self.attempt, [event(self.place, "approval.requested", payload)])
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """A person decided whether a call may run."""
+
+    place: Place
+    tool: str
+    decision: Decision
+
+    def write(self) -> Write:
+        made = self.decision
+        decision = approvals.APPROVED if made.approved else approvals.DENIED
+        payload = {"id": made.approval, "tool": self.tool, "decision": decision, "by": made.by, "reason": made.reason}
+        return approvals.decide(made, [event(self.place, "approval.decided", payload)])
+
+
 class Approvals:
     """The questions of one service."""
 
@@ -143,7 +183,7 @@ class Approvals:
         parents = question.parent_execution_id, question.root_execution_id
         place = Place(question.execution_id, *parents, question.session_id)
         decision = Decision(question.id, shown, word.approved, word.by, word.reason, word.principal)
-        held = (await self._recorder.record(facts.ApprovalDecided(place, question.tool, decision), shielded=True)).held
+        held = (await self._recorder.record(ApprovalDecided(place, question.tool, decision), shielded=True)).held
         if held and question.id in self._waiting:
             self._waiting[question.id].set()
         return held

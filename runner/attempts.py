@@ -14,10 +14,10 @@ import anyio
 from pydantic_core import to_json
 
 from db.ids import new_id
-from db.turns import MessageDraft
-from runner import facts
+from db.rows.transcript import MessageDraft
+from runner import turn_facts
 from runner.cause import Cause, End, verdict
-from runner.errors import Fenced, first_cause
+from runner.errors import first_cause
 from runner.inert import inert
 from runner.past import Past, read_past
 from runner.result import Outcome, Problem, Result
@@ -90,9 +90,8 @@ class Attempts:
         first = MessageDraft(new_id(), execution.id, position, "user", "task", content)
         told = {"attempt": self._used + 1, "of": execution.request.retries + 1, "error": problem.message}
         told |= {"step_id": execution.request.step} if execution.request.step is not None else {}
-        fact = facts.BeganAgain(execution.place, execution.name, execution.attempt, execution.deadline(), first, told)
-        if not (await execution.services.recorder.record(fact, shielded=True)).held:
-            raise Fenced(execution.id)
+        fact = turn_facts.BeganAgain(execution.place, execution.name, execution.attempt, execution.deadline(), first, told)
+        await execution.services.recorder.record_fenced(fact, execution.id, shielded=True)
         execution.work, execution.strategy = execution.habitat.begin(execution)
         execution.work.warnings, execution.work.rehearsed = old.warnings, old.rehearsed
         execution.strategy.recall(await self._past())

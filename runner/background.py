@@ -17,9 +17,9 @@ import anyio
 
 from db.clock import stamp
 from db.ids import made_at
-from db.people import People as PeopleRows
-from db.reads import Reads, Record
-from db.writes import Place
+from db.rows.executions import Place
+from db.rows.reads import Reads, Record
+from db.rows.users import People as PeopleRows
 from registry import MemoryShown
 from runner import facts
 from runner.chat import ChatMessage
@@ -92,7 +92,7 @@ async def load_background(layers: Layers, user: User, place: Place, recorder: Re
         except Exception as error:  # whatever it is: somebody waits for an answer
             log.warning("execution %s goes on without the %s of its user: %r", place.id, name, error)
             warnings.append(f"the {name} of the user could not be read; this was answered without it")
-            recorder.post(facts.Noticed(place, "context.degraded", {"layer": name, "message": warnings[-1]}))
+            recorder.record_nowait(facts.Noticed(place, "context.degraded", {"layer": name, "message": warnings[-1]}))
             return
         keep(loaded)
 

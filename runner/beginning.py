@@ -9,9 +9,9 @@ from functools import partial
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.plans import SameStep
-from db.reads import Record
-from db.work_items import Author
+from db.rows.plans import SameStep
+from db.rows.reads import Record
+from db.rows.work_items import Author
 from registry import AgentSpec
 from runner import facts
 from runner.allowance import Allowance
@@ -155,7 +155,7 @@ async def _personal(execution: Execution) -> Personal:
     shown = personal(background, view)
     if shown.left_out:
         told = {"left_out": shown.left_out, "budget": view.share}
-        services.recorder.post(facts.Noticed(execution.place, "context.trimmed", told))
+        services.recorder.record_nowait(facts.Noticed(execution.place, "context.trimmed", told))
     return shown
 
 

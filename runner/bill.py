@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from db.clock import stamp
 from db.ids import new_id
-from db.turns import ModelCall
+from db.rows.transcript import ModelCall
 from registry import ModelSpec, Settings, Tokens, cost_of
 from runner.llm.protocol import Reply, Usage
 from runner.purse import Amount

@@ -11,9 +11,9 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.ids import new_id
+from db.rows.executions import NewExecution
+from db.rows.transcript import MessageDraft, ToolOutcome
 from db.status import SLOT, ExecutionStatus
-from db.turns import MessageDraft, ToolOutcome
-from db.writes import NewExecution
 from registry import ChainSpec
 from runner import facts
 from runner.chat import heard_of

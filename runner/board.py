@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from db.work_items import Author, ItemChange, NewItem, WorkItems
+from db.rows import work_items
+from db.rows.work_items import Author, ItemChange, NewItem, WorkItems
 from registry import NOT_STARTED, Complexity, Settings
 from runner.errors import Fenced, ItemRefused
 from runner.function_context import Context
-from runner.item_facts import ItemAdded, ItemChanged
 from runner.recorder import Recorder
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.transcript import clean
@@ -97,9 +97,9 @@ class Board(Items):
         earlier = self._added[title]
         self._added[title] += 1
         item = NewItem(self.name, title, NOT_STARTED, language, complexity)
-        ticket = await self._recorder.record(ItemAdded(self._author, item, earlier), shielded=True)
-        if not ticket.held:
-            raise Fenced(self._author.place.id)
+        ticket = await self._recorder.record_fenced(
+            work_items.add(self._author, item, earlier), self._author.place.id, shielded=True
+        )
         if ticket.touched:
             return WorkItem.of_row(ticket.touched[0]._mapping)
         before = await self._rows.added_by(self._author.place.id, self.name, title)
@@ -118,7 +118,7 @@ class Board(Items):
                 raise Fenced(self._author.place.id)
             linked = _linked(row["artifacts"], artifacts)
             change = ItemChange(self.name, number, row["artifacts"], linked, status, plan)
-            ticket = await self._recorder.record(ItemChanged(self._author, change), shielded=True)
+            ticket = await self._recorder.record(work_items.change(self._author, change), shielded=True)
             if ticket.held:
                 return WorkItem.of_row(ticket.touched[0]._mapping)
             seen = row

@@ -44,7 +44,7 @@ class Bus:
             self.look()
         self._send(events)
 
-    def whisper(self, event: Event) -> None:
+    def publish_unstored(self, event: Event) -> None:
         """Hand an event that is not stored to the watchers."""
         self._send((event,))
 

@@ -17,10 +17,9 @@ import anyio.lowlevel
 
 from db.clock import stamp
 from registry import ModelSpec
-from runner import facts
+from runner import facts, turn_facts
 from runner.bill import bill_of_lost
 from runner.budget import Leave
-from runner.errors import Fenced
 from runner.llm.protocol import ModelError, Reply, Request, RetryWait
 from runner.measure import Measure
 from runner.provider_error import PROVIDER
@@ -65,7 +64,7 @@ class Calls:
     def _ended_early(self, identifier: str, status: str) -> None:
         """A call ends without an answer. One that is cut by the end of its process is lost; the next process says so."""
         if not self._work.goes_on_elsewhere():
-            self._work.recorder.post(facts.CallBroken(self._work.place, identifier, status))
+            self._work.recorder.record_nowait(turn_facts.CallBroken(self._work.place, identifier, status))
 
     @property
     def limited(self) -> bool:
@@ -207,8 +206,9 @@ class Calls:
         work = self._work
         prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
         bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
-        if not (await work.recorder.record(facts.CallLost(work.place, work.attempt, bill.call), shielded=True)).held:
-            raise Fenced(work.place.id)
+        await work.recorder.record_fenced(
+            turn_facts.CallLost(work.place, work.attempt, bill.call), work.place.id, shielded=True
+        )
         work.allowance.charge(bill.used)
 
     def attempting(self, model: str, number: int) -> None:
@@ -217,4 +217,4 @@ class Calls:
             self.voice.again(number)
             self._work.now(f"asking {model} (attempt {number})")
             attempt = {"model": model, "attempt": number}
-            self._work.recorder.post(facts.Noticed(self._work.place, "model.attempt", attempt))
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "model.attempt", attempt))

@@ -13,11 +13,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from db.database import Database
-from db.endings import CancelWish
-from db.reads import Reads
+from db.rows.endings import CancelWish
+from db.rows.reads import Reads
+from db.status import ExecutionStatus
 from runner import facts
 from runner.cause import Cause
-from runner.chat import language_for
+from runner.chat import answer_of, language_for
 from runner.execution import Execution
 from runner.language import language_of
 from runner.lookup import gone_owners
@@ -86,7 +87,8 @@ async def wish_to_cancel(
     """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
     if language is None:
         language = await _language_of(database.reads, wish.execution)
-    asked = (await recorder.record(facts.CancelWished(wish, language), patient=patient)).touched
+    stopped = answer_of(wish.execution, ExecutionStatus.CANCELLED, None, language)
+    asked = (await recorder.record(facts.CancelWished(wish, stopped), patient=patient)).touched
     if wish.gone_owners:
         await settle_loose_ends(database.reads, recorder, wish.execution)
     if asked:

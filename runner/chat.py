@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from db.clock import moment
 from db.ids import new_id
-from db.people import Answer, NewChatMessage
-from db.reads import Record
+from db.rows.executions import NewExecution
+from db.rows.reads import Record
+from db.rows.users import Answer, NewChatMessage
 from db.status import ExecutionStatus
-from db.writes import NewExecution
 from runner.language import language_of
 from runner.planning.phrases import failure_phrase, phrase
 from runner.result import OWN_WORDS, Outcome, Result

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from db.endings import Ending
 from db.errors import StoreError, WriterClosed
+from db.rows.endings import Ending
 from db.status import ExecutionStatus
 from registry import AgentSpec
 from runner import facts
@@ -23,9 +23,9 @@ from runner.appearance import activity_of, elapsed_of, standing_of, usage_of
 from runner.artifacts import with_artifacts
 from runner.cause import Cause, End, Verdict, verdict
 from runner.chat import answer_of, language_for
-from runner.error_facts import Failed
 from runner.errors import Fenced
 from runner.evidence import LEAST_PREFIX, UNVERIFIED, handles_of, remark, unmade
+from runner.facts import Failed
 from runner.handle import Child
 from runner.inbox import Item
 from runner.loose_ends import settle_loose_ends
@@ -86,7 +86,7 @@ class Closing:
         """Whoever goes on with it should know that no call of its model was cut, if none was."""
         execution = self._of
         if execution.work is None or not execution.work.asking:
-            execution.services.recorder.post(facts.Left(execution.place, execution.attempt))
+            execution.services.recorder.record_nowait(facts.Left(execution.place, execution.attempt))
 
     def assume(self, end: End) -> None:
         """The store did not answer in time: this process goes on as if the end were written; the write is on its way."""
@@ -193,7 +193,7 @@ class Closing:
         # What a provider says differs each time, by counts and times of day; our words tell which error it is.
         same = judged.result.errors[0].message if PROVIDER in where and judged.result.errors else None
         fact = Failed(execution.place, execution.name, kind, message, severity, where, judged.stack_trace, same)
-        execution.services.recorder.post(fact)
+        execution.services.recorder.record_nowait(fact)
 
     async def _verified(self, result: Result) -> Result:
         """The result, with what it cites that no call shows."""

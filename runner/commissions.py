@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings
 from runner.commands.errand import commissioned_again, is_errand

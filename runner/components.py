@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of, is_component
 from runner.errors import Refusal

@@ -10,10 +10,9 @@ import anyio
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.turns import ToolOutcome, ToolStart
-from runner import facts
+from db.rows.transcript import ToolOutcome, ToolStart
+from runner import turn_facts
 from runner.effects import NOT_BEGUN, status_of
-from runner.errors import Fenced
 from runner.planning.blueprint import PlannedStep
 from runner.tools.own import SERVER
 from runner.tools.protocol import ToolResult
@@ -40,7 +39,7 @@ async def confirmed(work: Work, step: PlannedStep) -> bool:
         refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
     except anyio.get_cancelled_exc_class():
         if not work.goes_on_elsewhere():
-            work.recorder.post(_settled(work, call, NOT_BEGUN))
+            work.recorder.record_nowait(_settled(work, call, NOT_BEGUN))
         raise
     result = refusal or ALLOWED
     await work.recorder.record(_settled(work, call, result), shielded=True)
@@ -61,11 +60,10 @@ async def _begin(work: Work, call: ToolCall) -> None:
         started_at=stamp(),
         status="waiting",
     )
-    if not (await work.recorder.record(facts.Asked(work.place, work.attempt, start), shielded=True)).held:
-        raise Fenced(work.place.id)
+    await work.recorder.record_fenced(turn_facts.Asked(work.place, work.attempt, start), work.place.id, shielded=True)
 
 
-def _settled(work: Work, call: ToolCall, result: ToolResult) -> facts.ToolSettled:
+def _settled(work: Work, call: ToolCall, result: ToolResult) -> turn_facts.ToolSettled:
     outcome = ToolOutcome(
         id=call.row,
         execution_id=work.place.id,
@@ -76,4 +74,4 @@ def _settled(work: Work, call: ToolCall, result: ToolResult) -> facts.ToolSettle
         error_type=result.error_type,
         ran=False,  # only a person was asked
     )
-    return facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)
+    return turn_facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)

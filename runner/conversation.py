@@ -16,9 +16,9 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from db.ids import new_id
-from db.turns import MessageDraft
+from db.rows.transcript import MessageDraft
 from registry import AgentSpec
-from runner import facts
+from runner import facts, turn_facts
 from runner.acceptance import judge
 from runner.artifacts import written_before
 from runner.bill import bill_of
@@ -28,8 +28,8 @@ from runner.context import PromptParts, system_prompt
 from runner.countdown import Countdown
 from runner.delivery import delivery_message
 from runner.errands import Errands
-from runner.error_facts import Failed
-from runner.errors import Fenced, Refusal, ServerMissing
+from runner.errors import Refusal, ServerMissing
+from runner.facts import Failed
 from runner.headroom import Headroom
 from runner.inert import inert
 from runner.llm.protocol import ModelError, Reply, Request
@@ -121,7 +121,7 @@ class Conversation:
             raise missing
         work.warnings.append(str(missing))
         where = {"session_id": work.session, "subagent": work.name, "server": missing.server}
-        work.recorder.post(Failed(work.place, work.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
+        work.recorder.record_nowait(Failed(work.place, work.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
 
     def _scene(self) -> str:
         """The system prompt, made when it is first needed: by then it is known what there is to say."""
@@ -212,7 +212,7 @@ class Conversation:
         if self.transcript.messages[-1].role == "user" and (low := self._countdown.news()):
             for each in low:
                 told = {"what": each.what, "left": round(each.left, 6), "limit": each.limit}
-                self.work.recorder.post(facts.Noticed(self.work.place, "budget.low", told))
+                self.work.recorder.record_nowait(facts.Noticed(self.work.place, "budget.low", told))
             await self.remark(countdown_note(low))
 
     async def _keep_conclusion(self, reply: Reply, started: str) -> None:
@@ -231,7 +231,7 @@ class Conversation:
         draft = self._draft(message)
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
-        fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
+        fact = turn_facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
         self._calls.voice.kept()
         work.rehearsed = work.rehearsed or reply.rehearsed
@@ -246,14 +246,13 @@ class Conversation:
             raise _stopping()
         self.transcript.unanswered = calls
 
-    async def _store(self, reply: facts.Replied, calls: Sequence[ToolCall]) -> bool:
+    async def _store(self, reply: turn_facts.Replied, calls: Sequence[ToolCall]) -> bool:
         """Commit an answer. One that was paid for is never dropped: False when it came too late for anything to follow."""
         work = self.work
         if (await work.recorder.record(reply, shielded=True)).held:
             return True
         outcomes = [await self._errands.too_late(call) for call in calls]
-        if not (await work.recorder.record(facts.RepliedLate(reply, outcomes), shielded=True)).held:
-            raise Fenced(work.place.id)
+        await work.recorder.record_fenced(turn_facts.RepliedLate(reply, outcomes), work.place.id, shielded=True)
         return False
 
     # -- room ----------------------------------------------------------------------------------------------------------
@@ -286,7 +285,7 @@ class Conversation:
         notes = Message("assistant", reply.content).text if reply.stop_reason not in ("refusal", FULL) else ""
         compaction, words = self._headroom.summary(self._request(()), wanted, notes, await self._kept())
         draft = self._draft(Message("assistant", [*words, compaction.block], "summary"))
-        fact = facts.Replied(work.place, work.name, work.attempt, bill.call, draft, notes, (), compaction.told)
+        fact = turn_facts.Replied(work.place, work.name, work.attempt, bill.call, draft, notes, (), compaction.told)
         in_time = await self._store(fact, ())
         self._calls.voice.kept()
         work.allowance.settle_call(bill.used)
@@ -340,7 +339,9 @@ class Conversation:
     async def ask_to_conclude(self, reason: str) -> None:
         """Put the last question."""
         if reason in EXHAUSTED:
-            self.work.recorder.post(facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]}))
+            self.work.recorder.record_nowait(
+                facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]})
+            )
         note = conclude_note(reason, in_form=self._agent.in_form)
         await self._say(Message.of_text("user", note, "conclude"))
 
@@ -358,7 +359,7 @@ class Conversation:
         return None
 
     def _unmet(self, message: str) -> None:
-        self.work.recorder.post(facts.Noticed(self.work.place, "answer.unmet", {"message": message}))
+        self.work.recorder.record_nowait(facts.Noticed(self.work.place, "answer.unmet", {"message": message}))
 
     async def _say(self, message: Message, consumed: Sequence[str] = ()) -> None:
         await self._tell(message, consumed)
@@ -367,10 +368,8 @@ class Conversation:
     async def _tell(
         self, message: Message, consumed: Sequence[str] = (), compacted: Mapping[str, Any] | None = None
     ) -> None:
-        fact = facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed, compacted)
-        ticket = await self.work.recorder.record(fact, shielded=True)  # shown and consumed are one fact
-        if not ticket.held:
-            raise Fenced(self.work.place.id)
+        fact = turn_facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed, compacted)
+        await self.work.recorder.record_fenced(fact, self.work.place.id, shielded=True)  # shown and consumed are one fact
 
     def _draft(self, message: Message) -> MessageDraft:
         draft = MessageDraft(

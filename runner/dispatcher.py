@@ -20,8 +20,8 @@ from pydantic_core import from_json, to_json
 
 from db.database import Database
 from db.errors import DatabaseUnavailable, StoreError, UnknownExecution
-from db.watch import INTERVAL, changes
-from db.writer import CLOSING_SECONDS
+from db.rows import work_items
+from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
 from registry import AgentSpec, ChainSpec, OnDisconnect
 from runner import facts
 from runner.adoption import Adoption
@@ -43,7 +43,6 @@ from runner.habitat import Habitat
 from runner.handle import Child
 from runner.inbox import Item
 from runner.inputs import accepted_input
-from runner.item_facts import ItemsPutUp
 from runner.keys import earlier
 from runner.lacking import Lack, Unready
 from runner.learning import Learning
@@ -352,7 +351,7 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
     configured = facts.Configured(settings.hash, settings.snapshot, tuple(known(settings)))
     await services.recorder.record(configured, patient=False)
     if settings.work_items.items:
-        await services.recorder.record(ItemsPutUp(dict(configured_items(settings))), patient=False)
+        await services.recorder.record(work_items.put_up(dict(configured_items(settings))), patient=False)
     seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
     async with anyio.create_task_group() as minders:
         try:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from db.pins import Drift
-from db.reads import Reads
-from db.writes import Place
-from runner import facts
+from db.rows import tool_fingerprints
+from db.rows.executions import Place, event
+from db.rows.reads import Reads
+from db.rows.tool_fingerprints import Drift
+from db.store.unit import Write
 from runner.recorder import Recorder
 from runner.tools.ears import Listed
 from runner.transcript import clean
@@ -21,6 +23,27 @@ log = logging.getLogger("outrider.upstream")
 
 NAME_CAP = 200
 """Of a tool's name, which is the server's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDrifted:
+    """The definition of a tool of an upstream server has changed."""
+
+    place: Place
+    drift: Drift
+
+    def write(self) -> Write:
+        drift = self.drift
+        change = "added" if drift.before is None else "removed" if drift.after is None else "changed"
+        payload = {
+            "server": drift.server,
+            "tool": drift.tool,
+            "change": change,
+            "before": drift.before,
+            "after": drift.after,
+            "message": f"`{drift.server}` {change} its tool `{drift.tool}` since it was last seen",
+        }
+        return tool_fingerprints.drift(drift, [event(self.place, "upstream.tool_changed", payload)])
 
 
 class DriftWatch:
@@ -36,13 +59,13 @@ class DriftWatch:
         seen = {clean(tool): fingerprint for tool, fingerprint in listed.fingerprints.items() if len(tool) <= NAME_CAP}
         known = await self._reads.fingerprints(listed.server)
         if not known:
-            self._recorder.post(facts.ToolsPinned(listed.server, seen))
+            self._recorder.record_nowait(tool_fingerprints.pin(listed.server, seen))
             return
         place = self._place_of(listed.scope_id)
         for change in _differences(listed.server, known, seen, complete=listed.complete):
             log.warning("upstream %s changed its tool %s", change.server, change.tool)
             if place is not None:
-                self._recorder.post(facts.ToolDrifted(place, change))
+                self._recorder.record_nowait(ToolDrifted(place, change))
 
 
 def _differences(server: str, known: Mapping[str, str], seen: Mapping[str, str], *, complete: bool) -> Iterator[Drift]:

@@ -15,10 +15,10 @@ import anyio.lowlevel
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.turns import ToolOutcome, ToolStart
-from db.unit import Ticket
-from registry.upstreams import DEFAULT_MAX_RESULT_BYTES
-from runner import facts
+from db.rows.transcript import ToolOutcome, ToolStart
+from db.store.unit import Ticket
+from registry.specs.upstreams import DEFAULT_MAX_RESULT_BYTES
+from runner import turn_facts
 from runner.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.inert import inert
 from runner.required import RequiredServers
@@ -115,14 +115,14 @@ class Errands:
                 result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
             if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
-                work.recorder.post(self._settled(call, tool, _cut_short(call, tool), begun))
+                work.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
         if not result.recorded:
             settled = self._settled(call, tool, result, begun)
             if result.consumed:
                 await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
             else:
-                self._results.append(work.recorder.post(settled))
+                self._results.append(work.recorder.record_nowait(settled))
         work.allowance.settle_tool(result.ran)
         self._required.called(tool.label if tool is not None else call.name, result.error_type)
         work.inbox.took(*result.consumed)
@@ -151,10 +151,10 @@ class Errands:
         """The tool a call means, if there is one."""
         return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
 
-    def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> facts.ToolSettled:
+    def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> turn_facts.ToolSettled:
         work = self._work
         label = tool.label if tool is not None else call.name
-        return facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
+        return turn_facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
 
     def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
         text, whole = shown(result), clean(result.text if result.full_text is None else result.full_text)

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 from runner.function_context import Context
 
 if TYPE_CHECKING:
-    from db.error_records import ErrorRecords
+    from db.rows.error_records import ErrorRecords
 
 MOST = 50
 """Errors that an agent is shown at once, those that were seen last."""

@@ -21,9 +21,9 @@ from anyio.abc import TaskGroup
 from db.clock import stamp
 from db.ids import ExecutionId, new_execution_id, new_id
 from db.latch import Latch
+from db.rows.executions import Place, Start
+from db.rows.transcript import ToolOutcome
 from db.status import ExecutionStatus
-from db.turns import ToolOutcome
-from db.writes import Place, Start
 from registry import CALLERS, AgentSpec, ToolFilter
 from runner import facts
 from runner.admission import keep_an_answer

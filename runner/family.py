@@ -15,16 +15,16 @@ from pydantic_core import to_json
 
 from db.errors import UnknownExecution
 from db.ids import named_among
+from db.rows.transcript import ToolOutcome
 from db.status import ExecutionStatus
-from db.turns import ToolOutcome
 from registry import AgentSpec, CatalogueEntry
 from runner.admission import keep_an_answer
 from runner.appearance import child_of
 from runner.cancellation import Cancellation
 from runner.cause import Dismissal
-from runner.error_facts import Refused
 from runner.errors import Refusal
 from runner.execution import Execution
+from runner.facts import Refused
 from runner.guard import Caller, admit, not_too_deep, permit
 from runner.handle import Child, DispatchOrder
 from runner.inbox import Item

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from registry import AgentSpec, Folder, Unreadable
-from registry.folder import MOST_BYTES
+from registry.text.folder import MOST_BYTES
 from runner import facts
 from runner.excerpt import cut_mark, fitting
 from runner.inert import inert
@@ -83,12 +83,12 @@ async def files_for(execution: Execution, beside: Personal) -> str:
         shelf = Shelf(faults=("they took too long" if isinstance(error, TimeoutError) else type(error).__name__,))
     if shelf.faults and shelf.warning not in work.warnings:
         work.warnings.append(shelf.warning)
-        services.recorder.post(
+        services.recorder.record_nowait(
             facts.Noticed(execution.place, "context.degraded", {"layer": "files", "message": shelf.warning})
         )
     if shelf.cut or shelf.left_out:
         trimmed = {"cut": list(shelf.cut), "left_out": {"files": shelf.left_out}, "budget": room // BYTES_PER_TOKEN}
-        services.recorder.post(facts.Noticed(execution.place, "context.trimmed", trimmed))
+        services.recorder.record_nowait(facts.Noticed(execution.place, "context.trimmed", trimmed))
     return shelf.text
 
 

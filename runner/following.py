@@ -15,8 +15,8 @@ from pydantic_core import from_json
 
 from db.database import Database
 from db.errors import UnknownExecution
-from db.owners import is_alive
 from db.status import ExecutionStatus
+from db.store.owners import is_alive
 from runner.bus import LOOK, Bus, Event
 
 BACKLOG = 1_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from db.reads import Record
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, Limits, Requires, fold, nearest
 from runner.budget import Shortage

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from db.interrupted import Need
+from db.rows.interrupted import Need
 from registry import CALLERS, AgentSpec, ConfigError, ModelSpec, Settings, missing_variables
 from runner.errors import RunnerError
 from runner.requests import first_agents

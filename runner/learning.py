@@ -18,8 +18,8 @@ import anyio
 from pydantic_core import from_json
 
 from db.clock import moment, stamp
-from db.people import USER
-from db.reads import Record
+from db.rows.reads import Record
+from db.rows.users import USER
 from db.status import ExecutionStatus
 from registry import ChatMemorySpec
 from runner.chat import ChatMessage

@@ -11,7 +11,7 @@ import anyio
 
 from db.clock import moment
 from db.database import Database
-from db.owners import DOUBT_SECONDS, doubtful, is_alive, survives
+from db.store.owners import DOUBT_SECONDS, doubtful, is_alive, survives
 from runner.handle import Child
 from runner.result import Result
 

@@ -7,11 +7,11 @@ own.
 
 from __future__ import annotations
 
-from db.approvals import WITHDRAWN, Held
-from db.reads import Reads, Record
-from db.turns import ToolOutcome
-from db.writes import Place
-from runner import facts
+from db.rows.approvals import WITHDRAWN, Held
+from db.rows.executions import Place
+from db.rows.reads import Reads, Record
+from db.rows.transcript import ToolOutcome
+from runner import facts, turn_facts
 from runner.effects import NOT_BEGUN, cut_short, status_of
 from runner.recorder import Recorder
 
@@ -39,7 +39,7 @@ async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended
             error_type=result.error_type,
             ran=result.ran,
         )
-        await recorder.record(facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))
+        await recorder.record(turn_facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))
 
 
 def _place(row: Record) -> Place:

@@ -21,7 +21,7 @@ from urllib.parse import quote, quote_plus
 
 import anyio.lowlevel
 
-from registry.masking import MASK, SHORTEST
+from registry.specs.secrets import MASK, SHORTEST
 from runner.tools.protocol import ToolResult
 
 _LONG_TEXT = 500_000

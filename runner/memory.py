@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.facts import Facts
-from db.memory import Fact, Keeper
-from runner import facts
+from db.rows import memories
+from db.rows.memories import Fact, Facts, Keeper
 from runner.errors import FactRefused, Fenced
 from runner.recorder import Recorder
 
@@ -26,9 +25,7 @@ class Memory:
 
     async def remember(self, told: Sequence[tuple[str, str]]) -> Sequence[Fact]:
         """Store facts, as category and content, that are not known; returns the known ones and the new ones."""
-        ticket = await self._recorder.record(facts.Remembered(self._keeper, told))
-        if not ticket.held:
-            raise Fenced(self._keeper.place.id)
+        ticket = await self._recorder.record_fenced(memories.remember(self._keeper, told), self._keeper.place.id)
         return [Fact(*row) for row in ticket.touched]
 
     async def search(self, words: str, limit: int) -> Sequence[Mapping[str, Any]]:
@@ -39,7 +36,7 @@ class Memory:
 
     async def amend(self, fact: int, content: str, category: str | None) -> Fact:
         """Let a fact say something else; raises FactRefused."""
-        ticket = await self._recorder.record(facts.Amended(self._keeper, fact, content, category))
+        ticket = await self._recorder.record(memories.amend(self._keeper, fact, content, category))
         if ticket.held:
             return Fact(*ticket.touched[0])
         same = await self._known.saying(self._keeper.user, content)
@@ -50,7 +47,7 @@ class Memory:
 
     async def forget(self, fact: int) -> Fact:
         """Remove a fact; raises FactRefused."""
-        ticket = await self._recorder.record(facts.Forgotten(self._keeper, fact))
+        ticket = await self._recorder.record(memories.forget(self._keeper, fact))
         if ticket.held:
             return Fact(*ticket.touched[0])
         raise await self._why(fact)

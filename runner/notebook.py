@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pydantic_core import to_json
 
 from db.ids import new_id
-from db.turns import MessageDraft
-from runner import facts
+from db.rows.transcript import MessageDraft
+from runner import turn_facts
 from runner.delivery import delivery_message
-from runner.errors import Fenced
 from runner.inbox import Item
 from runner.past import Past
 from runner.transcript import clean
@@ -37,9 +36,8 @@ class Notebook:
         content = clean(to_json(message.content).decode())
         draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
         consumed = [item.id for item in items]
-        fact = facts.Said(work.place, work.attempt, draft, consumed)
-        if not (await work.recorder.record(fact, shielded=True)).held:
-            raise Fenced(work.place.id)
+        fact = turn_facts.Said(work.place, work.attempt, draft, consumed)
+        await work.recorder.record_fenced(fact, work.place.id, shielded=True)
         self._position += 1
         work.inbox.took(*consumed)
         return items

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from db.memory import Keeper
-from db.people import USER
+from db.rows.memories import Keeper
+from db.rows.users import USER
 from registry import AgentSpec
 from runner.artifacts import file_artifact
 from runner.execution import Execution

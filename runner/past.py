@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from db.clock import moment, stamp
 from db.ids import inherited_delivery, result_delivery
-from db.reads import Reads, Record
+from db.rows.reads import Reads, Record
 from db.status import ExecutionStatus
 from runner.allowance import Spent
 from runner.evidence import UNVERIFIED

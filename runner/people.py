@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from pydantic_core import from_json, to_json
 
-from db.people import NewUser
-from db.reads import Reads, Record
+from db.rows.reads import Reads, Record
+from db.rows.users import NewUser
 from registry import Settings, UnknownName
 from runner.errors import Refusal
 from runner.user import User

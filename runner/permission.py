@@ -15,18 +15,17 @@ from typing import Literal
 import anyio
 from pydantic_core import to_json
 
-from db.approvals import APPROVED, DENIED, EXPIRED, WITHDRAWN, Held, NewApproval, digest
 from db.clock import moment, stamp
 from db.ids import new_id
 from db.latch import Latch
-from db.questions import Questions, Row
+from db.rows import approvals
+from db.rows.approvals import APPROVED, DENIED, EXPIRED, WITHDRAWN, Held, NewApproval, Questions, Row, digest
+from db.rows.executions import Place
 from db.tables import columns_of
-from db.writes import Place
 from runner import facts
 from runner.allowance import Allowance
-from runner.approvals import Approvals
+from runner.approvals import ApprovalRequested, Approvals
 from runner.effects import without_answer
-from runner.errors import Fenced
 from runner.inbox import Inbox
 from runner.recorder import Recorder
 from runner.tools.own import refuse
@@ -98,17 +97,17 @@ class Permission:
             row = await self._answer(held, tool, before, answered)
         except anyio.get_cancelled_exc_class():
             if not asker.goes_on_elsewhere():
-                self._recorder.post(facts.ApprovalClosed(asker.place, tool.label, held, WITHDRAWN))
+                self._recorder.record_nowait(facts.ApprovalClosed(asker.place, tool.label, held, WITHDRAWN))
             raise
         finally:
             self._approvals.forget(approval)
         deadlines = self._deadlines()
         if row["decision"] == APPROVED:
-            used = facts.ApprovalUsed(held, wanted, deadlines)
+            used = approvals.use(held, wanted, deadlines)
             if (await self._recorder.record(used)).held:
                 asker.now(f"calling {tool.label}")
                 return None
-        self._recorder.post(facts.WaitedInVain(deadlines))
+        self._recorder.record_nowait(approvals.go_on(deadlines))
         return _refusal(tool, row)
 
     # -- the question --------------------------------------------------------------------------------------------------
@@ -143,9 +142,8 @@ class Permission:
 
     async def _ask(self, new: NewApproval, call: ToolCall) -> Row:
         asker = self._asker
-        fact = facts.ApprovalRequested(asker.place, asker.agent, asker.attempt, new, to_json(call.arguments).decode())
-        if not (await self._recorder.record(fact)).held:
-            raise Fenced(asker.place.id)
+        fact = ApprovalRequested(asker.place, asker.agent, asker.attempt, new, to_json(call.arguments).decode())
+        await self._recorder.record_fenced(fact, asker.place.id)
         self._approvals.announce()
         return {**columns_of(new), "decision": None}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.masking import MASK
+from registry.specs.secrets import MASK
 
 PROVIDER = "provider"
 """The key of a problem's context that holds one of these."""

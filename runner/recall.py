@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from runner.compaction import Compaction, view_of
 from runner.effects import NOT_BEGUN, cut_short, may_repeat
 from runner.lookup import TOKENS

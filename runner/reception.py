@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from db.errors import UnknownExecution
-from db.watch import INTERVAL
+from db.store.writer import INTERVAL
 from runner.errors import Refusal
 from runner.handle import Child
 from runner.lacking import Unready

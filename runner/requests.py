@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from registry import CHOOSERS, AgentSpec, CatalogueEntry, ChainSpec, LimitOverrides, Place, Settings, StageSpec
 from runner.commands.call import call_in
 from runner.commissions import Commissioner, name_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from db.reads import Record
+from db.rows.reads import Record
 from runner.cause import missing_server
 from runner.errors import ServerMissing
 from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result

@@ -17,7 +17,7 @@ from runner.roles import COMPLETER, PLANNER, STAGE, STEP, WORKER
 from runner.transcript import Message
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from runner.execution import Execution
 
 SHOWN_STEPS = frozenset({STEP, PLANNER, WORKER, COMPLETER})

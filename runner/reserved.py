@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from db.location import FOLDER
-from db.owners import OWNERS
+from db.store.location import FOLDER
+from db.store.owners import OWNERS
 
 LOCK = "-lock"
 _SUFFIXES = ("-wal", "-shm", "-journal", LOCK, OWNERS)

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from db.adoption import had_waited
-from db.reads import Record
+from db.rows.adoption import had_waited
+from db.rows.reads import Record
 from registry import AgentSpec, Limits, UnknownName
 from runner import facts
 from runner.cause import Cause, End
@@ -127,8 +127,7 @@ class Resumption:
         if items:
             children = [item.result.execution_id for item in items if item.result is not None]
             fact = facts.PassedOn(execution.place, execution.attempt, children)
-            if not (await execution.services.recorder.record(fact, shielded=True)).held:
-                raise Fenced(execution.id)
+            await execution.services.recorder.record_fenced(fact, execution.id, shielded=True)
         return items
 
     def restart_children(self) -> None:

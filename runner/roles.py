@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from db.people import EXTRACTOR as _EXTRACTOR
+from db.rows.users import EXTRACTOR as _EXTRACTOR
 
 ROOT, STAGE, SYNTHESIS, SUB_AGENT = "root", "stage", "synthesis", "sub_agent"
 

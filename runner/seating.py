@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from runner import facts
 from runner.cause import Dismissal
@@ -129,13 +129,13 @@ class Seating:
         await self.read()
         if not (waits := work.inbox.any_open(children)):
             return
-        work.recorder.post(facts.Waiting(work.place, "children"))
+        work.recorder.record_nowait(facts.Waiting(work.place, "children"))
         while waits:
             await work.inbox.until_ended(children, one=one)
             await self.read()
             waits = work.inbox.any_open(children) and not (one and any(child in self.ends for child in children))
         await self.read()  # what was settled while something else was read
-        work.recorder.post(facts.Waiting(work.place, None))
+        work.recorder.record_nowait(facts.Waiting(work.place, None))
 
     async def read(self) -> None:
         """Take in what has arrived."""

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from db.ids import new_id
-from db.writes import Place, event
+from db.rows.executions import Place, event
 from runner.bus import Bus
 
 GATHER_SECONDS = 0.1
@@ -66,11 +66,11 @@ class Speech:
         if stretch is not None:
             voice = stretch.voice
             payload = {"timeline_event_id": voice.id, "attempt": voice.attempt, "offset": stretch.offset}
-            self.whisper(voice.place, "stream.chunk", {**payload, "text": "".join(stretch.pieces)})
+            self.publish_unstored(voice.place, "stream.chunk", {**payload, "text": "".join(stretch.pieces)})
 
-    def whisper(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
+    def publish_unstored(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
         """Tell watchers something that is not stored."""
-        self._bus.whisper({**event(place, kind, payload), "seq": None})
+        self._bus.publish_unstored({**event(place, kind, payload), "seq": None})
 
     async def tell_in_time(self) -> None:
         """Tell what was gathered before it is old: one timer for all models of the process. Runs until it is cancelled."""
@@ -98,7 +98,7 @@ class Voice:
     def __enter__(self) -> None:
         self.id, self.attempt, self.said = new_id(), 1, 0
         if self._speech.watched(self.place):
-            self._speech.whisper(self.place, "timeline_event.created", {"kind": "model", "id": self.id})
+            self._speech.publish_unstored(self.place, "timeline_event.created", {"kind": "model", "id": self.id})
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if error is not None:

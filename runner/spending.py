@@ -103,7 +103,9 @@ def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | Non
     if tariff.unpriced and any(purse.unit == "usd" for purse in budget.purses):
         warning = _unpriced(tariff.unpriced)
         work.warnings.append(warning)
-        work.recorder.post(facts.Noticed(work.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning}))
+        work.recorder.record_nowait(
+            facts.Noticed(work.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning})
+        )
     return Spending(work, budget, tariff, measure)
 
 

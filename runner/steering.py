@@ -13,9 +13,9 @@ from functools import partial
 from db.database import Database
 from db.errors import UnknownExecution
 from db.ids import new_id
-from db.reads import Record
+from db.rows.executions import Place
+from db.rows.reads import Record
 from db.status import ExecutionStatus
-from db.writes import Place
 from runner import facts
 from runner.cancellation import cancel_from_outside
 from runner.execution import Execution

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import anyio
 
-from db.reads import Record
-from db.writes import Place
+from db.rows.executions import Place
+from db.rows.reads import Record
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner import facts
 from runner.allowance import Allowance
@@ -204,7 +204,7 @@ class Work:
             if UNSETTLED not in self.warnings:
                 self.warnings.append(UNSETTLED)
                 told = {"layer": "dates", "message": UNSETTLED}
-                self.recorder.post(facts.Noticed(self.place, "context.degraded", told))
+                self.recorder.record_nowait(facts.Noticed(self.place, "context.degraded", told))
             return text
 
     async def pause(self) -> None:
@@ -215,7 +215,7 @@ class Work:
     def now(self, activity: str) -> None:
         """Say what the execution does at the moment, in words."""
         self.activity = activity
-        self.recorder.whisper(self.place, "execution.progress", {"action": activity})
+        self.recorder.publish_unstored(self.place, "execution.progress", {"action": activity})
 
 
 class Strategy(Protocol):

@@ -15,7 +15,7 @@ import anyio
 
 from db.database import Database, open_database
 from db.latch import Latch
-from db.writes import Place
+from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
 from runner import facts
 from runner.approvals import Approvals
@@ -24,8 +24,8 @@ from runner.codes import Code
 from runner.dispatcher import Dispatcher, open_dispatcher
 from runner.draining import Draining
 from runner.drift import DriftWatch
-from runner.error_facts import Failed
 from runner.execution import Execution
+from runner.facts import Failed
 from runner.functions import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
 from runner.masking import Mask, masked_logs
@@ -180,12 +180,14 @@ class _Notices:
         if execution is None:
             return
         payload = {"server": notice.server, "message": notice.message}
-        self._recorder.post(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
+        self._recorder.record_nowait(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
         if notice.kind == "unavailable" and not _is_required(execution, notice.server):
             # It goes on without those tools: the reader of its answer should know.
             missing = f"upstream `{notice.server}` {notice.message}"
             where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
-            self._recorder.post(Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where))
+            self._recorder.record_nowait(
+                Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where)
+            )
             if execution.work is not None:
                 execution.work.warnings.append(missing)
 

@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 
 from db.errors import StoreError
 from db.latch import Latch
-from db.trouble import Trouble
+from db.store.outage import Trouble
 from server.mcp_face.server import mcp_server
 from server.mcp_face.service import Service
 from server.mcp_face.updates import Updates

@@ -14,7 +14,7 @@ from typing import Any
 import anyio.to_thread
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from registry import AgentSpec, PhaseSpec, Unreadable
 from runner.board import Board, WorkItem
 from runner.commands.call import Call
@@ -26,9 +26,9 @@ from runner.commands.report import Phase, Report, not_begun, plan_in, told, unit
 from runner.commands.table import Question, rule_for
 from runner.commissions import name_of
 from runner.delegation import KEY, Delegation
-from runner.error_facts import Refused
 from runner.errors import ItemRefused, Refusal
 from runner.excerpt import EARLIER_BYTES, excerpt
+from runner.facts import Refused
 from runner.past import Past, end_of
 from runner.remarks import CARRY_ON
 from runner.result import Outcome, Problem, Result, failed

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from db.calls import Caller
-from db.reads import Reads, Record
+from db.rows.lists import Caller
+from db.rows.reads import Reads, Record
 from registry import AgentSpec
 from runner.board import Items
 from runner.commands.call import Call, call_in

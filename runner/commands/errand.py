@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from db.reads import Record
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import ARGUMENTS, AgentSpec, CommandSpec, Complexity, PhaseSpec, Settings
 from runner.board import WorkItem

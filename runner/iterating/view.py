@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from db.clock import moment
-from db.reads import Reads, Record
+from db.rows.reads import Reads, Record
 from runner.iterating.records import TaskRecord, concluded
 from runner.past import end_of, lineage
 from runner.roles import WORKER

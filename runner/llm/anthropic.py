@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from registry import ModelSpec
-from registry.masking import MASK
+from registry.specs.secrets import MASK
 from runner.llm.body import request_body
 from runner.llm.breaker import Breaker, Breaking
 from runner.llm.endpoint import Endpoint

@@ -108,7 +108,7 @@ class Answering:
             digest = digest_of(brought, max(0, min(budget, digest.tokens - digest.frame) - over), readable=False)
             request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
         if digest.cut:
-            self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
         self._work.now("wording the answer")
         self._conclusion.hand_over()
         await self._seating.give(COMPOSER, request)

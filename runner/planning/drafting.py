@@ -58,7 +58,7 @@ class Drafting:
         steps, work = self._progress.brought(), self._work
         done = digest_of([each for each in steps if each.succeeded], self._commissioner.planner_budget)
         if done.cut:
-            work.recorder.post(facts.Noticed(work.place, "context.trimmed", done.told(seat)))
+            work.recorder.record_nowait(facts.Noticed(work.place, "context.trimmed", done.told(seat)))
         return replan_message(work.quoted, trigger, steps, done)
 
     async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
@@ -105,7 +105,7 @@ class Drafting:
         if linted.cut or blueprint.dropped:
             cut = len(linted.cut) + linted.uncounted
             left_out = {"cut": cut, "without_task": blueprint.dropped, "max_steps": self._progress.spec.max_steps}
-            work.recorder.post(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
+            work.recorder.record_nowait(facts.Noticed(work.place, "plan.truncated", {"version": number, **left_out}))
         return Version(
             number=number,
             steps=linted.steps,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from db.plans import PlanStatus
-from db.reads import Record
+from db.rows.plans import PlanStatus
+from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import OnEmptyPlan, PlanSpec
 from runner.cause import Dismissal

@@ -8,7 +8,11 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from db.plans import NewPlan, PlanStatus
+from db.rows import plans
+from db.rows.executions import Place
+from db.rows.plans import NewPlan, PlanStatus
+from db.store.unit import Write
+from runner.facts import plan_event
 from runner.planning.blueprint import PlannedStep
 from runner.planning.course import Trigger
 from runner.planning.lint import Fault
@@ -80,3 +84,35 @@ class Version:
 
 def _shown(fault: Fault | None) -> dict[str, str] | None:
     return asdict(fault) if fault is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A version of a plan was made, or has become what its status says."""
+
+    place: Place
+    attempt: int
+    plan: NewPlan
+
+    def write(self) -> Write:
+        plan = self.plan
+        names = ("id", "agent", "task", "depends_on")
+        steps = [{name: each[name] for name in names} for each in from_json(plan.steps)]
+        told = plan_event(self.place, plan.status, plan.version, {"steps": steps} if steps else {})
+        return plans.keep(plan, self.attempt, [told])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMarked:
+    """A version of a plan has a new status."""
+
+    place: Place
+    attempt: int
+    version: int
+    status: PlanStatus
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the event."""
+
+    def write(self) -> Write:
+        told = plan_event(self.place, self.status, self.version, self.more)
+        return plans.mark(self.place.id, self.attempt, self.version, self.status, [told])

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from db.clock import moment
-from db.reads import Reads, Record
+from db.rows.reads import Reads, Record
 from runner.past import lineage
 from runner.result import Result
 from runner.roles import PLAN

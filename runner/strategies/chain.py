@@ -70,7 +70,7 @@ class Chain:
         self._work.now(f"stage {number} of {all_of_them}: {stage.name}")
         if not self._begun(len(self._outputs)):
             told = {"action": self._work.activity, "stage": stage.name, "number": number, "of": all_of_them}
-            self._work.recorder.post(facts.Noticed(self._work.place, "execution.progress", told))
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "execution.progress", told))
 
     async def _run_stage(self, stage: StageSpec) -> None:
         places = list(seats(self._chain, stage))

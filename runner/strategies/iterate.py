@@ -136,7 +136,9 @@ class Iterate:
         await seating.until_ended([seat])
         decision = self._decision_in(seat)
         if isinstance(decision, Decision) and (asked or not self._was_told(decision)):
-            work.recorder.post(facts.Noticed(work.place, "iterate.decided", {"iteration": turn, **decision.told()}))
+            work.recorder.record_nowait(
+                facts.Noticed(work.place, "iterate.decided", {"iteration": turn, **decision.told()})
+            )
         return decision
 
     def _decision_in(self, seat: str) -> Decision | Problem:
@@ -265,7 +267,7 @@ class Iterate:
             shown = compressed(known, self._spec, max(1, sum(record.size for record in shown) - less))
         if len(shown) < len(known):
             told = {"layer": "execution_state", "left_out": len(known) - len(shown), "for": part}
-            self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", told))
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", told))
         if self._left_out and part != "worker":
             shown.append(left_out(self._left_out))
         return state_of(shown)

@@ -116,10 +116,10 @@ class Loop:
     async def _wait(self) -> None:
         work = self._work
         work.now(f"waiting for {work.inbox.pending} agents" if work.inbox.pending > 1 else "waiting for an agent")
-        work.recorder.post(facts.Waiting(work.place, "children"))
+        work.recorder.record_nowait(facts.Waiting(work.place, "children"))
         with work.allowance.before_wrap_up():
             await work.inbox.until_ready()
-        work.recorder.post(facts.Waiting(work.place, None))
+        work.recorder.record_nowait(facts.Waiting(work.place, None))
 
     def _result(self) -> Result:
         if self._work.final is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from db.plans import PlanStatus
+from db.rows.plans import PlanStatus
 from registry import AgentSpec, OnEmptyPlan
 from runner import facts
 from runner.cause import Dismissal
 from runner.commissions import Commissioner
 from runner.confirmation import confirmed
-from runner.errors import Fenced, Refusal
+from runner.errors import Refusal
 from runner.past import Past
 from runner.planning.answering import Answering
 from runner.planning.blueprint import PlannedStep
@@ -23,7 +23,7 @@ from runner.planning.course import Course, Trigger
 from runner.planning.digest import digest_of
 from runner.planning.drafting import Drafting
 from runner.planning.progress import Progress
-from runner.planning.version import Version
+from runner.planning.version import PlanMarked, Planned, Version
 from runner.planning.words import step_message
 from runner.result import Outcome, Problem, Result
 from runner.roles import PLAN
@@ -70,7 +70,7 @@ class Plan:
         finally:
             if answer is None and not self._work.goes_on_elsewhere():
                 work = self._work
-                work.recorder.post(facts.PlanGivenUp(work.place, work.attempt, self._number))
+                work.recorder.record_nowait(facts.PlanGivenUp(work.place, work.attempt, self._number))
 
     async def _work_out(self) -> Result:
         if self._progress.versions and self._progress.status is None:  # of what it continues
@@ -171,7 +171,7 @@ class Plan:
         """What a step is told: its task, and what those before it brought."""
         earlier = digest_of(self._progress.earlier(step.id), self._commissioner.budget_of(step))
         if earlier.cut:
-            self._work.recorder.post(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
         return step_message(step.task, earlier)
 
     async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
@@ -181,7 +181,7 @@ class Plan:
         if row is None:
             return None
         told = {"step_id": step.id, "cached_from": row["id"]}
-        work.recorder.post(facts.Noticed(work.place, "plan.cached", told))
+        work.recorder.record_nowait(facts.Noticed(work.place, "plan.cached", told))
         return Result.of_json(row["result"]).stamped(cached_from=row["id"])
 
     def _block(self, course: Course) -> None:
@@ -223,22 +223,21 @@ class Plan:
 
     async def _planned(self, version: Version, status: PlanStatus) -> None:
         work = self._work
-        await self._record(facts.Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
+        await self._record(Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
 
     async def _mark(self, status: PlanStatus, **more: object) -> None:
         work = self._work
-        await self._record(facts.PlanMarked(work.place, work.attempt, self._number, status, more), status)
+        await self._record(PlanMarked(work.place, work.attempt, self._number, status, more), status)
 
     @property
     def _number(self) -> int:
         """The version that is under way: the first one, also while it is being made."""
         return max(1, len(self._progress.versions))
 
-    async def _record(self, fact: facts.Planned | facts.PlanMarked, status: PlanStatus) -> None:
+    async def _record(self, fact: Planned | PlanMarked, status: PlanStatus) -> None:
         if self._progress.status is status:
             return  # written before a restart
-        if not (await self._work.recorder.record(fact, shielded=True)).held:
-            raise Fenced(self._work.place.id)
+        await self._work.recorder.record_fenced(fact, self._work.place.id, shielded=True)
         self._progress.status = status
 
 

@@ -81,7 +81,9 @@ class Route:
         decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
         if HANDLERS.isdisjoint(self._seating.taken):
             told = {"intent": decision.intent, "agents": list(decision.agents), "plan": decision.needs_plan}
-            work.recorder.post(facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence}))
+            work.recorder.record_nowait(
+                facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence})
+            )
         return decision
 
     async def _handle(self, decision: Decision) -> Result:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, InputRequiredResult
     from pydantic import TypeAdapter
 
-    from registry.upstreams import UpstreamSpec
+    from registry.specs.upstreams import UpstreamSpec
 
 LISTING_SECONDS = 60.0
 """How long a list of tools is taken for current from a server that does not tell of changes."""

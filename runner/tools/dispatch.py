@@ -14,7 +14,7 @@ import anyio
 from pydantic import Field, field_validator
 
 from registry import CatalogueEntry
-from registry.durations import LONGEST
+from registry.text.durations import LONGEST
 from runner.delivery import SHOWN_BYTES, cut, shares
 from runner.errors import Refusal
 from runner.excerpt import cut_mark, first_bytes

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from db.memory import Fact, folded
+from db.rows.memories import Fact, folded
 from runner.memory import Memory
 from runner.result import Outcome, Result
 from runner.tools.memory import GENERAL, Category, sayable

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import mcp.types as t
     from mcp import Client
 
-    from registry.upstreams import UpstreamSpec
+    from registry.specs.upstreams import UpstreamSpec
 
 PAGE_CAP = 100
 TOOL_CAP = 1000

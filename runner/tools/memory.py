@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from db.memory import Fact, folded
+from db.rows.memories import Fact, folded
 from runner.errors import FactRefused
 from runner.memory import Memory
 from runner.tools.own import Arguments, OwnTool, answer, refuse

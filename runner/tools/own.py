@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticUndefined, to_json
 
 from db.errors import UnknownExecution
-from registry.durations import LONGEST
+from registry.text.durations import LONGEST
 from runner.tools.protocol import ToolResult
 from runner.transcript import Tool, ToolCall
 

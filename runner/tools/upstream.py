@@ -27,7 +27,7 @@ from runner.tools.upstream_call import UpstreamCall, away, said
 from runner.transcript import clean
 
 if TYPE_CHECKING:
-    from registry.upstreams import UpstreamSpec
+    from registry.specs.upstreams import UpstreamSpec
 
 PROBE_SECONDS = 5.0
 """How long a server that let a call time out may take to show a sign of life before it is started anew."""

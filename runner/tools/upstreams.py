@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from registry.upstreams import DEFAULT_START_TIMEOUT
+from registry.specs.upstreams import DEFAULT_START_TIMEOUT
 from runner.draining import ShelteredGroup
 from runner.inert import inert, inert_data
 from runner.tools.connection import Unavailable, load_sdk
@@ -29,7 +29,7 @@ from runner.tools.upstream_call import UpstreamCall, failure
 from runner.transcript import Tool, ToolCall
 
 if TYPE_CHECKING:
-    from registry.upstreams import UpstreamSpec
+    from registry.specs.upstreams import UpstreamSpec
 
 CLOSE_GRACE = 8.0
 """Seconds for all servers to stop, in parallel; more than the stop order of one process takes."""

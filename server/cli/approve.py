@@ -14,7 +14,7 @@ from server.cli.exits import CommandError, Exit
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from runner.approvals import Question
 
 

@@ -138,7 +138,7 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
     """The tree once nothing in it is open any more, or as it is when patience ends."""
     import anyio
 
-    from db.watch import changes
+    from db.store.writer import changes
 
     with anyio.move_on_after(PATIENCE):
         async for _ in changes(opened.writer):

@@ -95,7 +95,7 @@ def _names(place: Place) -> Iterator[Candidate]:
 def _executions(place: Place) -> Iterator[Candidate]:
     """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
     from db.ids import shortened
-    from db.query import recent
+    from db.query.query import recent
     from server.cli.options import chosen_database
 
     config = place.given.get("config")

@@ -132,7 +132,7 @@ def models(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def sqlite() -> Finding:
     """Which SQLite library is in use, and whether it has the bug that can damage a file."""
-    from db.condition import library
+    from db.store.health import library
 
     used = library()
     if used.mended:
@@ -145,7 +145,7 @@ def sqlite() -> Finding:
 
 def database(path: Path) -> Finding:
     """Whether the database can be read, written and trusted; one that is not there yet is not created."""
-    from db.condition import examine
+    from db.store.health import examine
     from server.cli.wording import count
 
     try:

@@ -15,7 +15,7 @@ from server.cli.exits import CommandError, Exit
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
 
 MOST_AGENTS = 8
 """Agents that are named; the others are counted."""

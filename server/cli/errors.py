@@ -13,11 +13,11 @@ from server.cli.exits import CommandError, Exit
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
 
 COLUMNS = ("id", "severity", "type", "agent", "times", "last seen", "fix", "message")
 FIXES = ("not_addressed", "planned", "in_progress", "fixed")
-"""As `db.error_records.FixStatus` has them: a command line that is only parsed loads no database."""
+"""As `db.rows.error_records.FixStatus` has them: a command line that is only parsed loads no database."""
 _LIST = "`outrider errors` lists them"
 
 
@@ -84,9 +84,9 @@ async def _show(database: Path, identifier: str, as_json: bool) -> None:
 
 
 async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
-    from db.error_records import Fix, FixStatus
-    from runner.error_facts import Addressed
+    from db.rows.error_records import Fix, FixStatus
     from runner.error_log import as_object
+    from runner.facts import Addressed
     from server.cli.messages import put, put_json
     from server.cli.store import writing
 

@@ -150,7 +150,7 @@ def _code_of(error: BaseException) -> Exit | None:
     if isinstance(error, RunnerError):
         by_a_limit = isinstance(error, Refusal) and error.kind not in _MISTAKES
         return Exit.REFUSED if by_a_limit else Exit.USAGE
-    from registry.errors import RegistryError, UnknownName
+    from registry.text.errors import RegistryError, UnknownName
     from runner.llm.protocol import ModelError
 
     if isinstance(error, UnknownName):

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from db.errors import DatabaseUnavailable
-from db.writer import Writer
+from db.store.writer import Writer
 from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child
 from server.app import Blueprint, open_service

@@ -13,7 +13,7 @@ from server.cli.exits import CommandError, Exit
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
-    from db.reads import Record
+    from db.rows.reads import Record
 
 LONGEST = 20_000
 """Characters of a message: as for MCP clients."""

@@ -94,7 +94,7 @@ def explicit_config(explicit: Path | None) -> Path | None:
 
 def chosen_database(explicit: str | None, config: Path | None = None) -> Path:
     """The database file to use: of the project whose configuration is in use. Raises DatabaseUnavailable."""
-    from db.location import locate
+    from db.store.location import locate
 
     path = locate(explicit or _given.get().database, os.environ, _project(config).project)
     _used.get().database = path

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from registry import AgentSpec, Settings, meant
-from registry.durations import parse_duration
+from registry.text.durations import parse_duration
 from runner.alerts import alert_types, is_resolved, known_types, shared_type, task_of, unwrapped
 from runner.dispatcher import Order
 from runner.inputs import accepted_input

@@ -39,8 +39,8 @@ def look_elsewhere() -> str:
 def of_user_instead() -> Kept | None:
     """The user's database, where a project's is used by default and the user's holds executions."""
     from db.errors import StoreError
-    from db.location import FOLDER, of_user
-    from db.query import query
+    from db.query.query import query
+    from db.store.location import FOLDER, of_user
 
     path, ours = of_user(os.environ), used().database
     if ours is None or ours.parent.name != FOLDER or path == ours or not path.exists():

@@ -25,7 +25,7 @@ from server.cli.wording import EXPIRED, count, duration, happening, price, token
 from server.shapes import shape
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from runner.approvals import Question
     from runner.lacking import Lack
 
@@ -154,7 +154,7 @@ class Portrait:
 
 async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     """The portrait of an execution."""
-    from db.owners import is_alive
+    from db.store.owners import is_alive
     from runner.approvals import Question
     from server.cli.readiness import lacks_by_tree
 

@@ -12,7 +12,7 @@ import typer
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
 
 RECENT = 50
 COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "task")
@@ -89,7 +89,7 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
     from datetime import UTC, datetime
 
     from db.clock import moment
-    from db.owners import is_alive
+    from db.store.owners import is_alive
 
     is_open = row["finished_at"] is None
     pricing = await reads.pricing(row["id"])

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from registry import Settings
     from runner.lacking import Here, Lack
 
 
 async def lacks_by_tree(reads: Reads, database: Path, root: str | None = None) -> Mapping[str, tuple[Lack, ...]]:
     """What this environment lacks for interrupted trees, by top-level execution; only those that lack something."""
-    from db.owners import is_alive
+    from db.store.owners import is_alive
 
     gone = [owner for owner in await reads.open_owners(root) if not is_alive(database, owner)]
     if not gone:

@@ -12,7 +12,7 @@ from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from registry import Settings
     from runner.dispatcher import Dispatcher
     from runner.handle import Child

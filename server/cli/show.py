@@ -11,7 +11,7 @@ from server.cli.exits import CommandError, Exit
 from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
-    from db.reads import Reads
+    from db.rows.reads import Reads
 
 
 def show(  # noqa: PLR0913 - the options of a command are its parameters

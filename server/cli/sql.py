@@ -30,7 +30,7 @@ def sql(
 
     For example: outrider sql "select agent, status from executions"
     """
-    from db.query import query
+    from db.query.query import query
     from server.cli.messages import note, put, put_json
     from server.cli.table import aligned
 
@@ -48,7 +48,7 @@ def sql(
 
 
 def _list(database: Path, as_json: bool) -> int:
-    from db.query import relations
+    from db.query.query import relations
     from server.cli.invocation import command
     from server.cli.messages import put, put_json
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from db.database import Database
-    from db.reads import Reads
+    from db.rows.reads import Reads
     from runner.recorder import Recorder
 
 
 @asynccontextmanager
 async def reading(database: Path) -> AsyncIterator[Reads]:
     """Questions to an existing database; raises DatabaseUnavailable or SchemaTooNew."""
-    from db.reads import Reads
+    from db.rows.reads import Reads
 
     reads = Reads(database)
     try:

@@ -59,7 +59,7 @@ class _Work:
 
 
 async def _look(database: Path) -> _Work:
-    from db.owners import is_alive
+    from db.store.owners import is_alive
     from server.cli.readiness import lacks_by_tree
     from server.cli.store import reading
 

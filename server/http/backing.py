@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from db.latch import Latch
-from db.trouble import Trouble
+from db.store.outage import Trouble
 
 
 class Backing(Protocol):

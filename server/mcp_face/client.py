@@ -14,8 +14,8 @@ import anyio
 
 from db.errors import UnknownExecution
 from db.ids import PATTERN
-from db.listing import Wanted
-from db.watch import INTERVAL
+from db.rows.lists import Wanted
+from db.store.writer import INTERVAL
 from registry import CatalogueEntry, UnknownName
 from runner.appearance import child_of
 from runner.commissions import name_of

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from db.errors import QueryRefused
 from db.ids import PATTERN
-from db.listing import Wanted
+from db.rows.lists import Wanted
 from db.status import ExecutionStatus
 from registry import fold
 from runner.lookup import elapsed_in

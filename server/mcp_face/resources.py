@@ -14,7 +14,7 @@ import mcp_types as t
 from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET, named_among
-from db.listing import Wanted
+from db.rows.lists import Wanted
 from runner.delegation import exported
 from runner.iterating.view import tasks_of
 from runner.planning.view import plan_of

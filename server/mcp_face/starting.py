@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from registry import UnknownName
-from registry.durations import LONGEST
+from registry.text.durations import LONGEST
 from runner.alerts import is_resolved, task_of, unwrapped
 from runner.dispatcher import Order
 from runner.errors import Refusal

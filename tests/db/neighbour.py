@@ -15,10 +15,10 @@ from typing import Any
 
 import anyio
 
-from db import turns
 from db.errors import StoreError
+from db.rows import transcript
+from db.rows.executions import Place
 from db.status import ExecutionStatus
-from db.writes import Place
 from tests.db.store import Store, beginning, birth, draft, ending, message, model_call, open_store, place_of
 
 
@@ -50,7 +50,7 @@ async def spend(store: Store, identifier: str) -> None:
     place, turn = Place(identifier, None, identifier), 0
     while True:
         turn += 1
-        await store.apply(turns.reply(1, model_call(place, turn, cost_usd=0.125), message(place, turn), [], []))
+        await store.apply(transcript.reply(1, model_call(place, turn, cost_usd=0.125), message(place, turn), [], []))
         say(turn)
 
 

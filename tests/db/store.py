@@ -16,17 +16,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from db import endings, writes
-from db.approvals import NewApproval, digest
 from db.clock import stamp
 from db.database import Database, open_database
-from db.endings import Ending, status_event
-from db.engine import sqlite_library
 from db.ids import new_execution_id, new_id
+from db.rows import endings, executions
+from db.rows.approvals import NewApproval, digest
+from db.rows.endings import Ending, status_event
+from db.rows.executions import NewExecution, Place, Start
+from db.rows.transcript import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.status import ExecutionStatus
-from db.turns import MessageDraft, ModelCall, ToolOutcome, ToolStart
-from db.unit import Event, Ticket, Write
-from db.writes import NewExecution, Place, Start
+from db.store.engine import sqlite_library
+from db.store.unit import Event, Ticket, Write
 
 
 @contextmanager
@@ -75,12 +75,12 @@ def draft(parent: Place | None = None, position: int = 1, **more: Any) -> NewExe
 
 def birth(new: NewExecution, first: MessageDraft | None = None) -> Write:
     """The creation of an execution, with its event."""
-    return writes.create(new, [status_event(place_of(new), new.status, new.agent)], first)
+    return executions.create(new, [status_event(place_of(new), new.status, new.agent)], first)
 
 
 def beginning(place: Place) -> Write:
     """pending → running."""
-    return writes.start(place.id, Start(stamp(), None), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
+    return executions.start(place.id, Start(stamp(), None), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
 
 
 def ending(place: Place, status: ExecutionStatus = ExecutionStatus.COMPLETED, **more: Any) -> Write:

@@ -2,20 +2,20 @@
 
 from sqlmodel import SQLModel
 
-from db.adoption import pass_on
-from db.approvals import request
 from db.clock import stamp
-from db.deletion import delete_tree
-from db.endings import CancelWish, cancel
-from db.error_records import NewError, record
 from db.ids import new_id
-from db.memory import Keeper, remember
-from db.people import NewUser, chat_messages, introduced
-from db.plans import NewPlan, PlanStatus, keep
+from db.rows.adoption import pass_on
+from db.rows.approvals import request
+from db.rows.deletion import delete_tree
+from db.rows.endings import CancelWish, cancel
+from db.rows.error_records import NewError, record
+from db.rows.executions import Place
+from db.rows.memories import Keeper, remember
+from db.rows.plans import NewPlan, PlanStatus, keep
+from db.rows.transcript import reply, settle
+from db.rows.users import NewUser, chat_messages, introduced
 from db.status import ExecutionStatus
-from db.turns import reply, settle
-from db.unit import Added, Write
-from db.writes import Place
+from db.store.unit import Added, Write
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 

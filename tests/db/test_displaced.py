@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 from sqlalchemy import Engine
 
-from db.committer import RESCUE_SECONDS
-from db.engine import open_writer
-from db.owners import DOUBT_SECONDS, KEEPING_SECONDS, Ownership, doubtful, is_alive, sweep
+from db.store.committer import RESCUE_SECONDS
+from db.store.engine import open_writer
+from db.store.owners import DOUBT_SECONDS, KEEPING_SECONDS, Ownership, doubtful, is_alive, sweep
 from runner.lookup import gone_owners
 from tests.db.store import Store, open_store, rows_of
 from tests.db.test_processes import Neighbour, neighbours
@@ -154,11 +154,11 @@ async def test_a_replaced_log_is_put_aside_and_costs_nothing_that_was_acknowledg
 
 def _replace_at_the_next_opening(monkeypatch: pytest.MonkeyPatch, damage: Callable[[], object]) -> None:
     def opened(path: Path) -> Engine:
-        monkeypatch.setattr("db.committer.open_writer", open_writer)
+        monkeypatch.setattr("db.store.committer.open_writer", open_writer)
         damage()
         return open_writer(path)
 
-    monkeypatch.setattr("db.committer.open_writer", opened)
+    monkeypatch.setattr("db.store.committer.open_writer", opened)
 
 
 async def test_a_log_that_is_replaced_at_the_moment_it_is_opened_is_not_taken_for_ours(
@@ -203,10 +203,10 @@ async def test_a_process_that_begins_while_the_log_is_not_ours_waits_until_it_is
 async def test_a_log_whose_process_has_ended_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.committer.RESCUE_SECONDS", 0.5)
+    monkeypatch.setattr("db.store.committer.RESCUE_SECONDS", 0.5)
     path = tmp_path / "outrider.db"
     log = path.with_name("outrider.db-wal")
-    monkeypatch.setattr("db.writer.LOOK_SECONDS", 60.0)  # this process does not notice that there is a new log
+    monkeypatch.setattr("db.store.writer.LOOK_SECONDS", 60.0)  # this process does not notice that there is a new log
     async with open_store(path) as store:
         with neighbours(path, 1) as (neighbour,):
             neighbour.answer()

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from db import endings, turns, writes
-from db.endings import CancelWish
+from db.rows import endings, executions, transcript
+from db.rows.endings import CancelWish
+from db.rows.executions import Place
 from db.status import ExecutionStatus
-from db.unit import Write
-from db.writes import Place
+from db.store.unit import Write
 from tests.db.store import Store, beginning, birth, draft, ending, message
 from tests.support.requirement import requirement
 
@@ -50,7 +50,7 @@ async def test_success_is_refused_while_a_delivery_is_unread(store: Store) -> No
     child = await store.in_status(COMPLETED, parent)
 
     refused = await store.apply(ending(parent))
-    await store.apply(turns.say(1, message(parent, 1), [f"{child.id}.result"], []))
+    await store.apply(transcript.say(1, message(parent, 1), [f"{child.id}.result"], []))
 
     assert not refused.held
     assert (await store.apply(ending(parent))).held
@@ -62,7 +62,7 @@ async def test_success_is_refused_while_a_child_is_open(store: Store) -> None:
 
     refused = await store.apply(ending(parent))
     assert (await store.apply(ending(child, ExecutionStatus.SKIPPED))).held
-    await store.apply(turns.say(1, message(parent, 1), [f"{child.id}.result"], []))
+    await store.apply(transcript.say(1, message(parent, 1), [f"{child.id}.result"], []))
 
     assert not refused.held
     assert store.statuses(child) == ["skipped"]
@@ -72,7 +72,7 @@ async def test_success_is_refused_while_a_child_is_open(store: Store) -> None:
 async def test_success_is_refused_by_a_message_of_the_same_batch(store: Store) -> None:
     place = await store.running()
 
-    delivered, refused = await store.together(writes.deliver(place.id, "late", "message", "wait!", []), ending(place))
+    delivered, refused = await store.together(executions.deliver(place.id, "late", "message", "wait!", []), ending(place))
 
     assert (delivered.held, refused.held) == (True, False)
     assert [row["payload"] for row in await store.database.reads.unread(place.id)] == ["wait!"]
@@ -83,7 +83,7 @@ async def test_nothing_is_delivered_to_an_execution_that_has_ended_or_shall_stop
     await store.apply(endings.cancel(CancelWish(stopping.id, "a person", "enough")))
 
     tickets = await store.together(
-        *(writes.deliver(place.id, place.id, "message", "hello", []) for place in (ended, stopping))
+        *(executions.deliver(place.id, place.id, "message", "hello", []) for place in (ended, stopping))
     )
 
     assert [ticket.held for ticket in tickets] == [False, False]

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from db import memory
-from db.facts import words_of
-from db.memory import Keeper
-from db.query import query, relations
+from db.query.query import query, relations
+from db.rows import memories
+from db.rows.memories import Keeper, words_of
 from tests.db.store import Store, connected, open_store
 
 HOSTILE = (
@@ -24,7 +23,7 @@ async def keeper(store: Store, user: str = "alex") -> Keeper:
 
 async def remember(store: Store, keeper: Keeper, *contents: str, category: str = "general") -> list[int]:
     """Store facts; the numbers of those that were new."""
-    ticket = await store.apply(memory.remember(keeper, [(category, content) for content in contents]))
+    ticket = await store.apply(memories.remember(keeper, [(category, content) for content in contents]))
     assert ticket.held
     assert len(ticket.touched) <= len(contents), "others are not heard of"
     return [row.id for row in ticket.touched if not row.known]
@@ -39,7 +38,7 @@ async def test_a_fact_is_stored_once_however_it_is_spelt(store: Store) -> None:
     alex = await keeper(store)
 
     (first,) = await remember(store, alex, "Prefers tea.", "prefers  TEA", category="preferences")
-    ticket = await store.apply(memory.remember(alex, [("drinks", "\u200fＰrefers\ntea"), ("drinks", "No coffee")]))
+    ticket = await store.apply(memories.remember(alex, [("drinks", "\u200fＰrefers\ntea"), ("drinks", "No coffee")]))
 
     assert [(row.known, row.category, row.content) for row in ticket.touched] == [
         (1, "preferences", "Prefers tea."),
@@ -57,10 +56,10 @@ async def test_each_person_has_a_memory_of_their_own(store: Store) -> None:
     fact, _ = await remember(store, alex, "lives in Haifa", "has a dog")
     (other,) = await remember(store, dana, "lives in Haifa")
 
-    assert not (await store.apply(memory.amend(dana, fact, "lives in Eilat", None))).held
-    assert not (await store.apply(memory.forget(dana, fact))).held
+    assert not (await store.apply(memories.amend(dana, fact, "lives in Eilat", None))).held
+    assert not (await store.apply(memories.forget(dana, fact))).held
     assert await store.database.reads.facts.one("dana", fact) is None
-    assert (await store.apply(memory.amend(dana, other, "has a dog", None))).held, "what others have is no duplicate"
+    assert (await store.apply(memories.amend(dana, other, "has a dog", None))).held, "what others have is no duplicate"
 
     assert {*await found(store, "lives dog")} == {"has a dog", "lives in Haifa"}
     assert await found(store, "lives dog", "dana") == ["has a dog"]
@@ -70,9 +69,9 @@ async def test_a_fact_is_corrected_unless_another_one_says_that(store: Store) ->
     alex = await keeper(store)
     first, second = await remember(store, alex, "works at Acme", "has a dog", category="life")
 
-    assert not (await store.apply(memory.amend(alex, second, "Works at ACME!", None))).held
-    assert (await store.apply(memory.amend(alex, first, "Works at Acme.", None))).held, "its own words are nobody else's"
-    assert (await store.apply(memory.amend(alex, first, "works at Initech", "work"))).held
+    assert not (await store.apply(memories.amend(alex, second, "Works at ACME!", None))).held
+    assert (await store.apply(memories.amend(alex, first, "Works at Acme.", None))).held, "its own words are nobody else's"
+    assert (await store.apply(memories.amend(alex, first, "works at Initech", "work"))).held
 
     rows = [(row["id"], row["category"], row["content"]) for row in await store.database.reads.facts.of("alex")]
     assert rows == [(first, "work", "works at Initech"), (second, "life", "has a dog")]
@@ -83,8 +82,8 @@ async def test_the_number_of_a_fact_that_was_removed_never_means_another(store: 
     alex = await keeper(store)
     (fact,) = await remember(store, alex, "owns a boat")
 
-    assert (await store.apply(memory.forget(alex, fact))).held
-    assert not (await store.apply(memory.forget(alex, fact))).held
+    assert (await store.apply(memories.forget(alex, fact))).held
+    assert not (await store.apply(memories.forget(alex, fact))).held
 
     assert await found(store, "boat") == []
     assert await remember(store, alex, "owns a boat") != [fact]
@@ -95,8 +94,8 @@ async def test_an_execution_that_went_to_another_process_changes_no_memory_any_m
     (fact,) = await remember(store, alex, "likes jazz")
     late = Keeper("alex", alex.place, attempt=0)
 
-    changes = [memory.remember(late, [("x", "likes rock")]), memory.amend(late, fact, "likes rock", None)]
-    tickets = await store.together(*changes, memory.forget(late, fact))
+    changes = [memories.remember(late, [("x", "likes rock")]), memories.amend(late, fact, "likes rock", None)]
+    tickets = await store.together(*changes, memories.forget(late, fact))
 
     assert [ticket.held for ticket in tickets] == [False] * 3
     assert [row["content"] for row in await store.database.reads.facts.of("alex")] == ["likes jazz"]
@@ -157,7 +156,7 @@ async def test_processes_that_learn_the_same_at_once_store_it_once(tmp_path: Pat
         stores = [here, there]
         keepers = [await keeper(each) for each in stores]
         handed_in = [
-            (store, store.post(memory.remember(keeper, [fact]))[0])
+            (store, store.post(memories.remember(keeper, [fact]))[0])
             for fact in facts
             for store, keeper in zip(stores, keepers, strict=True)
         ]
@@ -172,7 +171,7 @@ async def test_processes_that_learn_the_same_at_once_store_it_once(tmp_path: Pat
 async def test_the_index_follows_whoever_writes_and_survives_a_vacuum(store: Store) -> None:
     alex = await keeper(store)
     removed, *_ = await remember(store, alex, *(f"number {number}" for number in range(50)), "likes chess")
-    await store.apply(memory.forget(alex, removed))
+    await store.apply(memories.forget(alex, removed))
 
     with connected(store.path) as connection:
         connection.execute("delete from facts where content = 'number 7'")

@@ -14,9 +14,9 @@ import anyio.to_thread
 import pytest
 
 from db.database import open_database
-from db.owners import Ownership, is_alive, sweep
-from db.unit import Event
-from db.watch import changes
+from db.store.owners import Ownership, is_alive, sweep
+from db.store.unit import Event
+from db.store.writer import changes
 from tests.db.store import Store, birth, connected, draft, names_in, open_store, rows_of
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT

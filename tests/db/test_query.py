@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db import turns
 from db.errors import DatabaseUnavailable, QueryRefused, StoreError
-from db.query import BYTES, query
+from db.query.query import BYTES, query
+from db.rows import transcript
 from tests.db.store import connected, message, model_call, open_store
 from tests.support.requirement import requirement
 
@@ -104,7 +104,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         async with open_store(path) as store:
             top = await store.running(agent="Lead")
             child = await store.running(top, agent="LogAnalyzer")
-            await store.apply(turns.reply(1, model_call(child), message(child, 1), [], []))
+            await store.apply(transcript.reply(1, model_call(child), message(child, 1), [], []))
 
     anyio.run(make)
     (path.parent / "secret.txt").write_text("a secret", encoding="utf-8")
@@ -154,7 +154,7 @@ def test_a_refusal_says_what_was_wrong_and_what_to_do(path: Path, sql: str, said
 
 
 def test_a_query_that_no_handler_can_interrupt_is_ended_from_outside(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("db.query.GRACE", 0.3)
+    monkeypatch.setattr("db.query.query.GRACE", 0.3)
 
     with pytest.raises(QueryRefused, match="longer than"):
         query(path, "select printf('%.*c', 2147483647, 'x')", seconds=0.2)

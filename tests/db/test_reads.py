@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from db import endings, turns, writes
-from db.endings import CancelWish
-from db.engine import open_reader
 from db.errors import DatabaseUnavailable, UnknownExecution
 from db.ids import named_among
-from db.reads import Reads
+from db.rows import endings, executions, transcript
+from db.rows.endings import CancelWish
+from db.rows.reads import Reads
 from db.status import ExecutionStatus
+from db.store.engine import open_reader
 from tests.db.store import Store, ending, message, model_call, names_in, open_store, outcome, tool_start
 from tests.support.requirement import requirement
 
@@ -113,7 +113,7 @@ async def test_a_tree_comes_parents_first_siblings_in_order_with_levels_and_path
 async def test_roots_come_newest_first_with_the_sums_of_their_trees(store: Store) -> None:
     old, new = await store.running(), await store.running()
     child = await store.running(old)
-    await store.apply(turns.reply(1, model_call(child), message(child, 1), [], []))
+    await store.apply(transcript.reply(1, model_call(child), message(child, 1), [], []))
     await store.apply(ending(new))
 
     roots = await store.database.reads.roots(10)
@@ -129,9 +129,9 @@ async def test_a_transcript_comes_in_order_with_its_calls(store: Store) -> None:
     reads = store.database.reads
     said = [message(place, number) for number in (1, 2)]
     tools = [tool_start(place, said[0], number) for number in (1, 2)]
-    await store.apply(turns.reply(1, model_call(place, 1), said[0], tools, []))
-    await store.apply(turns.settle(outcome(tools[1], text="second", full_text="the whole second"), []))
-    await store.apply(turns.reply(1, model_call(place, 2), said[1], [], []))
+    await store.apply(transcript.reply(1, model_call(place, 1), said[0], tools, []))
+    await store.apply(transcript.settle(outcome(tools[1], text="second", full_text="the whole second"), []))
+    await store.apply(transcript.reply(1, model_call(place, 2), said[1], [], []))
 
     assert [row["id"] for row in await reads.messages(place.id)] == [each.id for each in said]
     assert [row["turn"] for row in await reads.model_calls(place.id)] == [1, 2]
@@ -164,7 +164,7 @@ async def test_a_process_finds_the_wishes_and_messages_others_left_for_it(store:
     mine, theirs = await store.running(owner="me"), await store.running(owner="them")
     child = await store.in_status(ExecutionStatus.COMPLETED, mine)
     for place in (mine, theirs):
-        await store.apply(writes.deliver(place.id, f"to {place.id}", "message", "look left", []))
+        await store.apply(executions.deliver(place.id, f"to {place.id}", "message", "look left", []))
         await store.apply(endings.cancel(CancelWish(place.id, "a person", "enough")))
 
     assert [row["id"] for row in await reads.cancel_wishes("me")] == [mine.id]
@@ -178,7 +178,7 @@ async def test_a_process_finds_the_wishes_and_messages_others_left_for_it(store:
 
 async def test_a_configuration_is_kept_once_and_found_by_the_hash_of_its_executions(store: Store) -> None:
     for body in ("agents: {}", "never again"):
-        await store.apply(writes.snapshot("abc", body))
+        await store.apply(executions.snapshot("abc", body))
     place = await store.pending(config_hash="abc")
 
     query = "select body from config_snapshots join executions on hash = config_hash where id = ?"

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
 from db.errors import DatabaseUnavailable, SchemaTooNew
-from db.migrate import known_migrations
+from db.store.migrate import known_migrations
 from tests.db.store import connected, ending, names_in, open_store, rows_of
 from tests.support.requirement import requirement
 

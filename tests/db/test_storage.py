@@ -8,10 +8,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from db.engine import connect_read_only, open_reader, open_writer, sqlite_library
 from db.errors import DatabaseUnavailable, WriterClosed
-from db.trouble import Trouble
-from db.writer import Writer
+from db.store.engine import connect_read_only, open_reader, open_writer, sqlite_library
+from db.store.outage import Trouble
+from db.store.writer import Writer
 from tests.db.store import Store, beginning, birth, connected, draft, ending, open_store, place_of, rows_of
 from tests.db.test_processes import neighbours
 
@@ -107,7 +107,7 @@ async def test_the_log_is_folded_back_and_emptied_when_it_is_long(store: Store) 
 async def test_a_reader_keeps_what_it_sees_while_others_write_and_checkpoint(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.committer.CHECKPOINT_PAUSE", 0.0)
+    monkeypatch.setattr("db.store.committer.CHECKPOINT_PAUSE", 0.0)
     await store.pending(task=LONG)
     async with connect_read_only(store.path) as reader:
         await reader.execute("begin")
@@ -157,7 +157,7 @@ async def in_trouble(writer: Writer) -> Trouble:
 async def test_while_a_program_holds_the_file_writes_wait_in_their_order_and_who_cannot_wait_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("db.engine.BUSY_MILLISECONDS", 100)
+    monkeypatch.setattr("db.store.engine.BUSY_MILLISECONDS", 100)
     async with open_store(tmp_path / "outrider.db") as store:
         writer, first = store.database.writer, await store.pending()
         with connected(store.path) as stranger:
@@ -259,8 +259,8 @@ async def test_a_database_that_is_taken_away_is_waited_for_and_never_made_anew(t
 async def test_closing_waits_for_the_end_of_a_trouble_and_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.engine.BUSY_MILLISECONDS", 50)
-    monkeypatch.setattr("db.writer.CLOSING_SECONDS", 0.5)
+    monkeypatch.setattr("db.store.engine.BUSY_MILLISECONDS", 50)
+    monkeypatch.setattr("db.store.writer.CLOSING_SECONDS", 0.5)
     path = tmp_path / "outrider.db"
     with anyio.fail_after(5):
         async with open_store(path) as store:

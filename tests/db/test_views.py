@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db import turns
 from db.clock import stamp
+from db.rows import transcript
 from db.status import ExecutionStatus
 from db.tables import executions
 from tests.db.store import Store, connected, message, model_call, open_store, outcome, tool_start
@@ -213,7 +213,7 @@ async def test_tool_errors_are_counted_by_tool_and_kind(store: Store) -> None:
     place = await store.running(agent="LogAnalyzer")
     said = message(place, 1)
     tools = [tool_start(place, said, number, tool="loki__query") for number in range(6)]
-    await store.apply(turns.reply(1, model_call(place), said, tools, []))
+    await store.apply(transcript.reply(1, model_call(place), said, tools, []))
     ends = [
         ("unknown", "timeout"),
         ("failed", "timeout"),
@@ -223,7 +223,7 @@ async def test_tool_errors_are_counted_by_tool_and_kind(store: Store) -> None:
         ("unknown", "cancelled"),
     ]
     for tool, (status, kind) in zip(tools, ends, strict=True):
-        await store.apply(turns.settle(outcome(tool, status=status, is_error=kind is not None, error_type=kind), []))
+        await store.apply(transcript.settle(outcome(tool, status=status, is_error=kind is not None, error_type=kind), []))
 
     columns = "tool, error_type, errors, outcome_unknown, last_agent"
     rows = store.sql(f"select {columns} from tool_errors order by errors desc, error_type")

@@ -7,15 +7,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db import endings, error_records, turns, writes
-from db.endings import CancelWish
-from db.error_records import NewError
 from db.errors import WriterClosed, WriteRefused
-from db.lock import FileLock
+from db.rows import endings, error_records, executions, transcript
+from db.rows.endings import CancelWish
+from db.rows.error_records import NewError
+from db.rows.executions import Place, event
 from db.status import ExecutionStatus
-from db.unit import Event, Statement, Write
-from db.writer import BATCH, Writer
-from db.writes import Place, event
+from db.store.lock import FileLock
+from db.store.unit import Event, Statement, Write
+from db.store.writer import BATCH, Writer
 from tests.db.store import (
     Store,
     beginning,
@@ -161,14 +161,14 @@ async def test_a_delivery_is_consumed_once_and_a_message_that_shows_it_twice_is_
     parent = await store.running()
     one, two = [await store.in_status(ExecutionStatus.COMPLETED, parent, number) for number in (1, 2)]
     deliveries = [f"{child.id}.result" for child in (one, two)]
-    assert (await store.apply(turns.say(1, message(parent, 1), deliveries[:1], []))).held
+    assert (await store.apply(transcript.say(1, message(parent, 1), deliveries[:1], []))).held
 
-    again = await store.apply(turns.say(1, message(parent, 2), deliveries, []))
+    again = await store.apply(transcript.say(1, message(parent, 2), deliveries, []))
 
     assert not again.held
     assert [row["id"] for row in await store.database.reads.unread(parent.id)] == [deliveries[1]], "the other still waits"
     assert len(store.sql("select * from messages where execution_id = ?", parent.id)) == 1
-    assert (await store.apply(turns.say(1, message(parent, 2), deliveries[1:], []))).held
+    assert (await store.apply(transcript.say(1, message(parent, 2), deliveries[1:], []))).held
     assert await store.database.reads.unread(parent.id) == []
 
 
@@ -176,11 +176,11 @@ async def test_a_dispatch_and_its_tool_result_are_one_write(store: Store) -> Non
     parent = await store.running()
     said = message(parent, 1)
     tool = tool_start(parent, said, tool="dispatch_agent")
-    await store.apply(turns.reply(1, model_call(parent), said, [tool], []))
+    await store.apply(transcript.reply(1, model_call(parent), said, [tool], []))
     child = draft(parent, tool_call_id=tool.id)
 
-    held = (await store.apply(writes.create(child, [], settled=outcome(tool)))).held
-    again = await store.apply(writes.create(draft(parent, 2), [], settled=outcome(tool)))
+    held = (await store.apply(executions.create(child, [], settled=outcome(tool)))).held
+    again = await store.apply(executions.create(draft(parent, 2), [], settled=outcome(tool)))
 
     assert (held, again.held) == (True, False)
     assert [row["id"] for row in await store.database.reads.children(parent.id)] == [child.id]
@@ -288,11 +288,11 @@ async def test_own_totals_are_the_sums_of_the_stored_calls(store: Store) -> None
     for turn in (1, 2, 3):
         said = message(place, turn)
         tools = [tool_start(place, said, number) for number in range(turn)]
-        assert (await store.apply(turns.reply(1, model_call(place, turn, input_tokens=turn), said, tools, []))).held
+        assert (await store.apply(transcript.reply(1, model_call(place, turn, input_tokens=turn), said, tools, []))).held
         for tool in tools:
-            assert (await store.apply(turns.settle(outcome(tool, ran=tool.position > 0), []))).held
+            assert (await store.apply(transcript.settle(outcome(tool, ran=tool.position > 0), []))).held
     await store.apply(ending(place))
-    assert not (await store.apply(turns.reply(1, model_call(place, 4), message(place, 4), [], []))).held
+    assert not (await store.apply(transcript.reply(1, model_call(place, 4), message(place, 4), [], []))).held
 
     row = store.row(place)
     sums = store.sql(

@@ -15,7 +15,7 @@ from typing import Any
 import typer.main
 
 from registry import Limits, json_schema
-from registry.limits import MAX_CONCURRENT_ROOTS
+from registry.specs.limits import MAX_CONCURRENT_ROOTS
 from server.cli.main import app
 from tests.docs import mcp_page
 from tests.support.sources import ROOT

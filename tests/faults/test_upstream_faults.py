@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import anyio
 import pytest
 
-from registry.upstreams import UpstreamSpec
+from registry.specs.upstreams import UpstreamSpec
 from runner.tools import process, upstream
 from server.collector import patient_collector
 from tests.faults.fault import contained

@@ -13,7 +13,7 @@ import anyio
 import psutil
 import pytest
 
-from db.query_gate import AT_ONCE, OF_ONE_CALLER, WAITING
+from db.query.gate import AT_ONCE, OF_ONE_CALLER, WAITING
 from server.mcp_face.looking import MOST_BYTES
 from tests.support.face import Caller, face, text_of
 from tests.support.figures import FIGURES, tell
@@ -127,7 +127,7 @@ def children() -> Iterator[psutil.Process]:
     """The processes of queries."""
     for each in psutil.Process().children():
         try:
-            if any(word.endswith("confined.py") for word in each.cmdline()):
+            if any(word.endswith("query_process.py") for word in each.cmdline()):
                 yield each
         except psutil.NoSuchProcess:
             continue

@@ -10,8 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextResourceContents
 
-from db.engine import sqlite_library
 from db.ids import SHORT
+from db.store.engine import sqlite_library
 from runner.tools.dispatch import ASK_FOR_IT
 from runner.transcript import ToolCall
 from server.identity import Identity

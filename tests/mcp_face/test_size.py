@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from tests.docs.mcp_page import tools
 from tests.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face

@@ -16,16 +16,16 @@ from typing import Any
 import anyio
 from sqlalchemy import bindparam, update
 
-from db import approvals
-from db.approvals import Decision, Held, NewApproval, digest
 from db.clock import moment, stamp
-from db.endings import CancelWish, cancel
 from db.ids import new_id
+from db.rows import approvals
+from db.rows.approvals import Decision, Held, NewApproval, digest
+from db.rows.endings import CancelWish, cancel
+from db.rows.executions import Place
+from db.rows.transcript import ToolStart, reply, settle
 from db.status import ExecutionStatus
+from db.store.unit import Statement, Write
 from db.tables import approvals as table
-from db.turns import ToolStart, reply, settle
-from db.unit import Statement, Write
-from db.writes import Place
 from tests.db.store import Store, ending, message, model_call, open_store, outcome, question, tool_start
 
 FORGERIES = int(os.environ.get("OUTRIDER_FORGERIES", "200"))

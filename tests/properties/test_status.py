@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from db.database import open_database
-from db.endings import CancelWish, Ending, cancel, end
 from db.ids import new_id
+from db.rows.endings import CancelWish, Ending, cancel, end
+from db.rows.executions import NewExecution, Place, Start, create, start
 from db.status import OPEN, TERMINAL, TRANSITIONS, ExecutionStatus, sources
-from db.writes import NewExecution, Place, Start, create, start
 from tests.support.requirement import requirement
 
 LEGAL = {

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from db.clock import moment, stamp
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from tests.runner.planned import config, plan, step
 from tests.support.gated import NO, YES, asked, decide, deleting

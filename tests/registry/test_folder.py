@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from registry import Folder, Unreadable
-from registry.folder import MOST_BYTES, MOST_ENTRIES
+from registry.text.folder import MOST_BYTES, MOST_ENTRIES
 
 
 @pytest.fixture

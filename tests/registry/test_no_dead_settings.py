@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from registry import json_schema
-from registry.entry import Entry
+from registry.text.entry import Entry
 from tests.support.requirement import requirement
 
 TESTS = Path(__file__).parents[1]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from registry import restore
-from registry.sources import Source, SourceEntry, Texts
+from registry.text.sources import Source, SourceEntry, Texts
 from tests.registry.conftest import Load, Problems
 from tests.support.requirement import requirement
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from registry.sources import TemplateEntry, TemplateSource, Texts
-from registry.templates import gathered
+from registry.text.sources import TemplateEntry, TemplateSource, Texts
+from registry.text.templates import gathered
 from tests.support.requirement import requirement
 
 SECRET = "BURIED-TREASURE"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from registry import Template, TooMuch
-from registry.templates import Unusable, gathered
+from registry.text.templates import Unusable, gathered
 from tests.support.requirement import requirement
 
 

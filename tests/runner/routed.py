@@ -15,8 +15,8 @@ from pathlib import Path
 
 from db.clock import stamp
 from db.ids import new_id
-from db.people import chat_messages
-from db.unit import Added, Write
+from db.rows.users import chat_messages
+from db.store.unit import Added, Write
 from tests.support.models import Turn, say
 from tests.support.service import Bench
 

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from db.clock import moment, stamp
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.approvals import Question, Word
 from runner.dispatcher import Order
 from runner.llm.protocol import Request

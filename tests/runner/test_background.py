@@ -12,9 +12,9 @@ import anyio
 
 from db.clock import moment, stamp
 from db.ids import made_at, new_id
-from db.people import chat_messages
-from db.reads import Record
-from db.unit import Added, Write
+from db.rows.reads import Record
+from db.rows.users import chat_messages
+from db.store.unit import Added, Write
 from runner.background import Background, Layers, Wanted, layers_of, load_background, said_before
 from runner.dispatcher import Order
 from runner.user import User

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db.work_items import Author
-from db.writes import Place
+from db.rows.executions import Place
+from db.rows.work_items import Author
 from runner.board import Board
 from runner.bus import Bus
 from runner.errors import Fenced, ItemRefused

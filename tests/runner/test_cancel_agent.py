@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.endings import CancelWish
+from db.rows.endings import CancelWish
 from runner.bus import Event
 from runner.dispatcher import Order
 from runner.facts import CancelWished
@@ -137,7 +137,7 @@ async def test_wrapping_up_lets_a_child_answer_with_what_it_has(tmp_path: Path) 
 async def test_a_result_that_comes_after_the_cancel_is_kept_beside_it(tmp_path: Path) -> None:
     def stopped_meanwhile(_: Request) -> Turn:
         # As another process does it: the wish is stored while the model answers, and nobody here was told.
-        services.recorder.post(CancelWished(CancelWish(started.id, "somebody", "enough")))
+        services.recorder.record_nowait(CancelWished(CancelWish(started.id, "somebody", "enough")))
         return say("too late, but here")
 
     async with bench(tmp_path, CONFIG, {"Leaf": [stopped_meanwhile]}) as service:
@@ -165,7 +165,7 @@ async def test_no_tool_call_begins_once_the_wish_to_stop_is_stored_and_the_reply
 
     def stopped_meanwhile(_: Request) -> Turn:
         # As another process does it: the wish is stored while the model answers, and nobody here was told.
-        services.recorder.post(CancelWished(CancelWish(started.id, "somebody", "enough")))
+        services.recorder.record_nowait(CancelWished(CancelWish(started.id, "somebody", "enough")))
         return say("I poke") + call("poke") + dispatch("Leaf")
 
     tools = LocalTools({"poke": poke})

@@ -238,7 +238,7 @@ async def test_a_row_tells_how_it_was_cut_short_by_whom_and_what_there_was(tmp_p
 
 @requirement("S2-DB-15")
 async def test_the_questions_of_the_readme_are_answered(tmp_path: Path) -> None:
-    from db.query import query
+    from db.query.query import query
 
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     questions = [line.split('"')[1] for line in readme.splitlines() if 'outrider sql "' in line]

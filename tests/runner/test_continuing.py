@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.origin import Origin

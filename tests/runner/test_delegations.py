@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from db.clock import moment
-from db.delegations import FIELDS
-from db.engine import sqlite_library
+from db.rows.lists import FIELDS
+from db.store.engine import sqlite_library
 from registry import CatalogueEntry, Limits
 from runner.delegation import exported
 from runner.dispatcher import Order

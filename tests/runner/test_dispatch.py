@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from tests.support.models import call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results

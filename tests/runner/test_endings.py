@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db.endings import CancelWish
-from db.lock import FileLock
+from db.rows.endings import CancelWish
+from db.store.lock import FileLock
 from runner.cause import Cause
 from runner.dispatcher import Order
 from runner.facts import CancelWished

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from db import error_records
-from db.error_records import FIELDS, Fix, FixStatus, NewError
+from db.rows import error_records
+from db.rows.error_records import FIELDS, Fix, FixStatus, NewError
 from runner.answer import processed
 from runner.result import Result
 from server.cli.errors import FIXES

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from db.errors import UnknownExecution
-from db.writes import Place
+from db.rows.executions import Place
 from runner.dispatcher import Order
 from runner.facts import Noticed
 from runner.llm.protocol import Request

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from registry import AgentSpec, load
-from registry.strategies import Strategy
+from registry.specs.strategies import Strategy
 from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.result import Result

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.runner.planned import A, B, config, plan, plan_events, steps

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from db.clock import moment
-from registry import limits
+from registry.specs import limits
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.support.local_tools import LocalTools

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.owners import is_alive
+from db.store.owners import is_alive
 from registry import AgentSpec, load
 from runner.dispatcher import Dispatcher, Order
 from runner.errors import Refusal

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db.endings import CancelWish
+from db.rows.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from runner.handle import Child
@@ -78,7 +78,7 @@ async def test_a_wish_to_cancel_that_comes_between_adoption_and_going_on_is_gran
 
     async with bench(tmp_path, CONFIG, {"Lead": [say("too late")], "Leaf": [say("too late")]}) as service:
         await service.dispatcher.adopt()
-        service.dispatcher.services.recorder.post(CancelWished(CancelWish(started.id, "ada", "enough")))
+        service.dispatcher.services.recorder.record_nowait(CancelWished(CancelWish(started.id, "ada", "enough")))
         end = await service.ended(started.id)
 
         assert end.status == "cancelled"

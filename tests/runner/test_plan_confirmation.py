@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from tests.runner.planned import A, config, plan, plan_events, step, steps
 from tests.runner.resuming import after_a_stop

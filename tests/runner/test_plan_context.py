@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from db.clock import stamp
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from registry import AgentSpec, CatalogueEntry
 from runner.context import PromptParts, system_prompt
 from runner.dispatcher import Order

@@ -19,8 +19,8 @@ import pytest
 
 from db.clock import stamp
 from db.ids import new_id
-from db.people import chat_messages
-from db.unit import Added, Write
+from db.rows.users import chat_messages
+from db.store.unit import Added, Write
 from runner.dispatcher import Dispatcher, Order
 from runner.inert import inert
 from server.app import Blueprint, open_service

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 
-from db.endings import CancelWish
+from db.rows.endings import CancelWish
 from runner.dispatcher import Order
 from runner.facts import CancelWished
 from runner.llm.protocol import Request

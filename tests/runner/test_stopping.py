@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from db.errors import StillOpen, UnknownExecution
-from db.owners import is_alive
+from db.store.owners import is_alive
 from runner.dispatcher import Order
 from runner.lookup import INTERRUPTED
 from tests.support.local_tools import LocalTools

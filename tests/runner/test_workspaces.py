@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner import enclosure
 from runner.dispatcher import Order
 from runner.llm.protocol import Request

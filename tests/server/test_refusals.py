@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db import query
+from db.query import query
 from server.cli import main as entry
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, make_shell

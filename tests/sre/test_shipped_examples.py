@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from registry import load
-from registry.document import SECTIONS
+from registry.specs.document import SECTIONS
 from runner.llm.rehearsal_script import load_rehearsal
 from server.project import find_config
 from server.sre.incident import ALERT

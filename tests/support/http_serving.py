@@ -19,7 +19,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from db.latch import Latch
-from db.trouble import Trouble
+from db.store.outage import Trouble
 from registry import load
 from server.http.address import Address, parse_address
 from server.http.transport import over_http

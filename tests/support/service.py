@@ -15,7 +15,7 @@ from typing import Any
 
 import anyio
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from registry import AgentSpec, ModelSpec, Settings, load
 from runner.dispatcher import Dispatcher, Order
 from runner.handle import Child

@@ -19,7 +19,7 @@ import anyio
 import anyio.lowlevel
 import psutil
 
-from registry.upstreams import UpstreamSpec
+from registry.specs.upstreams import UpstreamSpec
 from runner.masking import Mask
 from runner.tools.ears import Ears, Listed, UpstreamNotice
 from runner.tools.protocol import ToolResult

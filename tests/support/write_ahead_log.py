@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 
 _HEADER, _FRAME = 32, 24
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from runner.confirmation import RUN_STEP
 from runner.recall import LOST
 from tests.faults.crash.brigade import LEAD, ROOT, label_of, last_word

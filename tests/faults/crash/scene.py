@@ -18,7 +18,7 @@ import anyio
 import psutil
 from anyio.abc import Process
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from tests.faults.crash.brigade import CAMPAIGN, CONFIG, Brigade
 from tests.faults.crash.expedition import COURIER, USER
 from tests.faults.crash.ledger import Ledger

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from tests.faults.crash.brigade import CONFIG, CONFIGS, EXECUTIONS, HAPPENINGS, LEAD, ROOT
 from tests.faults.crash.expedition import CAUTIOUS, COURIER
 from tests.faults.crash.history import INVARIANTS, History, violations

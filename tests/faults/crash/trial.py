@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import anyio
 
-from db.engine import sqlite_library
+from db.store.engine import sqlite_library
 from tests.faults.crash.brigade import ALONE, CAMPAIGN, CONFIG, CONFIGS, HAPPENINGS, HOLDER, LEAD, PATROL, ROOT, label_of
 from tests.faults.crash.expedition import COURIER, MARSHAL
 from tests.faults.crash.history import OPEN, History, acknowledged, violations

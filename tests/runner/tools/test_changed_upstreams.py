@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from registry.upstreams import UpstreamSpec
+from registry.specs.upstreams import UpstreamSpec
 from tests.support.upstream_specs import Opened, call, opened, raw, raw_http, sdk, sdk_http
 
 

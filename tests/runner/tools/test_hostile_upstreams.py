@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from registry.upstreams import UpstreamSpec
+from registry.specs.upstreams import UpstreamSpec
 from runner.tools import process, upstream, upstreams
 from runner.transcript import ToolCall
 from tests.support.upstream_specs import call, none_running, opened, raw, raw_http, servers_running

@@ -7,7 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from registry.upstreams import UpstreamSpec
+from registry.specs.upstreams import UpstreamSpec
 from tests.support.upstream_specs import call, opened, raw_http, sdk_http
 
 

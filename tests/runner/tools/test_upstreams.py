@@ -10,7 +10,7 @@ import anyio
 import psutil
 import pytest
 
-from registry.tools import ToolFilter
+from registry.specs.tool_filter import ToolFilter
 from runner.tools.composite import CompositeTools
 from runner.tools.own import Arguments, OwnTool, OwnTools
 from runner.tools.protocol import ToolExecutor, ToolResult

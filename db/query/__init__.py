@@ -1,0 +1,1 @@
+"""Read-only SQL for people and models, run by a confined process."""

@@ -1,0 +1,67 @@
+"""How many queries run at once in a service, and for each caller.
+
+Owns the places and the queue. A caller has a few places and a short queue; further queries are refused at once. The places
+of all callers together are few, too: queries share the processors with the service. It does not know what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from db.errors import QueryRefused
+from db.query.query import order_of
+
+AT_ONCE = 3
+"""Queries that run at the same time, of all callers."""
+OF_ONE_CALLER = 2
+"""Of those, the most of one caller: another one always finds a place."""
+WAITING = 8
+"""Queries of one caller that may wait for a place."""
+
+
+@dataclass(slots=True)
+class _Caller:
+    places: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(OF_ONE_CALLER))
+    admitted: int = 0
+    """Those that run or wait."""
+
+
+class QueryGate:
+    """Runs the queries of a service's callers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places = anyio.CapacityLimiter(AT_ONCE)
+        self._callers: dict[str | None, _Caller] = {}
+
+    async def ask(self, caller: str | None, sql: str, *, rows: int, size: int) -> dict[str, Any]:
+        """The columns and at most `rows` rows, as objects, in at most `size` bytes of JSON; raises QueryRefused."""
+        async with self._place(caller):
+            order = order_of(self._path, sql, rows=rows, objects_within=size)
+            with anyio.move_on_after(order.patience):
+                done = await anyio.run_process(order.command, input=order.words, check=False)
+                return order.answer(done.returncode, done.stdout)
+            return order.answer(None, b"")
+
+    @asynccontextmanager
+    async def _place(self, caller: str | None) -> AsyncIterator[None]:
+        asking = self._callers.setdefault(caller, _Caller())
+        if asking.admitted >= OF_ONE_CALLER + WAITING:
+            raise QueryRefused(
+                f"{asking.admitted} queries of this caller run or wait already", "ask again when one of them has answered"
+            )
+        asking.admitted += 1
+        try:
+            # Its own place first: a caller who asks for much then waits for itself, and not before others.
+            async with asking.places, self._places:
+                yield
+        finally:
+            asking.admitted -= 1
+            if not asking.admitted:
+                self._callers.pop(caller, None)

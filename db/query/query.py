@@ -1,0 +1,170 @@
+"""Read-only SQL for people and models. The database itself refuses everything else: no text of a query is ever inspected.
+
+A query runs in a process of its own (`db/query/query_process.py`): whatever it does to memory, time or SQLite's locks,
+it does not do it here, and it can be ended from outside. This file owns the bounds, that process, and what a refusal
+says; how many run at once in a service is decided in `db/query/gate.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from db.errors import DatabaseUnavailable, NoDatabase, QueryRefused
+from db.ids import ALPHABET, SHORT
+from db.store.location import read_only_uri
+
+SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
+"""Bounds of one query: its time, its rows, and the size of its encoded answer."""
+
+
+GRACE = 2.0
+"""Seconds on top for the process to start and to answer, before it is ended from outside."""
+
+
+RECENT = 30
+"""Executions of a glimpse."""
+
+
+_CONFINED = Path(__file__).with_name("query_process.py")
+
+
+_ONE_SELECT = "write a single `select`; tables and views are listed by `outrider sql`"
+
+
+_SMALLER = "make it smaller, for example with `substr(column, 1, 200)` or fewer terms"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a query, as JSON values. `truncated` tells that there were more than are shown."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    truncated: bool = False
+    names: tuple[str, ...] = ()
+    """The columns with a name of their own each: one that comes again gets a number, `n`, `n_2`."""
+
+    def as_objects(self) -> list[dict[str, Any]]:
+        """One mapping per row."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or a view, as a query can use it."""
+
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+
+
+def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
+    """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
+    said = _ask(order_of(path, sql, seconds=seconds, rows=rows))
+    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"]))
+
+
+def relations(path: Path) -> list[Relation]:
+    """What there is to ask: tables, then views."""
+    said = _ask(order_of(path, None))
+    return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """An execution in a few words."""
+
+    id: str
+    agent: str
+    status: str
+    task: str
+
+
+def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Glimpse]:
+    """Executions whose id, whole or short, begins with `prefix`: top-level ones before those below, newest first."""
+    if not set(prefix) <= set(ALPHABET):
+        return []
+    which = "AND finished_at IS NULL" if only_open else ""
+    found = query(
+        path,
+        "SELECT id, agent, status, coalesce(substr(task, 1, 100), '') FROM executions "  # noqa: S608 - the letters of an id
+        f"WHERE (id >= '{prefix}' AND id < '{prefix}~' OR substr(id, -{SHORT}, {len(prefix)}) = '{prefix}') {which} "
+        "ORDER BY parent_execution_id IS NOT NULL, id DESC",
+        rows=RECENT,
+    )
+    return [Glimpse(*row) for row in found.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the process of a query is started with, and told."""
+
+    path: Path
+    seconds: float
+    words: bytes
+
+    @property
+    def command(self) -> list[str]:
+        """`-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second."""
+        return [sys.executable, "-I", "-S", str(_CONFINED)]
+
+    @property
+    def patience(self) -> float:
+        """Seconds until the process is ended from outside."""
+        return self.seconds + GRACE
+
+    def answer(self, code: int | None, output: bytes) -> dict[str, Any]:
+        """What the process said; raises QueryRefused or DatabaseUnavailable. Without a code it was ended from outside."""
+        if code is None:
+            raise _refusal("interrupted", self.path, self.seconds)
+        if code != 0:
+            raise _refusal("out of memory", self.path, self.seconds)
+        said: dict[str, Any] = json.loads(output)
+        if (trouble := said.get("error")) is not None:
+            raise _refusal(trouble, self.path, self.seconds)
+        return said
+
+
+def order_of(
+    path: Path, sql: str | None, *, seconds: float = SECONDS, rows: int = ROWS, objects_within: int | None = None
+) -> Order:
+    """An order to an existing database; `objects_within` so many bytes each row is an object instead of a list."""
+    if not path.exists():
+        raise NoDatabase(path)
+    bounds = {"seconds": seconds, "rows": rows, "bytes": objects_within or BYTES, "objects": objects_within is not None}
+    return Order(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
+
+
+def _ask(order: Order) -> dict[str, Any]:
+    try:
+        done = subprocess.run(order.command, input=order.words, capture_output=True, timeout=order.patience, check=False)
+    except subprocess.TimeoutExpired:
+        return order.answer(None, b"")
+    return order.answer(done.returncode, done.stdout)
+
+
+def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:
+    def has(*words: str) -> bool:
+        return any(word in said for word in words)
+
+    if has("interrupted"):
+        return QueryRefused(f"the query took longer than {seconds:g} s", "narrow it, for example by `root_execution_id`")
+    if has("not authorized", "prohibited", "readonly"):
+        return QueryRefused(f"only reads are allowed: {said}", _ONE_SELECT)
+    if has("one statement"):
+        return QueryRefused("only one statement is allowed", _ONE_SELECT)
+    if has("no statement"):
+        return QueryRefused("the query is empty", _ONE_SELECT)
+    if has("no such table", "no such column"):
+        return QueryRefused(said, "`outrider sql` without a query lists the tables, views and their columns")
+    if has("too big", "too large", "too many", "too complex", "overflow", "out of memory", "disk is full"):
+        return QueryRefused(f"the query asks for too much: {said}", _SMALLER)
+    if has("unable to open", "not a database", "malformed", "I/O error"):
+        hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
+        return DatabaseUnavailable(f"cannot read the database `{path}`: {said}", hint)
+    return QueryRefused(f"the query failed: {said}", "see `outrider sql --help` for examples")

@@ -1,0 +1,157 @@
+"""Error records: what went wrong and is worth a look, how often, and what is done about it.
+
+Knows the table and the view `errors`; does not know what an error means. Units are applied by `db/store/writer.py`.
+Invariant: the same error of the same agent is one record that counts; one that was fixed and comes again is open again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import Executable, bindparam, case, column, func, select, table, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from db.clock import stamp
+from db.ids import PATTERN, new_id
+from db.rows.short_ids import meanings
+from db.store.unit import Statement, Write
+from db.tables import error_records
+
+Row = Mapping[str, Any]
+
+
+class FixStatus(StrEnum):
+    """What is done about an error."""
+
+    NOT_ADDRESSED = "not_addressed"
+    PLANNED = "planned"
+    IN_PROGRESS = "in_progress"
+    FIXED = "fixed"
+
+
+FIELDS = (
+    *("id", "timestamp", "type", "severity", "context", "message", "stack_trace", "fix_status", "fix_plan_ref"),
+    *("fix_task_ref", "recurrence_count", "first_seen", "last_seen", "related_errors"),
+)
+"""What is told of each."""
+
+SAME = 200
+"""Characters of a message that two records of one agent would have in common."""
+_IDS = re.compile(rf"{PATTERN.pattern}|sess_\d+_[a-z0-9]{{6}}")
+"""What is another one each time, and makes no difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewError:
+    """An error, when it happens."""
+
+    execution: str
+    type: str
+    severity: str
+    message: str
+    context: Mapping[str, Any]
+    stack_trace: str | None = None
+    same: str | None = None
+    """What it has in common with the same error of another time; None for its message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What is done about an error; what is None stays as it is."""
+
+    error: str
+    status: FixStatus
+    plan: str | None = None
+    task: str | None = None
+
+
+_RECORD = upsert(error_records)
+_RECORD = _RECORD.on_conflict_do_update(
+    index_elements=["fingerprint"],
+    set_={
+        "recurrence_count": error_records.c.recurrence_count + 1,
+        "last_seen": _RECORD.excluded.last_seen,
+        "execution_id": _RECORD.excluded.execution_id,
+        "message": _RECORD.excluded.message,  # the same error may be told in other words
+        "context": _RECORD.excluded.context,  # of the same execution, so that both go when it is deleted
+        "stack_trace": _RECORD.excluded.stack_trace,
+        "fix_status": case(
+            (error_records.c.fix_status == FixStatus.FIXED.value, FixStatus.NOT_ADDRESSED.value),
+            else_=error_records.c.fix_status,
+        ),
+    },
+)
+
+_FIX = (
+    update(error_records)
+    .where(error_records.c.id == bindparam("error"))
+    .values(
+        fix_status=bindparam("status"),
+        fix_plan_ref=func.coalesce(bindparam("plan"), error_records.c.fix_plan_ref),
+        fix_task_ref=func.coalesce(bindparam("task"), error_records.c.fix_task_ref),
+    )
+)
+
+
+def record(new: NewError) -> Write:
+    """An error worth a look; the same one again only counts up."""
+    at = stamp()
+    row = {
+        "id": new_id(),
+        "fingerprint": f"{new.type}|{new.context.get('agent', '')}|{_IDS.sub('…', new.same or new.message)[:SAME]}",
+        "execution_id": new.execution,
+        "type": new.type,
+        "severity": new.severity,
+        "message": new.message,
+        "context": to_json(new.context).decode(),
+        "stack_trace": new.stack_trace,
+        "fix_status": FixStatus.NOT_ADDRESSED.value,
+        "fix_plan_ref": None,
+        "fix_task_ref": None,
+        "recurrence_count": 1,
+        "first_seen": at,
+        "last_seen": at,
+    }
+    return Write([Statement(_RECORD, row)])
+
+
+def fix(done: Fix) -> Write:
+    """Say what is done about an error; refused when there is none of that id."""
+    values = {"error": done.error, "status": done.status.value, "plan": done.plan, "task": done.task}
+    return Write([Statement(_FIX, values, guard=True)])
+
+
+_view = table("errors", *map(column, (*FIELDS, "execution_id")))
+
+
+class ErrorRecords:
+    """Queries over the errors of one database."""
+
+    def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
+        self._run = run
+
+    async def listed(self, kind: str | None = None, *, only_open: bool = False) -> list[Row]:
+        """Errors, the one that was seen last first; of one type, or without those that are fixed."""
+        query = select(_view)
+        if kind is not None:
+            query = query.where(_view.c.type == kind)
+        if only_open:
+            query = query.where(_view.c.fix_status != FixStatus.FIXED.value)
+        return await self._run(query.order_by(_view.c.last_seen.desc(), _view.c.id.desc()))
+
+    async def named(self, given: str) -> list[Row]:
+        """Those that a whole or a short id may mean."""
+        for meant in meanings(_view.c.id, given):
+            if found := await self._run(select(_view).where(meant).order_by(_view.c.id)):
+                return found
+        return []
+
+    async def last_updated(self) -> str | None:
+        """When an error was last seen; None while there was none."""
+        found = await self._run(select(func.max(error_records.c.last_seen).label("at")))
+        return found[0]["at"] if found else None

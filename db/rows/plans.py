@@ -1,0 +1,182 @@
+"""Plans: every version of what an execution set out to do. Its table, and what is written and read.
+
+Knows nothing of how a plan is made. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`. A
+step is an execution of its own; here stands what was planned, there what became of it.
+"""
+
+# SQLModel declares `__tablename__` as something else than the text it asks for.
+# pyright: reportAssignmentType=false
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Executable, Index, Text, and_, bindparam, exists, func, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlmodel import Field, SQLModel
+
+from db.clock import stamp
+from db.rows.transcript import fenced
+from db.status import ExecutionStatus
+from db.store.unit import Event, Statement, Write
+from db.tables import below, columns_of, executions, messages
+
+Row = Mapping[str, Any]
+
+
+class PlanStatus(StrEnum):
+    """How far a version of a plan has come."""
+
+    PLANNING = "planning"
+    EXECUTING = "executing"
+    REPLANNING = "replanning"
+    """Another version takes its place."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class PlanRow(SQLModel, table=True):
+    """One version of a plan; lists and objects are JSON."""
+
+    __tablename__ = "plans"
+    __table_args__ = (Index("plans_of_execution", "execution_id", "version", unique=True),)
+
+    id: str = Field(primary_key=True)
+    execution_id: str
+    version: int
+    status: str
+    request: str = Field(sa_type=Text)
+    analysis: str = Field(sa_type=Text)
+    resolved_values: str = Field(sa_type=Text)
+    steps: str = Field(sa_type=Text)
+    response_hint: str = Field(sa_type=Text)
+    trigger: str | None = Field(default=None, sa_type=Text)
+    created_at: str
+    updated_at: str
+
+
+plans = SQLModel.metadata.tables["plans"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlan:
+    """A version as it is planned."""
+
+    id: str
+    execution_id: str
+    version: int
+    status: PlanStatus
+    request: str
+    analysis: str = ""
+    resolved_values: str = "{}"
+    steps: str = "[]"
+    response_hint: str = ""
+    trigger: str | None = None
+
+
+_KEEP = upsert(plans)
+_KEEP = _KEEP.on_conflict_do_update(
+    index_elements=["id"],
+    set_={
+        name: _KEEP.excluded[name]
+        for name in ("status", "analysis", "resolved_values", "steps", "response_hint", "trigger", "updated_at")
+    },
+)
+
+_MARK = (
+    update(plans)
+    .where(plans.c.execution_id == bindparam("of"), plans.c.version == bindparam("number"))
+    .values(status=bindparam("now_is"), updated_at=bindparam("at"))
+)
+
+_OVER = (PlanStatus.COMPLETED.value, PlanStatus.FAILED.value)
+_GIVE_UP = _MARK.where(plans.c.status.not_in(_OVER))
+
+
+def keep(plan: NewPlan, attempt: int, events: Sequence[Event]) -> Write:
+    """Write a version down, or what it has become; refused once another process has its execution."""
+    at = stamp()
+    guard = fenced(plan.execution_id, attempt)
+    return Write([guard, Statement(_KEEP, {**columns_of(plan), "created_at": at, "updated_at": at})], events)
+
+
+def mark(execution: str, attempt: int, version: int, status: PlanStatus, events: Sequence[Event]) -> Write:
+    """Say how far a version has come; refused once another process has its execution."""
+    guard = fenced(execution, attempt)
+    values = {"of": execution, "number": version, "now_is": status.value, "at": stamp()}
+    return Write([guard, Statement(_MARK, values)], events)
+
+
+def give_up(execution: str, attempt: int, version: int, events: Sequence[Event]) -> Write:
+    """Say of a version that nobody goes on with it; refused once it is over, or another process has its execution."""
+    guard = fenced(execution, attempt)
+    values = {"of": execution, "number": version, "now_is": PlanStatus.FAILED.value, "at": stamp()}
+    return Write([guard, Statement(_GIVE_UP, values, guard=True)], events)
+
+
+@dataclass(frozen=True, slots=True)
+class SameStep:
+    """What makes two steps the same."""
+
+    agent: str
+    user_id: str | None
+    principal: str | None
+    config_hash: str | None
+    first: str
+    """JSON of its first message."""
+    since: str
+
+
+class Plans:
+    """Queries over the plans of one database."""
+
+    def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
+        self._run = run
+
+    async def of(self, execution: str) -> list[Row]:
+        """All versions of an execution's plan, in order."""
+        return await self._run(select(plans).where(plans.c.execution_id == execution).order_by(plans.c.version))
+
+    async def under_way(self, top: str, *, ended: bool = True) -> list[Row]:
+        """The newest versions that are not over, from one execution down, with places; of those that ended, or of all."""
+        place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "session_id", "attempt")]
+        newer = plans.alias("newer")
+        newest = ~exists().where(newer.c.execution_id == plans.c.execution_id, newer.c.version > plans.c.version)
+        query = select(plans, *place).join(executions, executions.c.id == plans.c.execution_id)
+        query = query.where(plans.c.status.not_in(_OVER), newest, executions.c.id.in_(select(below(top).c.id)))
+        return await self._run(query.where(executions.c.finished_at.is_not(None)) if ended else query)
+
+    async def attempts(self, execution: str) -> Mapping[str, int]:
+        """How often each child of an execution began anew, for those that did."""
+        again = (messages.c.kind == "task", messages.c.position > 0, executions.c.parent_execution_id == execution)
+        query = select(messages.c.execution_id, func.count().label("times")).join(
+            executions, executions.c.id == messages.c.execution_id
+        )
+        return {
+            row["execution_id"]: row["times"]
+            for row in await self._run(query.where(*again).group_by(messages.c.execution_id))
+        }
+
+    async def same_step(self, like: SameStep) -> Row | None:
+        """A step of the same agent, for the same user and principal, with the same first message, that lately succeeded;
+        the newest."""
+        query = (
+            select(executions)
+            .join(messages, and_(messages.c.execution_id == executions.c.id, messages.c.position == 0))
+            .where(
+                executions.c.agent == like.agent,
+                executions.c.role == "step",
+                executions.c.status == ExecutionStatus.COMPLETED.value,
+                executions.c.outcome == "completed",
+                executions.c.config_hash == like.config_hash,
+                executions.c.user_id.is_not_distinct_from(like.user_id),
+                executions.c.principal.is_not_distinct_from(like.principal),
+                executions.c.finished_at >= like.since,
+                messages.c.content == like.first,
+            )
+        )
+        found = await self._run(query.order_by(executions.c.id.desc()).limit(1))
+        return found[0] if found else None

@@ -1,0 +1,443 @@
+"""Read models: executions, trees, transcripts, inboxes and events, through aiosqlite, never blocking a writer.
+
+Returns plain rows (mappings); what they mean to a person or a model is decided above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import anyio
+from sqlalchemy import Executable, and_, case, column, func, or_, select, table
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from db.clock import moment
+from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
+from db.ids import SHORT, shortened
+from db.rows.approvals import Questions, asked_to_repeat
+from db.rows.deletion import Belongings
+from db.rows.error_records import ErrorRecords
+from db.rows.interrupted import InterruptedTrees
+from db.rows.lists import Calls, Delegations, Wanted, listed, recently_completed
+from db.rows.memories import Facts
+from db.rows.plans import Plans
+from db.rows.short_ids import meanings
+from db.rows.transcript import OPEN_CALLS
+from db.rows.users import People
+from db.rows.work_items import WorkItems
+from db.status import OPEN
+from db.store.engine import follow, open_reader
+from db.store.migrate import known_migrations, schema_version
+from db.store.outage import is_passing, unavailable
+from db.tables import (
+    below,
+    config_snapshots,
+    deliveries,
+    executions,
+    messages,
+    model_calls,
+    of_key,
+    tool_calls,
+    upstream_tools,
+)
+from db.tables import events as events_table
+
+Record = Mapping[str, Any]
+
+_tree_view = table(
+    "execution_tree",
+    *(
+        column(name)
+        for name in [
+            "root_execution_id",
+            "id",
+            "parent_execution_id",
+            "depth",
+            "path",
+            "agent",
+            "status",
+            "own_seconds",
+            "own_tokens",
+            "own_cost_usd",
+            "subtree_seconds",
+            "subtree_tokens",
+            "subtree_cost_usd",
+            "subtree_executions",
+        ]
+    ),
+)
+
+_totals = table(
+    "subtree_totals", *(column(name) for name in ("id", "executions", "turns", "tool_calls", "tokens", "cost_usd"))
+)
+
+_OPEN = sorted(status.value for status in OPEN)
+
+CLOSING_SECONDS = 2.0
+"""For returning the connections: one that was broken in the middle of a read never answers."""
+PAUSES = (0.05, 0.2, 0.5, 0.75)
+"""Seconds before a read that failed is tried again, where that may help: an execution must not fail by one bad moment."""
+
+
+class Reads:
+    """Queries over one database."""
+
+    def __init__(self, path: Path, openings: Callable[[], int] = lambda: 1) -> None:
+        self._path = path
+        self._engine: AsyncEngine = open_reader(path)
+        follow(self._engine, openings)
+        self.questions = Questions(self._all)
+        """What people are asked."""
+        self.interrupted = InterruptedTrees(self._all)
+        """What processes that are gone left open."""
+        self.people = People(self._all)
+        """Who they are, and what was said."""
+        self.facts = Facts(self._all)
+        """What is known of people."""
+        self.belongings = Belongings(self._all)
+        """What would be deleted with a tree."""
+        self.plans = Plans(self._all)
+        """What executions set out to do."""
+        self.delegations = Delegations(self._all)
+        """What agents handed to each other lately."""
+        self.error_records = ErrorRecords(self._all)
+        """What went wrong."""
+        self.calls = Calls(self._all)
+        """Which commands were called."""
+        self.work_items = WorkItems(self._all)
+        """What there is to do."""
+
+    async def close(self) -> None:
+        """Return the connections."""
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):  # no read is running
+            await self._engine.dispose()
+
+    async def _all(self, query: Executable, parameters: Mapping[str, Any] | None = None) -> list[Record]:
+        for pause in PAUSES:
+            try:
+                return await self._read(query, parameters or {})
+            except DBAPIError as error:
+                if not is_passing(error):
+                    raise unavailable(self._path, error, "read") from error
+            await anyio.sleep(pause)
+        try:
+            return await self._read(query, parameters or {})
+        except DBAPIError as error:
+            raise unavailable(self._path, error, "read") from error
+
+    async def _read(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
+        rows: list[Record] = []
+        # Shielded: a read is short, and one that is cut leaves a broken connection behind.
+        with anyio.CancelScope(shield=True):
+            async with self._engine.connect() as connection:
+                result = await connection.execute(query, parameters)
+                rows += (dict(row) for row in result.mappings())
+        return rows
+
+    async def check(self) -> None:
+        """Make sure that this is a database these queries fit; raises SchemaTooNew or DatabaseUnavailable."""
+        try:
+            async with self._engine.connect() as connection:
+                found = await connection.run_sync(schema_version)
+        except DBAPIError as error:
+            hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
+            raise DatabaseUnavailable(f"cannot read the database `{self._path}`: {error.orig}", hint) from error
+        newest = known_migrations("sqlite")[-1].version
+        if found > newest:
+            raise SchemaTooNew(str(self._path), found, newest)
+        if found < newest:
+            raise DatabaseUnavailable(
+                f"the database `{self._path}` has schema version {found}, this Outrider reads {newest}",
+                "any `outrider run` with it brings it up to date",
+            )
+
+    # -- upstreams -----------------------------------------------------------------------------------------------------
+
+    async def fingerprints(self, server: str) -> Mapping[str, str]:
+        """What is known of the tools of a server."""
+        rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
+        return {row["tool"]: row["fingerprint"] for row in rows}
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    async def execution(self, identifier: str) -> Record | None:
+        """One execution, or None."""
+        found = await self._all(select(executions).where(executions.c.id == identifier))
+        return found[0] if found else None
+
+    async def those(self, identifiers: Sequence[str]) -> list[Record]:
+        """These executions, in this order."""
+        found = {row["id"]: row for row in await self._all(select(executions).where(executions.c.id.in_(identifiers)))}
+        return [found[each] for each in identifiers if each in found]
+
+    async def keyed(self, principal: str | None, key: str) -> Record | None:
+        """The top-level execution that a caller started with this key, or None."""
+        found = await self._all(select(executions).where(of_key()), {"asker": principal or "", "key": key})
+        return found[0] if found else None
+
+    async def resolve(self, given: str) -> str:
+        """The one execution that an id names: the whole of it, or its beginning or its end; raises UnknownExecution."""
+        found = await self.named(given)
+        if len(found) != 1:
+            raise UnknownExecution(given, found)
+        return found[0]
+
+    async def named(self, given: str, principal: str | None = None) -> list[str]:
+        """The executions, at most 100 and of anybody or one principal, that a whole or a short id may mean.
+
+        The one rule for every face: an id that begins so counts before one that ends so.
+        """
+        for meant in meanings(executions.c.id, given):
+            query = select(executions.c.id).where(meant)
+            if principal is not None:
+                query = query.where(executions.c.principal == principal)
+            rows = await self._all(query.order_by(executions.c.id).limit(100))
+            if rows:
+                return [str(row["id"]) for row in rows]
+        return []
+
+    async def short(self, identifier: str) -> str:
+        """The shortest end of an id, of at least six characters, that names this execution and no other."""
+        return (await self.shorts([identifier]))[identifier]
+
+    async def shorts(self, identifiers: Sequence[str]) -> Mapping[str, str]:
+        """The same of many, by one look at all executions."""
+        ends = sorted({identifier[-SHORT:] for identifier in identifiers})
+        alike = or_(func.substr(executions.c.id, -SHORT).in_(ends), func.substr(executions.c.id, 1, SHORT).in_(ends))
+        others = [str(row["id"]) for row in await self._all(select(executions.c.id).where(alike))]
+        return {identifier: shortened(identifier, others) for identifier in identifiers}
+
+    async def children(self, parent: str) -> list[Record]:
+        """The children of an execution, in order."""
+        query = select(executions).where(executions.c.parent_execution_id == parent)
+        return await self._all(query.order_by(executions.c.created_at, executions.c.position))
+
+    async def tree(self, top: str) -> list[Record]:
+        """An execution and everything below it, parents before children, siblings in order, with subtree sums."""
+        sums = [_tree_view.c[name] for name in ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens")]
+        sums += [_tree_view.c[name] for name in ("subtree_cost_usd", "subtree_executions")]
+        query = (
+            select(executions, _tree_view.c.depth.label("level"), *sums)
+            .join(_tree_view, _tree_view.c.id == executions.c.id)
+            .where(executions.c.id.in_(select(below(top).c.id)))
+        )
+        rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
+        return _depth_first(rows, top)
+
+    async def subtree_totals(self, tops: Sequence[str]) -> Mapping[str, Record]:
+        """What each of these executions used together with everything below it, open ones included; by one query."""
+        return {row["id"]: row for row in await self._all(select(_totals).where(_totals.c.id.in_(tops)))}
+
+    async def roots(self, limit: int, only_open: bool = False) -> list[Record]:
+        """Top-level executions, newest first, with the sums of their trees."""
+        query = (
+            select(executions, _tree_view.c.subtree_tokens, _tree_view.c.subtree_cost_usd, _tree_view.c.subtree_executions)
+            .join(_tree_view, _tree_view.c.id == executions.c.id)
+            .where(executions.c.parent_execution_id.is_(None))
+        )
+        if only_open:
+            query = query.where(executions.c.status.in_(_OPEN))
+        return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
+
+    async def listing(self, wanted: Wanted) -> list[Record]:
+        """Executions, newest first."""
+        return await self._all(listed(wanted))
+
+    async def typical_seconds(self, agent: str, principal: str | None = None) -> float | None:
+        """How long an agent usually takes, for anybody or one principal: the median of its last executions that completed.
+
+        None when there is none.
+        """
+        rows = await self._all(recently_completed(agent, principal))
+        lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
+        return median(lengths) if lengths else None
+
+    async def open_owners(self, top: str | None = None) -> Mapping[str, int]:
+        """The processes that own open executions (of one tree, or of all), and how many each owns."""
+        query = select(executions.c.owner, func.count().label("n")).group_by(executions.c.owner)
+        query = query.where(executions.c.finished_at.is_(None), executions.c.owner.is_not(None))
+        if top is not None:
+            root = select(executions.c.root_execution_id).where(executions.c.id == top).scalar_subquery()
+            query = query.where(executions.c.root_execution_id == root)
+        return {row["owner"]: row["n"] for row in await self._all(query)}
+
+    async def tree_rows(self, root: str) -> list[Record]:
+        """Every execution of a tree, older ones first."""
+        return await self._all(select(executions).where(executions.c.root_execution_id == root).order_by(executions.c.id))
+
+    async def snapshot(self, config_hash: str) -> str | None:
+        """The text of a configuration that executions ran with."""
+        found = await self._all(select(config_snapshots.c.body).where(config_snapshots.c.hash == config_hash))
+        return found[0]["body"] if found else None
+
+    # -- what happened inside ------------------------------------------------------------------------------------------
+
+    async def messages(self, execution: str) -> list[Record]:
+        """The messages of a transcript, in order; tool results are with their calls."""
+        query = select(messages).where(messages.c.execution_id == execution)
+        return await self._all(query.order_by(messages.c.position))
+
+    async def tool_calls(self, execution: str) -> list[Record]:
+        """The tool calls of an execution, in order."""
+        query = select(tool_calls).where(tool_calls.c.execution_id == execution)
+        return await self._all(query.order_by(tool_calls.c.started_at, tool_calls.c.position))
+
+    async def talk(self, top: str) -> tuple[list[Record], list[Record]]:
+        """The messages and the tool calls of an execution and of everything below it, each in the order of their time."""
+        said = select(messages).where(messages.c.execution_id.in_(select(below(top).c.id)))
+        called = select(tool_calls).where(tool_calls.c.execution_id.in_(select(below(top).c.id)))
+        return (
+            await self._all(said.order_by(messages.c.created_at, messages.c.position)),
+            await self._all(called.order_by(tool_calls.c.started_at, tool_calls.c.position)),
+        )
+
+    async def tool_call(self, execution: str, call: str) -> Record | None:
+        """One tool call, by its row id or by the id the model gave it."""
+        named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
+        found = await self._all(select(tool_calls).where(tool_calls.c.execution_id == execution, named))
+        return found[0] if found else None
+
+    async def calling(self, execution: str) -> list[str]:
+        """The tools an execution waits for at the moment."""
+        query = select(tool_calls.c.tool).where(tool_calls.c.execution_id == execution, tool_calls.c.finished_at.is_(None))
+        return [row["tool"] for row in await self._all(query.order_by(tool_calls.c.position))]
+
+    async def loose_tool_calls(self, top: str, *, ended: bool = True) -> list[Record]:
+        """Tool calls without a result, from one execution down, with their places; of those that ended, or of all.
+
+        `begun` tells whether one may have taken effect: it is under way, or a person was to say whether it runs again.
+        """
+        names = ("parent_execution_id", "root_execution_id", "session_id", "agent", "attempt")
+        place = [executions.c[name] for name in names]
+        begun = or_(tool_calls.c.status == "started", asked_to_repeat(tool_calls.c.id)).label("begun")
+        query = select(tool_calls, *place, begun).join(executions, executions.c.id == tool_calls.c.execution_id)
+        query = query.where(tool_calls.c.status.in_(OPEN_CALLS), executions.c.id.in_(select(below(top).c.id)))
+        return await self._all(query.where(executions.c.finished_at.is_not(None)) if ended else query)
+
+    async def unknown_outcomes(self, top: str) -> list[Record]:
+        """The tool calls, from one execution down, of which nobody knows whether they took effect."""
+        query = select(tool_calls).where(
+            tool_calls.c.status == "unknown", tool_calls.c.execution_id.in_(select(below(top).c.id))
+        )
+        return await self._all(query.order_by(tool_calls.c.id))
+
+    async def calls_like(self, roots: Sequence[str], handles: Sequence[str], least: int) -> set[str]:
+        """The ids of the calls of these trees that are one of the handles, or begin with one of at least that length."""
+        begins = [func.substr(tool_calls.c.call_id, 1, len(each)) == each for each in handles if len(each) >= least]
+        query = select(tool_calls.c.call_id).join(executions, executions.c.id == tool_calls.c.execution_id)
+        query = query.where(executions.c.root_execution_id.in_(roots), or_(tool_calls.c.call_id.in_(handles), *begins))
+        return {row["call_id"] for row in await self._all(query.distinct())}
+
+    async def evidence(self, call: str) -> Record | None:
+        """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
+        named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
+        query = select(tool_calls, executions.c.agent).join(executions, executions.c.id == tool_calls.c.execution_id)
+        found = await self._all(query.where(named).limit(2))
+        return found[0] if len(found) == 1 else None
+
+    async def pricing(self, top: str) -> Mapping[str, frozenset[str]]:
+        """How the model calls of an execution and those below it were priced, by execution: `rehearsed`, `priced` …"""
+        kind = case((model_calls.c.rehearsed == 1, "rehearsed"), else_=model_calls.c.pricing)  # lost ones, too
+        query = select(model_calls.c.execution_id, kind.label("pricing")).distinct()
+        found: dict[str, frozenset[str]] = {}
+        for row in await self._all(query.where(model_calls.c.execution_id.in_(select(below(top).c.id)))):
+            found[row["execution_id"]] = found.get(row["execution_id"], frozenset()) | {row["pricing"]}
+        return found
+
+    async def model_calls(self, execution: str) -> list[Record]:
+        """The model calls of an execution, in order."""
+        query = select(model_calls).where(model_calls.c.execution_id == execution)
+        return await self._all(query.order_by(model_calls.c.turn))
+
+    async def events(self, root: str, after: int = 0, limit: int = 10_000) -> list[Record]:
+        """The events of a tree after a sequence number."""
+        query = select(events_table).where(events_table.c.root_execution_id == root, events_table.c.seq > after)
+        return await self._all(query.order_by(events_table.c.seq).limit(limit))
+
+    async def notices(self, top: str) -> list[Record]:
+        """What upstream servers did to an execution and everything below it."""
+        query = select(events_table).where(
+            events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
+            events_table.c.execution_id.in_(select(below(top).c.id)),
+            events_table.c.type.startswith("upstream."),
+        )
+        return await self._all(query.order_by(events_table.c.seq))
+
+    async def stages(self, top: str) -> Mapping[str, str]:
+        """The payload of the newest event that says at which stage a chain is, from one execution down, by chain."""
+        query = select(events_table.c.execution_id, events_table.c.payload).where(
+            events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
+            events_table.c.execution_id.in_(select(below(top).c.id)),
+            events_table.c.type == "execution.progress",
+            func.json_extract(events_table.c.payload, "$.stage").is_not(None),
+        )
+        return {row["execution_id"]: row["payload"] for row in await self._all(query.order_by(events_table.c.seq))}
+
+    async def last_event(self, root: str, besides: str = "") -> Record | None:
+        """The newest event of a tree, one type left aside, with the agent it is about."""
+        query = (
+            select(events_table, executions.c.agent)
+            .join(executions, executions.c.id == events_table.c.execution_id)
+            .where(events_table.c.root_execution_id == root, events_table.c.type != besides)
+        )
+        found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
+        return found[0] if found else None
+
+    # -- what other processes left for this one ------------------------------------------------------------------------
+
+    async def cancel_wishes(self, owner: str) -> list[Record]:
+        """Open executions of `owner` that somebody asked to stop."""
+        query = select(executions.c.id, executions.c.cancelled_by, executions.c.cancel_reason).where(
+            and_(
+                executions.c.owner == owner,
+                executions.c.finished_at.is_(None),
+                executions.c.cancel_requested_at.is_not(None),
+            )
+        )
+        return await self._all(query)
+
+    async def waiting_deliveries(self, owner: str) -> list[Record]:
+        """Messages and requests waiting in inboxes of `owner`; results come from the children themselves."""
+        query = (
+            select(deliveries)
+            .join(executions, executions.c.id == deliveries.c.execution_id)
+            .where(
+                executions.c.owner == owner,
+                executions.c.finished_at.is_(None),
+                deliveries.c.consumed_at.is_(None),
+                deliveries.c.kind != "result",
+            )
+        )
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def unread(self, execution: str) -> list[Record]:
+        """What waits in one inbox."""
+        query = select(deliveries).where(deliveries.c.execution_id == execution, deliveries.c.consumed_at.is_(None))
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def deliveries(self, execution: str) -> list[Record]:
+        """Everything that ever came to one inbox, read or not."""
+        query = select(deliveries).where(deliveries.c.execution_id == execution)
+        return await self._all(query.order_by(deliveries.c.created_at))
+
+    async def asked_to_wrap_up(self, execution: str) -> bool:
+        """Whether somebody asked an execution to conclude."""
+        query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
+        return bool(await self._all(query.limit(1)))
+
+
+def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:
+    below: dict[str | None, list[Record]] = {}
+    for row in rows:
+        below.setdefault(row["parent_execution_id"] if row["id"] != top else None, []).append(row)
+    ordered: list[Record] = []
+    waiting = list(below.get(None, ()))
+    while waiting:
+        row = waiting.pop(0)
+        ordered.append(row)
+        waiting[:0] = below.get(row["id"], [])
+    return ordered

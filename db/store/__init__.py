@@ -1,0 +1,1 @@
+"""The store itself: connections, the group-commit writer, locks, owners, migrations and the health of the file."""

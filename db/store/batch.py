@@ -1,0 +1,96 @@
+"""The writes of one transaction: inserts are gathered and sent as one statement per table, and flushed where order matters.
+
+Knows no table but `events`. A unit's own rows come after its statements. Invariant: what a unit
+whose guard failed had changed, gathered or announced is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Table
+from sqlmodel import SQLModel
+
+from db.store.prepared import Prepared
+from db.store.unit import Added, Event, Row, Statement, Ticket
+from db.tables import events as events_table
+
+
+class _GuardFailed(Exception):
+    """Leaves a unit whose guard did not hold."""
+
+
+class Batch:
+    """Applies units in the order they came."""
+
+    def __init__(self, connection: Connection, prepared: Prepared) -> None:
+        self._connection = connection
+        self._prepared = prepared
+        self._gathered: dict[Table, list[Row]] = {
+            table: [] for table in SQLModel.metadata.sorted_tables if table is not events_table
+        }
+        self._events: list[Event] = []
+
+    def run(self, tickets: Sequence[Ticket]) -> list[Event]:
+        """Apply the units, note on each ticket whether it held, and return the events they made."""
+        for ticket in tickets:
+            ticket.touched.clear()
+            ticket.held = self._apply(ticket)
+        self._flush()
+        return self._events
+
+    def _apply(self, ticket: Ticket) -> bool:
+        events_before = len(self._events)
+        added: list[Added] = []
+        try:
+            if ticket.write.may_fail_halfway:
+                self._flush()  # what others gathered must not go with it
+                with self._connection.begin_nested():
+                    self._steps(ticket, added)
+            else:
+                self._steps(ticket, added)
+        except _GuardFailed:
+            del self._events[events_before:]
+            ticket.touched.clear()
+            return False
+        for each in added:
+            self._gathered[each.table].append(each.row)
+        self._events.extend(ticket.write.events)
+        return True
+
+    def _steps(self, ticket: Ticket, added: list[Added]) -> None:
+        """Run the statements; rows are only collected, so that a guard behind them can still refuse the unit."""
+        for step in ticket.write.steps:
+            if isinstance(step, Added):
+                added.append(step)
+            else:
+                self._execute(step, ticket, added)
+
+    def _execute(self, step: Statement, ticket: Ticket, added: list[Added]) -> None:
+        if step.looks_around or self._gathered.get(getattr(step.sql, "table", events_table)):
+            self._flush()
+        count = self._prepared.run(step)
+        if count is None:
+            count = self._execute_at_length(step, ticket, added)
+        if step.guard and (count != step.expect if step.expect is not None else count < 1):
+            raise _GuardFailed
+
+    def _execute_at_length(self, step: Statement, ticket: Ticket, added: list[Added]) -> int:
+        """Statements that return rows or have lists among their parameters are left to SQLAlchemy."""
+        result = self._connection.execute(step.sql, step.parameters)
+        if not result.returns_rows:
+            return result.rowcount
+        rows = result.all()
+        ticket.touched.extend(rows)
+        for each in step.then(rows) if step.then is not None else ():
+            if each.table is events_table:
+                self._events.append(dict(each.row))
+            else:
+                added.append(each)
+        return len(rows)
+
+    def _flush(self) -> None:
+        for table, rows in self._gathered.items():
+            if rows:
+                self._prepared.insert(table, rows)
+                rows.clear()

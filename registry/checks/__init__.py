@@ -1,0 +1,1 @@
+"""Checks a document: shapes, names that must exist, and settings that must fit together."""

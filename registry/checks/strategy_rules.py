@@ -1,0 +1,125 @@
+"""Rules about agents that plan, route or iterate: what they need, and what would have no effect on them.
+
+Owns: these checks. Must not know: how a plan or a route works. Invariant: as in `registry.checks.dispatch_rules`, a setting
+that could
+have no effect is a problem, never ignored.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from registry.checks.command_rules import check_commands
+from registry.specs.agents import AgentEntry, agent_behaviour
+from registry.specs.builtin_agents import ON_DEMAND, staff_of
+from registry.specs.document import Document
+from registry.specs.route import RouteEntry
+from registry.specs.strategies import CALLERS, CHOOSERS
+from registry.text.errors import TreePath
+from registry.text.findings import Findings
+from registry.text.names import Directories, fold, suggestion
+
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "plan": ("planner", "composer"),
+    "route": ("classifier", "planner", "respondent"),
+    "iterate": (),  # its agents are components: `registry/checks/component_rules.py`
+}
+"""The blocks of an agent, and the agents they name."""
+
+
+_TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call", "returns")
+"""What only who works alone can use."""
+
+
+def check_callers(findings: Findings, document: Document, names: Directories) -> None:
+    """Check every agent's `plan`, `route` and `iterate`."""
+    for name, agent in document.agents.items():
+        if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
+            _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
+            if agent_behaviour(agent).strategy in CALLERS:
+                _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+            if agent.route is not None and agent_behaviour(agent).strategy == "route":
+                check_commands(findings, ("agents", name, "route", "commands"), agent.route.commands, names)
+                _check_command_agents(findings, name, agent.route, document)
+
+
+def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
+    """Whether it has the name of a built-in agent, and one of the two has others work for it where the other does not."""
+    meant = next((each for each in ON_DEMAND if fold(each) == fold(name) and not agent.description), None)
+    strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
+    taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
+    if taken:
+        hint = f"an entry of this name changes `{meant}`; give yours another name"
+        findings.add(("agents", name), f"`{name}` is a built-in agent, which works in another way", hint, key=True)
+    return taken
+
+
+def _check_command_agents(findings: Findings, name: str, route: RouteEntry, document: Document) -> None:
+    """A built-in agent has work of its own, in a form of its own: it does not carry out a command in a user's words.
+
+    One with a description is the user's, whatever its name.
+    """
+    entries = {
+        each: {"strategy": agent_behaviour(entry).strategy, "sub_agents": entry.sub_agents}
+        for each, entry in document.agents.items()
+    }
+    own = {fold(each) for each, entry in document.agents.items() if entry.description}
+    built_in = {fold(each): each for each in staff_of(entries) if each in ON_DEMAND and fold(each) not in own}
+    for command, entry in route.commands.items():
+        path = ("agents", name, "route", "commands", command, "agents")
+        for index, rule in enumerate(entry.agents):
+            for agent in (rule.agent or "", *(phase.agent for phase in rule.agents)):
+                if fold(agent) in built_in and findings.sound(*path, index):
+                    message = f"`{agent}` is the built-in agent `{built_in[fold(agent)]}` here, which has work of its own"
+                    findings.add((*path, index), message, "give yours a `description`, or another name")
+
+
+Wanted = Literal["plan", "alone", "any"]
+"""How somebody has to work who is named: by a plan, without others, or as they like."""
+
+
+class Staff:
+    """Checks who is named to work for a strategy."""
+
+    def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
+        self._findings, self._document, self._names = findings, document, names
+
+    def check(self, path: TreePath, written: str, wanted: Wanted) -> None:
+        """An agent that exists, and works in the way that is wanted."""
+        known = self._names.agents.find(written)
+        if known is None:
+            self._findings.add(path, f"no agent named `{written}`", suggestion(written, self._names.agents))
+            return
+        entry = self._document.agents.get(known)
+        strategy = agent_behaviour(entry).strategy if entry is not None else "function"
+        if wanted == "plan" and strategy != "plan":
+            self._findings.add(path, f"`{written}` does not plan", "name an agent with `strategy: plan`")
+        elif wanted == "alone" and strategy in CALLERS:
+            message = f"`{written}` has others work for it, and cannot do this itself"
+            self._findings.add(path, message, "name an agent that works alone")
+
+
+def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff) -> None:
+    strategy = agent_behaviour(agent).strategy
+    for key, roles in _BLOCKS.items():
+        block = getattr(agent, key)
+        if block is None:
+            continue
+        if strategy != key:
+            hint = f"remove `{key}`, or set `strategy: {key}`"
+            findings.add((*path, key), f"`{key}` has no effect on an agent with the strategy `{strategy}`", hint, key=True)
+            continue
+        for role in roles:
+            written = getattr(block, role)
+            if written is not None:
+                staff.check((*path, key, role), written, "plan" if (key, role) == ("route", "planner") else "alone")
+
+
+def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
+    strategy = agent_behaviour(agent).strategy
+    for key in _TOOLS if strategy in CHOOSERS else ("memory", "returns"):
+        if getattr(agent, key):
+            message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
+            findings.add((*path, key), message, "give it to the agents that do the work", key=True)
+    commanded = agent.route is not None and bool(agent.route.commands)
+    if agent.sub_agents == () and not everybody and strategy in CHOOSERS and not commanded:
+        findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")

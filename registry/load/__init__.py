@@ -1,0 +1,1 @@
+"""Loads a configuration: from the file, or from a stored snapshot, to `Settings`."""

@@ -1,0 +1,86 @@
+"""Endpoints: which models Anthropic's own endpoint cannot answer for, because another maker's name stands in their id.
+
+Owns: the names of other makers' models, and the problem that one of them is without an address. Must not know: how a model
+is asked. Invariant: an id that names no maker is left to the provider.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from registry.load.settings import Settings
+from registry.specs.models import ModelSpec
+from registry.text.errors import ConfigError, TreePath
+
+BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
+"""The address of all models that name none themselves."""
+NO_ENDPOINT_HINT = f"give it the `base_url` of an endpoint that speaks the Messages API, or set `{BASE_URL_VARIABLE}`"
+
+_OTHERS = (
+    *("gpt", "chatgpt", "codex", "davinci", "o1", "o3", "o4", "gemini", "gemma", "palm", "llama", "codellama", "mistral"),
+    *("mixtral", "ministral", "magistral", "codestral", "devstral", "deepseek", "qwen", "qwq", "grok", "command", "nova"),
+    *(
+        "titan",
+        "phi",
+        "kimi",
+        "moonshot",
+        "glm",
+        "jamba",
+        "falcon",
+        "granite",
+        "nemotron",
+        "dbrx",
+        "olmo",
+        "sonar",
+        "minimax",
+    ),
+)
+_FOREIGN = re.compile(rf"(?:{'|'.join(_OTHERS)})(?=[-.:_\d]|$)", re.IGNORECASE)
+
+
+def lacks_endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> bool:
+    """Say whether a model is another maker's, or a gateway's (`provider/id`), and no address is given for it."""
+    foreign = "/" in spec.model or _FOREIGN.match(spec.model) is not None
+    return foreign and spec.base_url is None and not environ.get(BASE_URL_VARIABLE)
+
+
+def no_endpoint(spec: ModelSpec) -> str:
+    """What is wrong with such a model."""
+    return f"`{spec.model}` is no model of Anthropic's, and `{spec.name}` has no `base_url`"
+
+
+def check_endpoints(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Raise ConfigError with every model without an endpoint; one with a rehearsal and no key is not asked."""
+    faulty = [
+        spec
+        for spec in settings.models.values()
+        if lacks_endpoint(spec, environ) and (spec.rehearsal is None or environ.get(spec.api_key_env))
+    ]
+    if faulty:
+        raise ConfigError(
+            [settings.located.problem(_place(settings, spec), no_endpoint(spec), NO_ENDPOINT_HINT) for spec in faulty]
+        )
+
+
+def _place(settings: Settings, spec: ModelSpec) -> TreePath:
+    """Where the id of a model stands: in its own entry, else where it is first named."""
+    own = ("models", spec.name, "model")
+    if settings.located.value(own) is not None:
+        return own
+    return next((path for path in _named(settings.located.tree, ()) if settings.located.value(path) == spec.name), own)
+
+
+def _named(value: Any, path: TreePath) -> Iterator[TreePath]:
+    """Go through the places that name a model."""
+    steps: Sequence[tuple[str | int, Any]] = ()
+    if isinstance(value, Mapping):
+        steps = list(value.items())
+    elif isinstance(value, list):
+        steps = list(enumerate(value))
+    for step, each in steps:
+        if step == "model" and isinstance(each, str):
+            yield (*path, step)
+        elif step == "fallback" and isinstance(each, list):
+            yield from ((*path, step, index) for index in range(len(each)))
+        else:
+            yield from _named(each, (*path, step))

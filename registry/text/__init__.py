@@ -1,0 +1,1 @@
+"""Texts of a configuration: YAML with positions, variables, files beside it, templates, names and problems."""

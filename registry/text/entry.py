@@ -1,0 +1,51 @@
+"""What every mapping in the configuration file has in common, and the scalar types its fields are made of.
+
+Owns: strictness. Must not know: any one setting. Invariant: an unknown key is an error, a value of another type is an
+error (a text that stands for an environment variable counts as what it expands to), and nothing read can be changed.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
+
+from registry.text.variables import typed
+
+
+class Entry(BaseModel):
+    """A mapping of the configuration file, as written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def _text(value: object) -> object:
+    """Return a plain text: what it was expanded from has done its service once the field is a text."""
+    return str(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, Strict(), BeforeValidator(_text, json_schema_input_type=str)]
+Line = Annotated[
+    str,
+    Strict(),
+    BeforeValidator(_text, json_schema_input_type=Annotated[str, StringConstraints(min_length=1)]),
+    StringConstraints(min_length=1),
+]
+Flag = Annotated[bool, Strict(), BeforeValidator(typed, json_schema_input_type=bool)]
+Count = Annotated[int, Strict(), BeforeValidator(typed, json_schema_input_type=Annotated[int, Field(ge=1)]), Field(ge=1)]
+Amount = Annotated[
+    float,
+    Strict(),
+    BeforeValidator(typed, json_schema_input_type=Annotated[float, Field(ge=0)]),
+    Field(ge=0, allow_inf_nan=False),
+]
+Share = Annotated[
+    float,
+    Strict(),
+    BeforeValidator(typed, json_schema_input_type=Annotated[float, Field(gt=0, le=1)]),
+    Field(gt=0, le=1, allow_inf_nan=False),
+]
+Budget = Annotated[
+    float,
+    Strict(),
+    BeforeValidator(typed, json_schema_input_type=Annotated[float, Field(gt=0)]),
+    Field(gt=0, allow_inf_nan=False),
+]
