@@ -19,10 +19,10 @@ from bench import lookup
 from bench.contest import CANCELLED, MODEL, SUPERVISOR_PROMPT, WORKER_PROMPT, Entrant, Options
 from bench.measure import main
 from registry import AgentSpec, load
-from runner.dispatcher import Dispatcher, Order
 from runner.llm.models import Models
+from runner.messages import Tool, ToolCall
+from runner.service.dispatcher import Dispatcher, Order
 from runner.tools.protocol import ToolResult
-from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -1,1 +1,37 @@
-"""Executing agents: the tree of executions, its guard, its strategies, and the two seams to models and tools."""
+"""Runs agents: the execution tree, the strategies, the seams to models and tools. `__all__` is what other programs import.
+
+Names load on first use: importing this package imports nothing else.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # as `typing` has it, which costs some milliseconds to import
+if TYPE_CHECKING:
+    from runner.errors import Refusal
+    from runner.functions.context import Context
+    from runner.result import Outcome, Problem, Result
+    from runner.service.dispatcher import Dispatcher, Order, open_dispatcher
+    from runner.snapshot import Child
+
+__all__ = ["Child", "Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "open_dispatcher"]
+
+_HOMES = {
+    "Child": "runner.snapshot",
+    "Context": "runner.functions.context",
+    "Dispatcher": "runner.service.dispatcher",
+    "Order": "runner.service.dispatcher",
+    "Outcome": "runner.result",
+    "Problem": "runner.result",
+    "Refusal": "runner.errors",
+    "Result": "runner.result",
+    "open_dispatcher": "runner.service.dispatcher",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module `runner` has no attribute `{name}`")
+    found: object = getattr(import_module(_HOMES[name]), name)
+    return found

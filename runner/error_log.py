@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from runner.function_context import Context
+from runner.functions.context import Context
 
 if TYPE_CHECKING:
     from db.rows.error_records import ErrorRecords

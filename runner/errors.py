@@ -10,7 +10,7 @@ RunnerError            anything below; has a `hint`
 │   └── NoEndpoint     one whose model is another maker's and has no address
 ├── ValidationError    a standard return that is not one
 │   └── SessionMismatchError   the return of somebody else's session
-├── Unready            an interrupted tree that needs something this process lacks: `runner/lacking.py`
+├── Unready            an interrupted tree that needs something this process lacks: `runner/resume/readiness.py`
 ├── Interrupted        an execution whose process is gone, and that does not go on
 └── Fenced             another process has taken the execution over
 """

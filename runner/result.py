@@ -1,19 +1,24 @@
 """Result: what every execution returns, whatever its strategy and however it ended.
 
-Owns the shape, its JSON and the summary rule. Metadata is stamped by the runtime and never asked of a model.
+Pure. Owns the shape, its JSON, the summary rule, the signals to a plan, the error codes for programs with the next steps
+for people, and the citations of calls: a cited call that was never made is `unverified`. Metadata is stamped by the runtime
+and never asked of a model. An error that comes up through several executions keeps its first origin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from runner.marks import folded
+from runner.messages import clean_data
 from runner.provider_error import PROVIDER, in_words
-from runner.transcript import clean_data
+from runner.text import FENCE, json_of
 
 SUMMARY_LIMIT = 500
 """Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
@@ -178,3 +183,190 @@ def resting_on(result: Result, parts: Iterable[Result | None]) -> Result:
     if not lacks or result.outcome is not Outcome.COMPLETED:
         return result
     return replace(result, outcome=Outcome.PARTIAL, reason=TOOL_UNAVAILABLE, errors=(*result.errors, *lacks))
+
+
+class Code(StrEnum):
+    """What went wrong, for programs."""
+
+    TIMEOUT = "TIMEOUT"
+    VALIDATION_FAILED = "VALIDATION_FAILED"
+    TOOL_UNAVAILABLE = "TOOL_UNAVAILABLE"
+    TOOL_FAILED = "TOOL_FAILED"
+    BUILD_ERROR = "BUILD_ERROR"
+    FILE_NOT_FOUND = "FILE_NOT_FOUND"
+    CYCLE_DETECTED = "CYCLE_DETECTED"
+    MAX_DEPTH_EXCEEDED = "MAX_DEPTH_EXCEEDED"
+    UNKNOWN_AGENT = "UNKNOWN_AGENT"
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    BUDGET_EXCEEDED = "BUDGET_EXCEEDED"
+    DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
+    EXECUTION_FAILED = "EXECUTION_FAILED"
+    INTERRUPTED = "INTERRUPTED"
+    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+_CODES: Mapping[str, Code] = {
+    "timeout": Code.TIMEOUT,
+    "validation": Code.VALIDATION_FAILED,
+    "validation_failed": Code.VALIDATION_FAILED,
+    "invalid_input": Code.VALIDATION_FAILED,
+    "unknown_command": Code.VALIDATION_FAILED,
+    "usage": Code.VALIDATION_FAILED,
+    "no_title": Code.VALIDATION_FAILED,
+    "long_title": Code.VALIDATION_FAILED,
+    "unknown_item": Code.VALIDATION_FAILED,
+    "no_tool_call": Code.VALIDATION_FAILED,
+    "planning_failed": Code.VALIDATION_FAILED,
+    "tool_unavailable": Code.TOOL_UNAVAILABLE,
+    "unavailable": Code.TOOL_UNAVAILABLE,
+    "tool_error": Code.TOOL_FAILED,
+    "build": Code.BUILD_ERROR,
+    "build_error": Code.BUILD_ERROR,
+    "file_not_found": Code.FILE_NOT_FOUND,
+    "delegation_cycle": Code.CYCLE_DETECTED,
+    "max_depth_exceeded": Code.MAX_DEPTH_EXCEEDED,
+    "unknown_agent": Code.UNKNOWN_AGENT,
+    "not_in_catalogue": Code.UNKNOWN_AGENT,
+    "permission_denied": Code.PERMISSION_DENIED,
+    "denied": Code.PERMISSION_DENIED,
+    "limit": Code.LIMIT_REACHED,
+    "wrapping_up": Code.LIMIT_REACHED,
+    "not_started": Code.LIMIT_REACHED,
+    "max_iterations": Code.LIMIT_REACHED,
+    "budget": Code.BUDGET_EXCEEDED,
+    "dependency_failed": Code.DEPENDENCY_FAILED,
+    "execution": Code.EXECUTION_FAILED,
+    "answer": Code.EXECUTION_FAILED,
+    "failed": Code.EXECUTION_FAILED,
+    "partial": Code.EXECUTION_FAILED,
+    "blocked": Code.EXECUTION_FAILED,
+    "function_failed": Code.EXECUTION_FAILED,
+    "stage_failed": Code.EXECUTION_FAILED,
+    "refused": Code.EXECUTION_FAILED,
+    "interrupted": Code.INTERRUPTED,
+    "store": Code.STORE_UNAVAILABLE,
+}
+
+
+def code_of(problem: Problem) -> str:
+    """The code of a problem."""
+    return problem.code or _CODES.get(problem.type, Code.UNKNOWN_ERROR).value
+
+
+UNVERIFIED = "unverified"
+"""Under this name the metadata of a result has the handles that no call has."""
+NAMED = 5
+"""Handles that a remark names; of more it has the number."""
+MOST = 100
+"""Handles of one answer that are looked up."""
+LEAST_PREFIX = 14
+"""Characters of a handle that may stand for one that begins so: people and models shorten them."""
+
+_HANDLE = re.compile(
+    r"(?<![\w-])(?:toolu_[\w-]{2,}|chatcmpl-tool-\w{4,}|call_[a-z0-9]{16,}(?![\w-]))"
+    r"|\[call[\s:]+((?=[\w-]*[\d_-])[\w-]+|\w{12,})\s*\]"
+)
+
+
+def handles_of(text: str) -> list[str]:
+    """The handles that a text cites, each once, as they are written."""
+    if text.isascii():
+        read, places = text.lower(), None
+    else:
+        letters = [(letter, at) for at, each in enumerate(text) for letter in folded(each)]
+        read, places = "".join(letter for letter, _ in letters), [at for _, at in letters]
+    found: dict[str, None] = {}
+    for match in _HANDLE.finditer(read):
+        start, end = match.span(1) if match[1] else match.span()
+        written = text[start:end] if places is None else text[places[start] : places[end - 1] + 1]
+        found[written.rstrip("-_")] = None
+    return list(found)[:MOST]
+
+
+def unmade(handles: Sequence[str], calls: Collection[str]) -> list[str]:
+    """The handles that belong to none of these calls."""
+    return [each for each in handles if not any(_means(each, call) for call in calls)]
+
+
+def _means(handle: str, call: str) -> bool:
+    return call == handle or (len(handle) >= LEAST_PREFIX and call.startswith(handle))
+
+
+def remark(handles: Sequence[str]) -> str:
+    """What the reader of an answer is told of handles that no call has."""
+    named, more = ", ".join(f"`{each[:80]}`" for each in handles[:NAMED]), len(handles) - NAMED
+    return f"unverified evidence: no call of this tree is {named}" + (f" and {more} more" if more > 0 else "")
+
+
+ReplanReason = Literal["new_information", "intent_clarified", "missing_data"]
+"""What speaks for another plan although the step itself succeeded."""
+
+
+def signals(*, is_empty: bool = False, needs_replan: bool = False, reason: object = None) -> Signals:
+    """The signals, without those that are not given; a reason for another plan is the wish for one."""
+    known = reason if isinstance(reason, str) and reason in get_args(ReplanReason) else None
+    found: dict[str, bool | str] = {"is_empty": True} if is_empty else {}
+    if needs_replan or known is not None:
+        found["needs_replan"] = True
+    return found if known is None else {**found, "replan_reason": known}
+
+
+def signalled(result: Result) -> Result:
+    """The result with the signals that its output gives, besides its own."""
+    output = _object(result.output)
+    found = signals(
+        is_empty=_is_true(output, "is_empty", "isEmpty"),
+        needs_replan=_is_true(output, "needs_replan", "needsReplan"),
+        reason=output.get("replan_reason", output.get("replanReason")),
+    )
+    return replace(result, signals={**found, **result.signals}) if found else result
+
+
+def _object(output: Any) -> Mapping[str, Any]:
+    if isinstance(output, str) and output.startswith(("{", FENCE)):  # a report that quotes an object is none
+        try:
+            output = json_of(output)
+        except ValueError:
+            return {}
+    return output if isinstance(output, Mapping) else {}
+
+
+def _is_true(output: Mapping[str, Any], *names: str) -> bool:
+    return any(output.get(name) is True for name in names)
+
+
+NEXT_STEPS: Mapping[str, str] = {
+    "delegation_cycle": "refactor: let no agent need one that is already at work above it",
+    "max_depth_exceeded": "simplify the workflow, or split it into several commands",
+    "timeout": "resume it, or give the same command again, to go on from what is there",
+    "validation_failed": "report this: the sub-agent does not keep to the standard return and has to be fixed",
+}
+
+
+def explained(result: Result, session: str | None, agent: str) -> Result:
+    """The result, with what is to be known of each of its errors."""
+    if not result.errors:
+        return result
+    where = {"session_id": session, "subagent": agent}
+    known = NEXT_STEPS.get(result.errors[0].type)
+    return replace(
+        result,
+        errors=tuple(_told(each, where) for each in result.errors),
+        next_steps=result.next_steps or ((known,) if known is not None else ()),
+    )
+
+
+def _told(problem: Problem, where: Mapping[str, Any]) -> Problem:
+    return replace(problem, code=code_of(problem), context={**where, **problem.context})
+
+
+Artifact = Mapping[str, Any]
+WRITING = ("write_file", "edit_file")
+"""The tools that change files; the answer of each names the file, as `written`."""
+
+
+def file_artifact(path: str) -> Artifact:
+    """A file of a workspace: `workspace/path/in/it`."""
+    return {"type": "file", "path": path}

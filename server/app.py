@@ -17,24 +17,25 @@ from db.database import Database, open_database
 from db.latch import Latch
 from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
-from runner import facts
-from runner.approvals import Approvals
-from runner.bus import Bus
-from runner.codes import Code
-from runner.dispatcher import Dispatcher, open_dispatcher
-from runner.draining import Draining
-from runner.drift import DriftWatch
-from runner.execution import Execution
-from runner.facts import Failed
-from runner.functions import AgentFunction, Called, configured, registered
+from runner.approvals.approvals import Approvals
+from runner.core import facts
+from runner.core.events import Bus
+from runner.core.execution import Execution
+from runner.core.facts import Failed
+from runner.core.recorder import Recorder
+from runner.core.services import Services
+from runner.core.shutdown import Draining
+from runner.functions.callables import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
-from runner.masking import Mask, masked_logs
-from runner.recorder import Recorder
-from runner.services import ChoosesModels, Services
-from runner.throttle import Throttle
-from runner.tools.ears import Ears, UpstreamNotice
+from runner.llm.protocol import ChoosesModels
+from runner.llm.throttle import Throttle
+from runner.result import Code
+from runner.service.dispatcher import Dispatcher, open_dispatcher
+from runner.service.tool_drift import DriftWatch
 from runner.tools.protocol import ToolExecutor
-from runner.tools.upstreams import Upstreams
+from runner.tools.secrets import Mask, masked_logs
+from runner.tools.upstream.notices import Ears, UpstreamNotice
+from runner.tools.upstream.pool import Upstreams
 from server.collector import patient_collector
 
 

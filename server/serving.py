@@ -29,7 +29,7 @@ from server.mcp_face.updates import Updates
 from server.stopping import come_to_rest, leave_after
 
 if TYPE_CHECKING:
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
     from server.app import Blueprint
 
 log = logging.getLogger("outrider.serving")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from registry import OnDisconnect
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
 
 CLOSING_SECONDS = 5.0
 """Of the grace, what is kept for closing: upstream processes that do not go by themselves are killed after four."""

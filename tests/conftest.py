@@ -5,6 +5,10 @@ Invariant: an `async def` test runs on anyio's asyncio backend, the only one Out
 """
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("outrider", deadline=None)  # a busy machine makes any example slow; no test is timed
+settings.load_profile("outrider")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from registry import ModelSpec
 from runner.llm.protocol import Request
-from runner.transcript import Message
+from runner.messages import Message
 
 _LIFETIMES = {
     "5m": b',"cache_control":{"type":"ephemeral"}',

@@ -13,9 +13,9 @@ from typing import Any
 
 from registry import ModelSpec
 from runner.llm.endpoint import ERROR_CAP, Endpoint
-from runner.llm.patience import Patience
 from runner.llm.protocol import OnText, Reply, Usage
 from runner.llm.stream import StreamError, collect
+from runner.llm.timeouts import Patience
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 
 from registry import ModelSpec
-from runner.llm.patience import OutOfPatience
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
+from runner.llm.timeouts import OutOfPatience
 from runner.provider_error import Hide, ProviderError, plain, provider_error
 
 

@@ -84,8 +84,8 @@ class Models:
 
     def _rehearsal(self, script: Path) -> Model:
         if script not in self._rehearsed:
-            from runner.llm.rehearsal import RehearsedModel
-            from runner.llm.rehearsal_script import load_rehearsal
+            from runner.llm.rehearsal.model import RehearsedModel
+            from runner.llm.rehearsal.script import load_rehearsal
 
             rehearsal = load_rehearsal(script)
             self._rehearsed[script] = RehearsedModel(rehearsal, pace=self._pace)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from registry import ModelSpec
+from runner.messages import Block, Message, Tool
 from runner.provider_error import ProviderError
-from runner.transcript import Block, Message, Tool
 
 OnAttempt = Callable[[str, int], None]
 """Receives the name of the model about to be asked and the number of the attempt, from 1; must not block."""
@@ -180,4 +180,12 @@ class Model(Protocol):
 
     async def close(self) -> None:
         """Release connections; harmless when called twice."""
+        ...
+
+
+class ChoosesModels(Protocol):
+    """Says who answers for a model: `runner.llm.models.Models`, or a scripted one in tests."""
+
+    def choose(self, spec: ModelSpec) -> Model:
+        """The model to ask; raises NoModel."""
         ...

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from runner.llm.patience import Patience
-from runner.transcript import clean
+from runner.llm.timeouts import Patience
+from runner.messages import clean
 
 LINE_CAP = 16 * 1024 * 1024
 """Bytes of one event; a peer that never ends its line must not fill the memory, nor its parsing hold up everybody else."""

@@ -7,26 +7,34 @@ child has which seat and how it ended; rows know the same, so it goes on after a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from db.status import ExecutionStatus
-from registry import AgentSpec, ChainSpec, StageSpec
-from runner import facts
-from runner.conclusion import Conclusion
-from runner.delivery import SHOWN_TOGETHER, shares
+from registry import AgentSpec, ChainSpec, Place, Settings, StageSpec
+from runner.core import facts
+from runner.core.guard import permit
+from runner.core.history import Past
+from runner.core.inbox import Item
+from runner.core.spawn import SpawnRequest
 from runner.errors import Refusal
-from runner.excerpt import EARLIER_BYTES, excerpt, size_in_bytes
-from runner.guard import permit
-from runner.inbox import Item
-from runner.inert import Excerpt, inert
-from runner.past import Past
-from runner.requests import SYNTHESIS, Brief, Seat, merging, seated, seats
+from runner.prompt.system import first_message
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, resting_on, summarise
-from runner.seating import Seating
-from runner.shortening import limit_of
-from runner.tariff import BYTES_PER_TOKEN
-from runner.work import SpawnRequest, Work
+from runner.strategies.child_tracker import Seating
+from runner.strategies.conclusion import Conclusion
+from runner.strategies.context import Work
+from runner.text import (
+    BYTES_PER_TOKEN,
+    EARLIER_BYTES,
+    SHOWN_TOGETHER,
+    Excerpt,
+    excerpt,
+    inert,
+    limit_of,
+    shares,
+    size_in_bytes,
+)
 
 
 class Chain:
@@ -212,3 +220,70 @@ def _children(children: Sequence[dict[str, object]], level: int) -> list[str]:
         below = child.get("dispatched", ())
         lines += _children(below if isinstance(below, list) else [], level + 1)
     return lines
+
+
+SYNTHESIS = "synthesis"
+"""The step of a stage that merges its results."""
+SYNTHESIS_TASK = "Merge these reports about one task into a single answer.\n\nThe task was:\n{task}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One agent of a stage."""
+
+    place: Place
+    step: str
+    """Its number in the stage, from 1."""
+    replica: int | None
+    """Which of several like it."""
+
+
+def seats(chain: ChainSpec, stage: StageSpec) -> Iterator[Seat]:
+    """The agents of a stage, in order."""
+    number = 0
+    for agent in stage.agents:
+        for replica in range(1, agent.replicas + 1):
+            number += 1
+            yield Seat(Place(chain, stage, agent), str(number), replica if agent.replicas > 1 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a chain tells an agent of one of its stages."""
+
+    task: str
+    input: Any
+    earlier: Sequence[tuple[str, str]] = ()
+    """The outputs of the stages before, by name."""
+
+
+def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
+    """An agent of a stage."""
+    agent = settings.stage_agent(seat.place)
+    return SpawnRequest(
+        agent=agent,
+        task=brief.task,
+        limits=settings.limits_for(settings.agent(seat.place.agent.name), seat.place),
+        role="stage",
+        catalogue=settings.catalogue(agent, seat.place),
+        input=brief.input,
+        stage=seat.place.stage.name,
+        step=seat.step,
+        name=f"{agent.name}-{seat.replica}" if seat.replica is not None else None,
+        prompt=first_message(brief.task, brief.input, brief.earlier),
+    )
+
+
+def merging(settings: Settings, stage: StageSpec, brief: Brief) -> SpawnRequest:
+    """The agent that merges the results of a stage; `earlier` are its reports."""
+    agent, task = settings.agent(stage.synthesis), SYNTHESIS_TASK.format(task=brief.task)
+    return SpawnRequest(
+        agent=agent,
+        task=task,
+        limits=settings.limits_for(agent),
+        role="synthesis",
+        stage=stage.name,
+        step=SYNTHESIS,
+        input=brief.input,
+        prompt=first_message(task, None, brief.earlier),
+    )

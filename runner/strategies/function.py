@@ -11,14 +11,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from registry import AgentSpec, misfits
+from runner.core.history import Past
 from runner.errors import InvalidInput, first_cause
-from runner.notebook import Notebook
-from runner.past import Past
-from runner.result import OWN_WORDS, Outcome, Problem, Result, completed, failed, summarise
+from runner.messages import clean_data
+from runner.result import OWN_WORDS, Outcome, Problem, Result, completed, failed, signalled, summarise
 from runner.returns import folders_of, kept
-from runner.signals import signalled
-from runner.transcript import clean_data
-from runner.work import Work
+from runner.strategies.child_tracker import Notebook
+from runner.strategies.context import Work
 
 log = logging.getLogger("outrider.function")
 

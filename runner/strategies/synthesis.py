@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runner.conversation import Conversation
-from runner.past import Past
+from runner.core.history import Past
+from runner.messages import CORRECTION
 from runner.result import Result, completed, partial
-from runner.transcript import CORRECTION
-from runner.work import Work
+from runner.strategies.context import Work
+from runner.strategies.loop.conversation import Conversation
 
 
 class Synthesis:

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from runner.effects import without_answer
+from runner.messages import Tool, ToolCall
+from runner.tools.effects import without_answer
 from runner.tools.naming import nearest, normalise
 from runner.tools.protocol import ToolExecutor, ToolResult
-from runner.transcript import Tool, ToolCall
 
 log = logging.getLogger("outrider.tools")
 

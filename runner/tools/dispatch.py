@@ -15,14 +15,13 @@ from pydantic import Field, field_validator
 
 from registry import CatalogueEntry
 from registry.text.durations import LONGEST
-from runner.delivery import SHOWN_BYTES, cut, shares
 from runner.errors import Refusal
-from runner.excerpt import cut_mark, first_bytes
-from runner.handle import DISPATCH, Child, DispatchOrder, Family
+from runner.messages import ToolCall
 from runner.result import Result, summarise
-from runner.tools.own import Arguments, OwnTool, answer, refuse
+from runner.snapshot import DISPATCH, Child, DispatchOrder, Family
+from runner.text import SHOWN_BYTES, cut, cut_mark, first_bytes, shares
+from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
-from runner.transcript import ToolCall
 
 GET_RESULT, WAIT_FOR, CANCEL, LIST = "get_result", "wait_for", "cancel_agent", "list_agents"
 NAMES = (DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST)

@@ -7,11 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from runner.result import OWN_WORDS, SUMMARY_LIMIT, Outcome, Problem, Result
-from runner.signals import ReplanReason, signals
-from runner.tools.own import Arguments, OwnTool, answer
+from runner.messages import ToolCall
+from runner.result import OWN_WORDS, SUMMARY_LIMIT, Outcome, Problem, ReplanReason, Result, signals
+from runner.tools.builtin import Arguments, OwnTool, answer
 from runner.tools.protocol import ToolResult
-from runner.transcript import ToolCall
 
 NAME = "finish"
 

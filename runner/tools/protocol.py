@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from runner.transcript import Tool, ToolCall
+from runner.messages import Tool, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ToolResult:
     refused, what no tool has, what never came back, and a report by `finish`.
     """
     uncertain: bool = False
-    """Whether nobody can tell if it took effect; `runner/effects.py` decides."""
+    """Whether nobody can tell if it took effect; `runner/tools/effects.py` decides."""
     consumed: tuple[str, ...] = ()
     """Deliveries this result hands over; they are consumed in the transaction that stores it."""
     recorded: bool = False

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
-from runner.excerpt import first_bytes
-from runner.tools.own import Arguments, OwnTool, answer, refuse
+from runner.messages import ToolCall
+from runner.text import first_bytes
+from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
-from runner.transcript import ToolCall
 
 NAME = "read_result"
 MOST = 32_000

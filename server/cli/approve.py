@@ -15,7 +15,7 @@ from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
-    from runner.approvals import Question
+    from runner.snapshot import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
 
 
 async def _list(database: Path, as_json: bool) -> None:
-    from runner.approvals import Question
+    from runner.snapshot import Question
     from server.cli.messages import note, put, put_json
     from server.cli.store import reading
 
@@ -76,8 +76,8 @@ async def _list(database: Path, as_json: bool) -> None:
 
 
 async def _decide(database: Path, identifier: str, said: Said, as_json: bool) -> Exit:
-    from runner.approvals import Approvals, Word
-    from runner.lookup import is_gone
+    from runner.approvals.approvals import Approvals, Word
+    from runner.core.views import is_gone
     from server.cli.messages import note, put, put_json
     from server.cli.store import reading, writing
 
@@ -135,7 +135,8 @@ def _on_terminal() -> bool:
 async def _meant(reads: Reads, identifier: str) -> Question:
     """The one open question an id stands for; raises CommandError or UnknownExecution."""
     from db.errors import UnknownExecution
-    from runner.approvals import Question, outcome_of
+    from runner.approvals.approvals import outcome_of
+    from runner.snapshot import Question
 
     named = await reads.questions.named(identifier)
     try:
@@ -160,7 +161,7 @@ async def _meant(reads: Reads, identifier: str) -> Question:
 
 
 async def _too_late(reads: Reads, identifier: str) -> CommandError:
-    from runner.approvals import outcome_of
+    from runner.approvals.approvals import outcome_of
 
     [row] = await reads.questions.those([identifier])
     return CommandError(outcome_of(row), _LIST, Exit.REFUSED)

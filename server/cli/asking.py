@@ -19,7 +19,8 @@ from server.cli.keyboard import forget_typed, is_in_foreground
 from server.cli.options import person
 
 if TYPE_CHECKING:
-    from runner.approvals import Approvals, Question
+    from runner.approvals.approvals import Approvals
+    from runner.snapshot import Question
     from server.cli.tree_view import Painter
 
 LOOK_SECONDS = 1.0
@@ -68,7 +69,7 @@ class Asking:
                 return None
 
     async def _take(self, question: Question, line: str) -> None:
-        from runner.approvals import Word
+        from runner.approvals.approvals import Word
 
         first, _, reason = line.strip().partition(" ")
         if is_yes(line):

@@ -114,9 +114,9 @@ def _tell(outcome: Outcome, wish: Wish) -> None:
 
 
 async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
-    from runner.cancellation import cancel_from_outside
-    from runner.lookup import is_gone
-    from runner.steering import steering_from_outside
+    from runner.core.cancel import cancel_from_outside
+    from runner.core.steering import steering_from_outside
+    from runner.core.views import is_gone
     from server.cli.store import writing
 
     async with writing(database) as (opened, recorder):

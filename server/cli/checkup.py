@@ -92,7 +92,7 @@ def import_names() -> Finding:
 def configuration(path: Path) -> tuple[Finding, Settings | None]:
     """Whether the configuration loads, and the functions it names can be called."""
     from registry import ConfigError, check_endpoints, load
-    from runner.functions import configured
+    from runner.functions.callables import configured
     from server.cli.wording import count
 
     settings = None

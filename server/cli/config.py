@@ -35,7 +35,7 @@ def _check_rehearsals(settings: Settings) -> None:
     """A rehearsal that cannot be played is a problem of the file that names it; raises ConfigError."""
     from registry import ConfigError, Problem
     from runner.llm.protocol import ModelError
-    from runner.llm.rehearsal_script import load_rehearsal
+    from runner.llm.rehearsal.script import load_rehearsal
 
     problems: dict[Path, Problem] = {}
     for name, spec in settings.models.items():
@@ -62,7 +62,7 @@ def check(
     from dataclasses import asdict
 
     from registry import ConfigError, check_endpoints, load
-    from runner.functions import configured
+    from runner.functions.callables import configured
     from server.cli.exits import Exit
     from server.cli.messages import note, put, put_json
     from server.cli.wording import count

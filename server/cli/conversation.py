@@ -14,12 +14,11 @@ from typing import Any
 import anyio
 
 from registry import UserSpec
-from runner.chat import LONGEST, spoken
-from runner.dispatcher import Dispatcher, Order
+from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
-from runner.handle import Child
-from runner.language import language_of
-from runner.planning.phrases import refusal_phrase
+from runner.service.dispatcher import Dispatcher, Order
+from runner.snapshot import Child
+from runner.text import language_of
 from server.app import Blueprint, open_service
 from server.cli import report
 from server.cli.exits import CommandError, Exit, explain, tell

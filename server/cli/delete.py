@@ -56,7 +56,7 @@ def delete(
 
 
 async def _carry_out(database: Path, identifier: str, yes: bool, as_json: bool) -> Exit:
-    from runner.deletion import delete_tree
+    from runner.service.dispatcher import delete_tree
     from server.cli.messages import note, put, put_json
     from server.cli.store import reading, writing
 

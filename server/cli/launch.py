@@ -19,8 +19,8 @@ from anyio.abc import TaskGroup
 
 from db.errors import DatabaseUnavailable
 from db.store.writer import Writer
-from runner.dispatcher import Dispatcher, Order
-from runner.handle import Child
+from runner.service.dispatcher import Dispatcher, Order
+from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from server.cli.asking import Asking, can_ask_here
 from server.cli.exits import CommandError, Exit, explain

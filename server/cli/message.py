@@ -49,8 +49,8 @@ def message(
 
 
 async def _send(database: Path, identifier: str, text: str) -> tuple[Record, bool]:
-    from runner.lookup import is_gone
-    from runner.steering import steering_from_outside
+    from runner.core.steering import steering_from_outside
+    from runner.core.views import is_gone
     from server.cli.store import writing
 
     async with writing(database) as (opened, recorder):

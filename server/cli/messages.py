@@ -51,7 +51,7 @@ def _in_words(text: str) -> str:
         return text
     from pydantic_core import from_json
 
-    from runner.in_words import in_words
+    from runner.strategies.loop.acceptance import in_words
 
     try:
         return in_words(from_json(text, allow_partial="trailing-strings"))  # what an event tells may be cut

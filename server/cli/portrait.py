@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.evidence import UNVERIFIED, remark
-from runner.result import Result
+from runner.result import UNVERIFIED, Result, remark
 from server.cli.invocation import command, runnable
 from server.cli.messages import one_line, put
 from server.cli.report import files_of, place_of, put_result, to_the_cause
@@ -26,8 +25,8 @@ from server.shapes import shape
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
-    from runner.approvals import Question
-    from runner.lacking import Lack
+    from runner.resume.readiness import Lack
+    from runner.snapshot import Question
 
 Record = Mapping[str, Any]
 
@@ -155,7 +154,7 @@ class Portrait:
 async def sit(reads: Reads, database: Path, execution: str) -> Portrait:
     """The portrait of an execution."""
     from db.store.owners import is_alive
-    from runner.approvals import Question
+    from runner.snapshot import Question
     from server.cli.readiness import lacks_by_tree
 
     rows = await reads.tree(execution)

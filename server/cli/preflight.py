@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
-from runner.commands.call import call_in
 from runner.errors import ServerMissing
-from runner.lacking import absent_programs
 from runner.llm.models import Models
-from runner.requests import first_agents
+from runner.resume.readiness import absent_programs
+from runner.strategies.requests import first_agents
+from runner.strategies.route.commands.parse import call_in
 from server.cli.exits import CommandError
 
 

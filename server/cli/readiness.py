@@ -1,7 +1,7 @@
 """What interrupted trees wait for here, for commands that only look: `ps`, `doctor`, and `resume` before it begins.
 
-Owns the way from rows and this environment to `runner.lacking`. Must not know: how it is told. Invariant: nothing is
-changed by looking, and where nothing is interrupted nothing heavy is imported.
+Owns the way from rows and this environment to `runner.resume.readiness`. It does not know how the answer is shown.
+Invariant: looking changes nothing, and where nothing is interrupted nothing heavy is imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from db.rows.reads import Reads
     from registry import Settings
-    from runner.lacking import Here, Lack
+    from runner.resume.readiness import Here, Lack
 
 
 async def lacks_by_tree(reads: Reads, database: Path, root: str | None = None) -> Mapping[str, tuple[Lack, ...]]:
@@ -34,7 +34,7 @@ async def lacks_by_tree(reads: Reads, database: Path, root: str | None = None) -
 
 def _here(reads: Reads) -> Here:
     from registry import restore
-    from runner.lacking import Here
+    from runner.resume.readiness import Here
 
     async def settings(_hash: str, body: str) -> Settings:
         return restore(body, os.environ)

@@ -11,7 +11,7 @@ COLUMNS = ("", "id", "sub-agent", "command", "item", "language", "path", "age", 
 
 async def shown_registry(database: Path, as_json: bool) -> None:
     """Put out the registry, for people or for programs."""
-    from runner.delegation import exported
+    from runner.core.delegation import exported
     from server.cli.messages import note, put, put_json
     from server.cli.store import reading
     from server.cli.table import aligned

@@ -10,8 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from db.ids import SHORT
-from runner.evidence import UNVERIFIED, remark
-from runner.result import TOOL_UNAVAILABLE, Problem, Result
+from runner.result import TOOL_UNAVAILABLE, UNVERIFIED, Problem, Result, remark
 from server.cli.exits import Exit, exit_of_status
 from server.cli.markdown import put_answer
 from server.cli.messages import error, note, one_line, put, put_json

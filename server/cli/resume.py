@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from db.rows.reads import Reads
     from registry import Settings
-    from runner.dispatcher import Dispatcher
-    from runner.handle import Child
+    from runner.service.dispatcher import Dispatcher
+    from runner.snapshot import Child
 
 
 def resume(
@@ -60,8 +60,8 @@ def resume(
 async def _check(reads: Reads, database: Path, execution: str, settings: Settings) -> None:
     """Refuse what cannot go on here before anything is written; raises Unready, UnknownName, NoModel."""
     from registry import is_rehearsed
-    from runner.commissions import name_of
-    from runner.lacking import Unready
+    from runner.core.history import name_of
+    from runner.resume.readiness import Unready
     from server.cli import preflight
     from server.cli.readiness import lacks_by_tree
 

@@ -76,8 +76,8 @@ async def _show(database: Path, identifier: str, part: str, as_json: bool) -> No
 
 
 async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
-    from runner.iterating.view import tasks_of
-    from runner.planning.view import plan_of
+    from runner.strategies.iterate.export import tasks_of
+    from runner.strategies.plan.export import plan_of
     from server.cli.messages import put, put_json
     from server.cli.plan_text import plan_text, tasks_text
 

@@ -27,7 +27,7 @@ from server.shapes import shape
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
     from server.cli.console import TerminalConsole
 
 FRAME_SECONDS = 1 / 8

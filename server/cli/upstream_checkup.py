@@ -29,7 +29,7 @@ CLOSE_GRACE = 5.0
 
 async def upstreams(settings: Settings, tell: Callable[[Finding], None]) -> None:
     """Check all servers at the same time; `tell` hears of each as soon as it is known."""
-    from runner.masking import Mask
+    from runner.tools.secrets import Mask
 
     mask = Mask(settings.secrets(os.environ))
     await anyio.to_thread.run_sync(import_module, "mcp")  # once, and not in the time of the servers
@@ -39,7 +39,7 @@ async def upstreams(settings: Settings, tell: Callable[[Finding], None]) -> None
 
 
 async def _check(spec: UpstreamSpec, tell: Callable[[Finding], None], clear: Callable[[str], str]) -> None:
-    from runner.tools.connection import Connection
+    from runner.tools.upstream.connection import Connection
 
     patience = min(spec.start_timeout, PATIENCE)
     connection = Connection(replace(spec, start_timeout=patience), "auto", lambda _: None, clear=clear)

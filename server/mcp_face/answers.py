@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from runner.tools.own import compact
+from runner.tools.builtin import compact
 
 Status = Literal["pending", "running", "completed", "failed", "timed_out", "cancelled", "blocked", "skipped"]
 Some = list[Any]

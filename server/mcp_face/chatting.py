@@ -13,16 +13,14 @@ import anyio
 from pydantic import Field
 
 from registry import UnknownName
-from runner.chat import LONGEST, spoken
-from runner.delivery import cut
-from runner.dispatcher import Order
+from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
-from runner.language import language_of
-from runner.planning.phrases import refusal_phrase
+from runner.messages import ToolCall
+from runner.service.dispatcher import Order
+from runner.text import cut, language_of
+from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import ASK_FOR_IT, DEFAULT_WAIT, LONGEST_WAIT, DispatchTools, GetResultArguments
-from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
-from runner.transcript import ToolCall
 from server.identity import SPEAK_FOR_ALL
 from server.mcp_face.client import Client
 

@@ -17,24 +17,23 @@ from db.ids import PATTERN
 from db.rows.lists import Wanted
 from db.store.writer import INTERVAL
 from registry import CatalogueEntry, UnknownName
-from runner.appearance import child_of
-from runner.commissions import name_of
-from runner.dispatcher import Order
+from runner.core.guard import entry_of
+from runner.core.history import name_of
+from runner.core.views import child_of, child_of_row, is_gone, subtree_usage
 from runner.errors import NoModel, Refusal
-from runner.guard import entry_of
-from runner.handle import Child, DispatchOrder
-from runner.lacking import listed
-from runner.lookup import child_of_row, is_gone, subtree_usage
 from runner.origin import Origin
-from runner.trace import trace_context
+from runner.resume.readiness import listed
+from runner.service.dispatcher import Order
+from runner.snapshot import Child, DispatchOrder
+from runner.trace_context import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.questions import GOES_ON, word_in
 from server.mcp_face.rendering import progress_in_words
 from server.mcp_face.rounds import PersonWanted
 
 if TYPE_CHECKING:
-    from runner.approvals import Question
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
+    from runner.snapshot import Question
     from server.mcp_face.rounds import Person
 
 REPORT_SECONDS = 2.0
@@ -239,7 +238,7 @@ class Client:
         await self._tell_late([each for each in said if each in decided])
 
     async def _tell_late(self, approvals: Sequence[str]) -> None:
-        from runner.approvals import outcome_of
+        from runner.approvals.approvals import outcome_of
 
         for row in await self.dispatcher.services.database.reads.questions.those(approvals):
             self.late.append(f"this answer of your user came too late: {outcome_of(row)}")

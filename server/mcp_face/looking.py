@@ -16,12 +16,12 @@ from db.ids import PATTERN
 from db.rows.lists import Wanted
 from db.status import ExecutionStatus
 from registry import fold
-from runner.lookup import elapsed_in
+from runner.core.views import elapsed_in
+from runner.messages import ToolCall
+from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import first_words, missing
-from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import read_result_tool
-from runner.transcript import ToolCall
 from server.mcp_face.client import Client
 
 LIST_EXECUTIONS, TREE, QUERY = "list_executions", "get_execution_tree", "query_executions"

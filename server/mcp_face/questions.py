@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as t
 
 if TYPE_CHECKING:
-    from runner.approvals import Question, Word
+    from runner.approvals.approvals import Word
+    from runner.snapshot import Question
 
 GOES_ON = "going on after a question to a person"
 """What an execution does whose question was decided, until it says so itself."""
@@ -50,7 +51,7 @@ def elicitation(question: Question) -> t.ElicitRequest:
 
 def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
     """What a person said, as it came over the wire; None where that was nothing."""
-    from runner.approvals import Word
+    from runner.approvals.approvals import Word
 
     said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer
     if not isinstance(said, Mapping) or said.get("action") not in ("accept", "decline"):

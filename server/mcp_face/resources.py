@@ -15,9 +15,9 @@ from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET, named_among
 from db.rows.lists import Wanted
-from runner.delegation import exported
-from runner.iterating.view import tasks_of
-from runner.planning.view import plan_of
+from runner.core.delegation import exported
+from runner.strategies.iterate.export import tasks_of
+from runner.strategies.plan.export import plan_of
 from runner.tools.dispatch import describe, shown_agents
 from server.mcp_face.client import Client
 from server.mcp_face.looking import tree_of

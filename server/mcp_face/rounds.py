@@ -24,7 +24,7 @@ from server.identity import identity_of
 from server.mcp_face.questions import FORM, can_be_asked, elicitation, words_of
 
 if TYPE_CHECKING:
-    from runner.approvals import Question
+    from runner.snapshot import Question
 
 Context = ServerRequestContext[Any, Any]
 

@@ -94,7 +94,7 @@ class _Handlers:
         a principal and a session cannot be told apart. A principal needs no session.
         """
         from db.ids import new_id
-        from runner.session import new_session
+        from runner.origin import new_session
 
         self._own = self._own or (new_session(), new_id())
         own, since = self._own
@@ -113,7 +113,7 @@ class _Handlers:
     ) -> t.CallToolResult | t.InputRequiredResult | dict[str, Any]:
         before = Round.of(params.request_state)
         client = await self.client(ctx, before)
-        from runner.transcript import ToolCall
+        from runner.messages import ToolCall
         from server.mcp_face.tools import called, called_again, dispatched
 
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
 
 
 class Service:

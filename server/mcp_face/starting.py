@@ -13,8 +13,10 @@ from pydantic import Field
 from registry import UnknownName
 from registry.text.durations import LONGEST
 from runner.alerts import is_resolved, task_of, unwrapped
-from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.messages import ToolCall
+from runner.service.dispatcher import Order
+from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import (
     ASK_FOR_IT,
     DEFAULT_WAIT,
@@ -27,9 +29,7 @@ from runner.tools.dispatch import (
     missing,
     takes_input,
 )
-from runner.tools.own import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
-from runner.transcript import ToolCall
 from server.mcp_face.client import Client
 
 RUN_AGENT, RUN_CHAIN, SEND_MESSAGE = "run_agent", "run_chain", "send_message"

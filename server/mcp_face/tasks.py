@@ -21,8 +21,7 @@ from pydantic import Field
 from server.mcp_face.questions import GOES_ON, can_be_asked, elicitation
 
 if TYPE_CHECKING:
-    from runner.approvals import Question
-    from runner.handle import Child
+    from runner.snapshot import Child, Question
     from server.mcp_face.client import Client
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -159,7 +158,7 @@ def _status(child: Child, error_type: str | None) -> str:
 
 
 def _activity(client: Client, child: Child) -> str:
-    from runner.appearance import activity_of
+    from runner.core.views import activity_of
 
     live = client.dispatcher.tree.get(child.id)
     return (activity_of(live) if live is not None else child.activity) or child.status
@@ -167,8 +166,8 @@ def _activity(client: Client, child: Child) -> str:
 
 def _result(child: Child, used: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """What the call would have answered, had it waited."""
+    from runner.tools.builtin import answer
     from runner.tools.dispatch import GET_RESULT, describe
-    from runner.tools.own import answer
     from server.mcp_face.tools import wire
 
     # The note keeps the promise of the tools that answer a dispatch: every field of their schema is there.

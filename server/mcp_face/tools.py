@@ -17,12 +17,12 @@ from pydantic import BaseModel
 from db.errors import StoreError
 from registry import Settings
 from runner.errors import RefusalKind, RunnerError
-from runner.handle import DISPATCH
+from runner.messages import ToolCall
+from runner.snapshot import DISPATCH
+from runner.tools.builtin import OwnTool, OwnTools, refuse
 from runner.tools.dispatch import ASK_FOR_IT, CANCEL, GET_RESULT, LIST, WAIT_FOR, dispatch_tools
-from runner.tools.own import OwnTool, OwnTools, refuse
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import NAME as READ_RESULT
-from runner.transcript import ToolCall
 from server.mcp_face import answers, rendering
 from server.mcp_face.chatting import SEND_USER_MESSAGE, chatting_tools
 from server.mcp_face.client import Client

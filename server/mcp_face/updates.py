@@ -20,8 +20,8 @@ from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from db.errors import StoreError
 
 if TYPE_CHECKING:
-    from runner.bus import Event
-    from runner.dispatcher import Dispatcher
+    from runner.core.events import Event
+    from runner.service.dispatcher import Dispatcher
 
 log = logging.getLogger("outrider.mcp")
 

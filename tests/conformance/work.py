@@ -16,7 +16,7 @@ import mcp_types as t
 from mcp.server.mcpserver import require_client_extension
 
 from registry import AgentSpec
-from runner.functions import AgentFunction
+from runner.functions.callables import AgentFunction
 from runner.result import Outcome, Result
 from server.mcp_face.tasks import TASKS
 from tests.conformance.asking import NAME, content_of, elicitation

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from db.store.committer import RESCUE_SECONDS
 from db.store.engine import open_writer
 from db.store.owners import DOUBT_SECONDS, KEEPING_SECONDS, Ownership, doubtful, is_alive, sweep
-from runner.lookup import gone_owners
+from runner.core.views import gone_owners
 from tests.db.store import Store, open_store, rows_of
 from tests.db.test_processes import Neighbour, neighbours
 

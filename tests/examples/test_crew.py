@@ -14,8 +14,8 @@ import yaml
 from pydantic_core import from_json
 
 from registry import load
-from runner.commands.table import Question, rule_for
 from runner.llm.protocol import Request
+from runner.strategies.route.commands.task import Question, rule_for
 from tests.examples.casting import Understudy, cast, crew, returns
 from tests.examples.playing import Said, conversation, play
 from tests.support.models import Turn, call, hang, say

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from registry import misfits
-from runner.handle import Child
+from runner.snapshot import Child
 from tests.examples.playing import Said, play, settings_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench

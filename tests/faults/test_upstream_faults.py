@@ -7,7 +7,8 @@ import anyio
 import pytest
 
 from registry.specs.upstreams import UpstreamSpec
-from runner.tools import process, upstream
+from runner.tools.upstream import process
+from runner.tools.upstream import server as upstream_server
 from server.collector import patient_collector
 from tests.faults.fault import contained
 from tests.faults.upstream_faults import CALLS, LISTS, Outcome, UpstreamFault
@@ -36,7 +37,7 @@ def collector() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream, "PROBE_SECONDS", 0.3)
+    monkeypatch.setattr(upstream_server, "PROBE_SECONDS", 0.3)
     monkeypatch.setattr(process, "STOP_GRACE", 0.2)
 
 

@@ -12,8 +12,8 @@ from mcp.types import TextResourceContents
 
 from db.ids import SHORT
 from db.store.engine import sqlite_library
+from runner.messages import ToolCall
 from runner.tools.dispatch import ASK_FOR_IT
-from runner.transcript import ToolCall
 from server.identity import Identity
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.tools import ERROR, called

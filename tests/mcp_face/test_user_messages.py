@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.planning.phrases import phrase
-from runner.transcript import ToolCall
+from runner.chat import phrase
+from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.tools import ERROR, called

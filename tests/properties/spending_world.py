@@ -15,9 +15,9 @@ from typing import Any
 import anyio.lowlevel
 from pydantic_core import to_json
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.llm.protocol import Request, Usage
+from runner.service.dispatcher import Order
 from tests.support.models import Turn, call, crash, fail, say
 from tests.support.service import Bench
 from tests.support.spending import size

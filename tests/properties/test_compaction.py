@@ -8,17 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry import ModelSpec
-from runner.compaction import Compaction, longest_text, old_results, view_of
-from runner.delivery import delivery_message
-from runner.handle import Child
-from runner.headroom import Headroom
-from runner.inbox import Item
+from runner.compaction.apply import Compaction, longest_text, old_results, view_of
+from runner.compaction.policy import Headroom, Measure
+from runner.compaction.summary import Kept
+from runner.core.inbox import Item
 from runner.llm.body import request_body
 from runner.llm.protocol import Request
-from runner.measure import Measure
-from runner.summary import Kept
-from runner.tariff import size_of
-from runner.transcript import Answer, Block, Delivered, Message, Tool, tool_results
+from runner.messages import Answer, Block, Delivered, Message, Tool, size_of, tool_results
+from runner.prompt.deliveries import delivery_message
+from runner.snapshot import Child
 from tests.support.pairing import objections
 
 TOOLS = [Tool(name, "does", {"type": "object"}, name, "box") for name in ("look", "read_result", "dispatch_agent")]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from db.status import TRANSITIONS, ExecutionStatus
 from registry import PlanSpec
-from runner.planning.blueprint import Blueprint, NotAPlan, PlannedStep, read_blueprint
-from runner.planning.course import Course, Standing, Trigger, may_replan, trigger_of
-from runner.planning.digest import Brought, digest_of
-from runner.planning.lint import MOST_CUT, Bounds, Linted, lint, without
-from runner.planning.version import Version
 from runner.result import Outcome, Problem, Result
+from runner.strategies.compose import Brought, Standing, digest_of
+from runner.strategies.plan.check import MOST_CUT, Bounds, Linted, lint, without
+from runner.strategies.plan.parse import Blueprint, NotAPlan, PlannedStep, read_blueprint
+from runner.strategies.plan.progress import Version
+from runner.strategies.plan.schedule import Course, Trigger, may_replan, trigger_of
 from tests.support.requirement import requirement
 
 TEXT = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=12)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from runner.slots import Slot, Slots
+from runner.core.slots import Slot, Slots
 from tests.support.requirement import requirement
 
 

@@ -5,8 +5,21 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.step import AskAgain, AskModel, Conclude, Continue, Drain, Finish, Mail, RunTools, SettleChildren, Wait, step
-from runner.transcript import Answer, Block, Message, ToolCall, Transcript, tool_results
+from runner.messages import Answer, Block, Message, ToolCall, tool_results
+from runner.strategies.loop.step import (
+    AskAgain,
+    AskModel,
+    Conclude,
+    Continue,
+    Drain,
+    Finish,
+    Mail,
+    RunTools,
+    SettleChildren,
+    Wait,
+    step,
+)
+from runner.strategies.loop.transcript import Transcript
 from tests.support.requirement import requirement
 
 STOPS = st.sampled_from(["end_turn"] * 4 + ["max_tokens", "pause_turn", "model_context_window_exceeded", "moon_phase"])

@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from runner.dispatcher import Order
-from runner.execution import Execution
+from runner.core.execution import Execution
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.support.models import Turn, call, crash, fail, say
 from tests.support.reading import dispatched
 from tests.support.service import Bench

@@ -57,7 +57,7 @@ agents:
       commands:"""
     + COMMANDS
     + """
-  atomic-task-numberer: {function: "runner.board:add_item"}
+  atomic-task-numberer: {function: "outrider:add_item"}
   lean-research-agent: {}
   researcher: {}
   planner: {}

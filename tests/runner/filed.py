@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runner.handle import Child
+from runner.snapshot import Child
 from tests.support.models import Turn, call
 
 SECTION = """

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from html import unescape
 
-from runner.inert import BLOCKS
+from runner.text import BLOCKS
 
 TAGS = (
     "</{block}>",

@@ -18,9 +18,9 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from runner.appearance import activity_of
-from runner.dispatcher import Order
+from runner.core.views import activity_of
 from runner.errors import Refusal
+from runner.service.dispatcher import Order
 from tests.support.models import call, gate, hang, say
 from tests.support.reading import dispatch, dispatched, shown
 from tests.support.service import Bench, bench

@@ -17,12 +17,12 @@ import anyio.lowlevel
 
 from runner.llm.body import request_body
 from runner.llm.protocol import OnText, Reply, Request, Usage
-from runner.transcript import Block
+from runner.messages import Block
 from tests.support.local_tools import LocalTools
 from tests.support.pairing import objections
 
 if TYPE_CHECKING:
-    from runner.dispatcher import Dispatcher
+    from runner.service.dispatcher import Dispatcher
 
 CONFIG = """
 defaults: {model: wide, limits: {max_concurrent_agents: 2, max_iterations: 6, max_dispatches: 40}}

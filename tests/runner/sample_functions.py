@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pydantic
 
-from runner.function_context import Context
+from runner.functions.context import Context
 from runner.result import Outcome, Result
 
 

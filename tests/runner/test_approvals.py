@@ -14,9 +14,10 @@ import pytest
 
 from db.clock import moment, stamp
 from db.store.engine import sqlite_library
-from runner.approvals import Question, Word
-from runner.dispatcher import Order
+from runner.approvals.approvals import Word
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
+from runner.snapshot import Question
 from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
 from tests.support.models import Step, Turn, call, gate, hang, malformed_call, say

@@ -15,9 +15,9 @@ from db.ids import made_at, new_id
 from db.rows.reads import Record
 from db.rows.users import chat_messages
 from db.store.unit import Added, Write
-from runner.background import Background, Layers, Wanted, layers_of, load_background, said_before
-from runner.dispatcher import Order
-from runner.user import User
+from runner.origin import User
+from runner.service.dispatcher import Order
+from runner.users.profile import Background, Layers, Wanted, layers_of, load_background, said_before
 from tests.support.models import gate, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench

@@ -12,10 +12,10 @@ import pytest
 
 from db.rows.executions import Place
 from db.rows.work_items import Author
-from runner.board import Board
-from runner.bus import Bus
+from runner.core.events import Bus
+from runner.core.recorder import Recorder
 from runner.errors import Fenced, ItemRefused
-from runner.recorder import Recorder
+from runner.work_items.board import Board
 from tests.db.store import Store, open_store
 from tests.support.requirement import requirement
 from tests.support.service import bench

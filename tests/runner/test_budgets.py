@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.appearance import activity_of
-from runner.dispatcher import Order
+from runner.core.views import activity_of
 from runner.llm.protocol import Request
-from runner.shortening import MARK
+from runner.service.dispatcher import Order
+from runner.text import MARK
 from server.app import Blueprint, open_service
 from tests.runner.spenders import MODELS, cost, steps, worth
 from tests.support.local_tools import LocalTools

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from registry import ArgumentSpec, CommandSpec
-from runner.commands.call import read_call
+from runner.strategies.route.commands.parse import read_call
 from tests.support.requirement import requirement
 
 COMMANDS = {

@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from db.rows.endings import CancelWish
-from runner.bus import Event
-from runner.dispatcher import Order
-from runner.facts import CancelWished
+from runner.core.events import Event
+from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, shown

@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.board import LONGEST_TITLE
-from runner.commands.call import MOST_ITEMS
-from runner.dispatcher import Order
 from runner.errors import Refusal
-from runner.handle import Child
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
+from runner.strategies.route.commands.parse import MOST_ITEMS
+from runner.work_items.board import LONGEST_TITLE
 from tests.runner.commanded import crew, given, item
 from tests.runner.hostile import hostile, tags
 from tests.support.models import call, say

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from pydantic_core import from_json
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.commanded import crew, given, item, workers
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement

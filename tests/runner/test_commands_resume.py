@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Dispatcher, Order
 from runner.errors import Refusal
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Dispatcher, Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.commanded import crew, item, workers

@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
+from runner.messages import ToolCall
+from runner.service.dispatcher import Order
+from runner.tools.builtin import OwnTools
 from runner.tools.composite import CompositeTools
-from runner.tools.own import OwnTools
-from runner.transcript import ToolCall
 from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import call, fail, hang, say
 from tests.support.reading import answer, dispatch, results

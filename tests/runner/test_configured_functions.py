@@ -15,8 +15,8 @@ import anyio.to_thread
 import pytest
 
 from registry import ConfigError
-from runner.dispatcher import Order
 from runner.result import Result
+from runner.service.dispatcher import Order
 from tests.runner import sample_functions
 from tests.runner.resuming import after_a_stop
 from tests.runner.sample_functions import Seen, begin_anew
@@ -191,7 +191,7 @@ async def test_a_service_that_goes_on_calls_a_function_again_unless_it_is_to_fai
 async def test_tasks_that_are_numbered_at_once_get_different_numbers(tmp_path: Path) -> None:
     config = """
     models: {m: {model: any}}
-    agents: {atomic-task-numberer: {function: 'runner.board:add_item'}}
+    agents: {atomic-task-numberer: {function: 'outrider:add_item'}}
     work_items: {board: crew, items: {41: {title: Known}}}
     """
     results: list[Result] = []
@@ -247,7 +247,7 @@ async def test_whatever_cannot_be_called_is_told_in_one_report_before_anything_b
     (tmp_path / "faulty_functions.py").write_text("1 / 0")
     (tmp_path / "needy_functions.py").write_text("import nobody_has_this")
     odd = """
-        from runner.function_context import Context
+        from runner import Context
         def positional(a, /): ...
         def several(*many): ...
         def unknown(a: "Nowhere"): ...

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import countdown
 from runner.llm.protocol import Request
+from runner.strategies.loop import notes as notes_module
 from tests.runner.spenders import MODELS, notes, steps
 from tests.support.models import Turn, call, say
 from tests.support.reading import shown
@@ -49,7 +49,7 @@ agents:
 async def test_the_model_is_told_that_its_time_runs_low_before_it_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(countdown, "LAST_SHARE", 1.0)  # low from the beginning, however busy the machine is
+    monkeypatch.setattr(notes_module, "LAST_SHARE", 1.0)  # low from the beginning, however busy the machine is
     config = MODELS + "agents: {Left: {limits: {timeout: 100s}}}"
     async with bench(tmp_path, config, {"Left": steps(call("nothing"), say("done"))}) as service:
         await service.run("Left")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from runner.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher, Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.faults.crash.seeds import SEED

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.dates import ResolvedDate, TimeRange, resolve_date, resolve_time_range, settled
+from runner.dates.dates import ResolvedDate, TimeRange, resolve_date, resolve_time_range, settled
 from tests.support.requirement import requirement
 
 LOS_ANGELES, JERUSALEM, LONDON = ZoneInfo("America/Los_Angeles"), ZoneInfo("Asia/Jerusalem"), ZoneInfo("Europe/London")
@@ -308,7 +308,7 @@ def test_no_phrase_is_too_strange_to_ask_about(phrase: str, locale: str) -> None
 
 
 def test_who_asks_for_no_date_does_not_pay_for_the_libraries() -> None:
-    code = "import sys, runner.tools.utilities; print(*sys.modules)"
+    code = "import sys, runner.dates.tools; print(*sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
 

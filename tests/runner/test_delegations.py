@@ -12,10 +12,10 @@ from db.clock import moment
 from db.rows.lists import FIELDS
 from db.store.engine import sqlite_library
 from registry import CatalogueEntry, Limits
-from runner.delegation import exported
-from runner.dispatcher import Order
+from runner.core.delegation import exported
+from runner.core.guard import Caller, admit
 from runner.errors import Refusal
-from runner.guard import Caller, admit
+from runner.service.dispatcher import Order
 from tests.runner.commanded import crew
 from tests.support.models import Step, call, gate, hang, say
 from tests.support.reading import dispatch

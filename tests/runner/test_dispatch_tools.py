@@ -12,13 +12,13 @@ import pytest
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
-from runner.handle import Child, DispatchOrder
+from runner.messages import Tool, ToolCall
+from runner.service.dispatcher import Order
+from runner.snapshot import Child, DispatchOrder
 from runner.tools import dispatch as dispatch_module
+from runner.tools.builtin import OwnTools
 from runner.tools.dispatch import ASK_FOR_IT, dispatch_answer, dispatch_tools
-from runner.tools.own import OwnTools
-from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
 from tests.support.messages_api import messages_api, reply, text
 from tests.support.models import call, gate, malformed_call, say

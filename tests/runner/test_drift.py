@@ -8,7 +8,7 @@ from typing import Any
 import mcp.types as t
 import pytest
 
-from runner.tools.listing import fingerprint
+from runner.tools.upstream.listing import fingerprint
 from tests.support.models import say
 from tests.support.servers import raw_server
 from tests.support.service import bench

@@ -7,8 +7,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.service.dispatcher import Order
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop
 from tests.support.gated import NO, asked, decide

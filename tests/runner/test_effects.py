@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
-from runner.effects import CHECK_FIRST, UNKNOWN, cut_short, may_repeat, status_of, without_answer
-from runner.tools import process, upstream
+from runner.service.dispatcher import Order
+from runner.tools.effects import CHECK_FIRST, UNKNOWN, cut_short, may_repeat, status_of, without_answer
+from runner.tools.upstream import process, server
 from server.cli import portrait
 from tests.support.local_tools import LocalTools
 from tests.support.models import call, hang, malformed_call, say
@@ -76,7 +76,7 @@ async def test_a_call_that_was_cut_off_is_made_once_more_if_its_effect_allows_an
 async def test_a_call_that_is_stopped_is_unknown_only_if_it_was_under_way_and_may_have_changed_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstream, "PROBE_SECONDS", 30)
+    monkeypatch.setattr(server, "PROBE_SECONDS", 30)
     monkeypatch.setattr(process, "STOP_GRACE", 0.2)
     inside = 0
 

@@ -9,10 +9,10 @@ import pytest
 
 from db.rows.endings import CancelWish
 from db.store.lock import FileLock
-from runner.cause import Cause
-from runner.dispatcher import Order
-from runner.facts import CancelWished
+from runner.core.ending import Cause
+from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.requirement import requirement
@@ -102,7 +102,7 @@ async def test_a_cancel_during_the_last_write_does_not_stop_it(tmp_path: Path) -
 
 @requirement("S2-DB-11")
 async def test_the_last_write_is_waited_for_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.execution.LAST_WRITE_SECONDS", 0.3)
+    monkeypatch.setattr("runner.core.execution.LAST_WRITE_SECONDS", 0.3)
     async with bench(tmp_path, "agents: {Solo: {}}", {"Solo": [hang()]}) as service:
         started = await service.dispatcher.start(Order("Solo"))
         await service.model.started("Solo")

@@ -7,8 +7,8 @@ import pytest
 
 from db.rows import error_records
 from db.rows.error_records import FIELDS, Fix, FixStatus, NewError
-from runner.answer import processed
 from runner.result import Result
+from runner.strategies.route.commands.report import processed
 from server.cli.errors import FIXES
 from tests.db.store import open_store
 from tests.support.models import crash, fail, hang, say
@@ -131,7 +131,7 @@ async def test_an_agent_whose_server_is_down_goes_on_and_the_error_is_kept(tmp_p
 async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path) -> None:
     config = """
     agents:
-      Log: {function: "runner.error_log:open_errors"}
+      Log: {function: "outrider:open_errors"}
       Crasher: {}
       Slow: {timeout: 100ms}
     """

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.support.events import STORED, followed, payload
 from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import Turn, call, crash, fail, gate, hang, say

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.evidence import handles_of
 from runner.llm.protocol import Request
+from runner.result import handles_of
 from server.cli.portrait import sit
 from tests.support.models import call, say
 from tests.support.reading import dispatch

@@ -8,12 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.chat import spoken
-from runner.dispatcher import Order
+from runner.chat import _PHRASES, phrase, refusal_phrase, spoken
 from runner.errors import Refusal
-from runner.handle import Child
 from runner.llm.protocol import Usage
-from runner.planning.phrases import _PHRASES, phrase, refusal_phrase
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from tests.runner.planned import plan, step
 from tests.runner.routed import coordinator, decide
 from tests.runner.spenders import MODELS

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from registry import ConfigError, Folder
-from runner.files import ABOUT, shelf_of
 from runner.llm.protocol import Request
+from runner.prompt.files import ABOUT, shelf_of
 from tests.runner.planned import A, plan
 from tests.support.models import Turn, call, say
 from tests.support.reading import answer, results, text_of
@@ -143,7 +143,7 @@ async def test_files_are_shown_as_they_are_when_work_begins_and_one_that_is_gone
 
 async def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay(tmp_path)
-    monkeypatch.setattr("runner.files.SECONDS", 0)
+    monkeypatch.setattr("runner.prompt.files.SECONDS", 0)
     async with bench(tmp_path, CONFIG, {"one": [say("done")]}) as service:
         ended = await service.run("one")
 

@@ -9,10 +9,10 @@ import pytest
 
 from registry import AgentSpec, load
 from registry.specs.strategies import Strategy
-from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.result import Result
-from runner.strategies import STRATEGIES
+from runner.service.assembly import STRATEGIES
+from runner.service.dispatcher import Order
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel, say
 from tests.support.reading import delivered, dispatch

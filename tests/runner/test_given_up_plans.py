@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 
 from db.store.engine import sqlite_library
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.planned import A, B, config, plan, plan_events, steps
 from tests.support.models import Turn, hang
 from tests.support.service import Bench, bench

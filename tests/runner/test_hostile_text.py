@@ -11,15 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.context import first_message
-from runner.dispatcher import Order
-from runner.handle import Child
-from runner.inert import BLOCKS, inert, label
 from runner.llm.protocol import ModelError, Request
-from runner.planning.view import plan_of
-from runner.requests import Brief, merging
+from runner.messages import clean
+from runner.prompt.system import first_message
 from runner.result import Result, completed
-from runner.transcript import clean
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
+from runner.strategies.chain import Brief, merging
+from runner.strategies.plan.export import plan_of
+from runner.text import BLOCKS, inert, label
 from tests.runner.hostile import hostile, notes, tags
 from tests.runner.routed import decide, said_before
 from tests.support.models import Turn, call, crash, say

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runner.in_words import in_words
+from runner.strategies.loop.acceptance import in_words
 from server.cli.messages import gist
 
 

@@ -7,8 +7,8 @@ import pytest
 from pydantic_core import from_json
 
 from registry import meant
-from runner.dispatcher import Order
 from runner.errors import Refusal
+from runner.service.dispatcher import Order
 from server.cli.exits import CommandError
 from server.cli.orders import Wish, order_of
 from tests.support.models import say

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import anyio
 
-from runner.handle import Child
 from runner.llm.protocol import Request
-from runner.transcript import clean
+from runner.messages import clean
+from runner.snapshot import Child
 from tests.runner.hostile import hostile, tags
 from tests.runner.iterated import config, done, finished, first, task, undone
 from tests.support.models import Turn, say

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from registry import ComponentSpec, IterateSpec, Template
-from runner.inbox import Item
-from runner.iterating.answer import joined
-from runner.iterating.decision import MOST_TASKS, NoDecision, read_decision
-from runner.iterating.records import TaskRecord, compressed, concluded
-from runner.iterating.undertaking import Undertaking, objective_of
-from runner.iterating.words import message_of, state_of
+from runner.core.inbox import Item
+from runner.messages import Delivered
 from runner.result import Outcome, Problem, Result
-from runner.transcript import Delivered
+from runner.strategies.iterate.answer import joined
+from runner.strategies.iterate.decision import MOST_TASKS, NoDecision, read_decision
+from runner.strategies.iterate.objective import Undertaking, objective_of
+from runner.strategies.iterate.prompts import message_of, state_of
+from runner.strategies.iterate.tasks import TaskRecord, compressed, concluded
 from tests.support.requirement import requirement
 
 PLENTY = 100_000

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Dispatcher, Order
 from runner.errors import Refusal
-from runner.iterating.view import tasks_of
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Dispatcher, Order
+from runner.strategies.iterate.export import tasks_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.cutting import broken_promises, cut_off

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.fenced import read_json
+from runner.text import read_json
 from tests.runner import iterated, planned
 from tests.support.models import Turn, say
 from tests.support.service import bench

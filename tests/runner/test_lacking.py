@@ -12,9 +12,9 @@ import pytest
 
 from db.store.owners import is_alive
 from registry import AgentSpec, load
-from runner.dispatcher import Dispatcher, Order
 from runner.errors import Refusal
-from runner.lacking import Lack, Unready
+from runner.resume.readiness import Lack, Unready
+from runner.service.dispatcher import Dispatcher, Order
 from server.app import Blueprint, open_service
 from tests.support.messages_api import messages_api, mute, reply, text, tool_use
 from tests.support.models import hang, say

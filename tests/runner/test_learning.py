@@ -11,9 +11,9 @@ import pytest
 
 from registry import ConfigError
 from runner.chat import spoken
-from runner.dispatcher import Order
-from runner.handle import Child
 from runner.llm.protocol import Request, Usage
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from tests.runner.spenders import MODELS
 from tests.support.models import Script, Turn, call, crash, hang, say, shared
 from tests.support.reading import results, shown, text_of

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 
 from registry import AgentSpec
-from runner.dispatcher import Dispatcher, Order
+from runner.messages import Tool, ToolCall
+from runner.service.dispatcher import Dispatcher, Order
 from runner.tools.protocol import ToolExecutor, ToolResult
-from runner.transcript import Tool, ToolCall
 from server.app import Blueprint, open_service
 from tests.support.messages_api import (
     Answer,

@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 
 from db.ids import PATTERN
-from runner.dispatcher import Order
-from runner.handle import Child
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.marathon import KEY, REPORT, TASK, Marathon, called, turn_of

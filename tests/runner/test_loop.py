@@ -6,9 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-import runner.strategies.loop as loop_module
-from runner.dispatcher import Order
+import runner.strategies.loop.strategy as loop_module
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import delivered, dispatch, results, shown
@@ -27,15 +27,25 @@ agents:
 @requirement("S2-CT-1")
 def test_the_loop_knows_neither_dispatching_nor_executions() -> None:
     graph = import_graph(inside_functions=True)
-    seen, waiting = set(), [loop_module.__name__, "runner.step", "runner.conversation"]
+    seen, waiting = set(), [loop_module.__name__, "runner.strategies.loop.step", "runner.strategies.loop.conversation"]
     while waiting:
         module = waiting.pop()
         if module not in seen:
             seen.add(module)
-            waiting.extend(each for each in graph.get(module, ()) if each in ("runner.step", "runner.conversation"))
+            waiting.extend(
+                each
+                for each in graph.get(module, ())
+                if each in ("runner.strategies.loop.step", "runner.strategies.loop.conversation")
+            )
     imported = {each for module in seen for each in graph[module]}
 
-    forbidden = {"runner.execution", "runner.family", "runner.tree", "runner.dispatcher", "runner.tools.dispatch"}
+    forbidden = {
+        "runner.core.execution",
+        "runner.core.children",
+        "runner.core.tree",
+        "runner.service.dispatcher",
+        "runner.tools.dispatch",
+    }
     assert not imported & forbidden
 
 

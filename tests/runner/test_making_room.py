@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
+from runner.compaction.summary import SUMMARISE
 from runner.llm.protocol import Request, Usage
-from runner.summary import SUMMARISE
+from runner.service.dispatcher import Order
 from server.cli import portrait
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, fail, gate, say

@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from registry import UpstreamSpec, held_secrets
-from runner.masking import Mask
+from runner.tools.secrets import Mask
 from tests.support.models import call, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement

@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from db.clock import moment
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.properties.verdicts import violations
 from tests.runner.iterated import done, finished, first, task, tasks, undone
 from tests.runner.nested import ANSWER, LEVELS, config, everybody, lead, planner, scripts, tree

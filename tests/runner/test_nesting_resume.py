@@ -10,8 +10,8 @@ from pathlib import Path
 
 import anyio
 
-from runner.dispatcher import Dispatcher, Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Dispatcher, Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.cutting import broken_promises, cut_off

@@ -6,10 +6,10 @@ import anyio
 import pytest
 
 from db.rows.endings import CancelWish
-from runner.dispatcher import Order
-from runner.facts import CancelWished
-from runner.handle import Child
-from runner.lacking import Lack, Unready
+from runner.core.facts import CancelWished
+from runner.resume.readiness import Lack, Unready
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, call, hang, say

@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
-from runner.handle import Child
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from tests.runner.neighbour import CONFIG, neighbours
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import dispatch

@@ -107,7 +107,7 @@ agents:
     description: takes commands
     sub_agents: []
     route: {commands: {task: {arguments: [{name: title}], agents: [Numberer]}}}
-  Numberer: {function: "runner.board:add_item"}
+  Numberer: {function: "outrider:add_item"}
 """
     wanted = plan(step("step_1", "Desk", "/task Paint the door"), step("step_2", "Desk", "/paint 7", maxRetries=0))
     async with bench(tmp_path, desk, {"Planner": [wanted]}) as service:

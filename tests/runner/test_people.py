@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
-from runner.user import User
+from runner.origin import User
+from runner.service.dispatcher import Order
 from tests.support.models import hang, say
 from tests.support.reading import dispatch
 from tests.support.service import Bench, bench

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from db.store.engine import sqlite_library
-from runner.dispatcher import Order
+from runner.service.dispatcher import Order
 from tests.runner.planned import A, config, plan, plan_events, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.support.gated import NO, YES, asked, decide

@@ -15,12 +15,12 @@ import pytest
 from db.clock import stamp
 from db.store.engine import sqlite_library
 from registry import AgentSpec, CatalogueEntry
-from runner.context import PromptParts, system_prompt
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
 from runner.marks import restored
-from runner.personal import Personal
-from runner.tariff import tokens_of
+from runner.prompt.system import PromptParts, system_prompt
+from runner.prompt.user_parts import Personal
+from runner.service.dispatcher import Order
+from runner.text import tokens_of
 from tests.runner.planned import A, B, C, config, plan
 from tests.support.models import Turn, call, say
 from tests.support.reading import answer

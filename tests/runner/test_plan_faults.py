@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.llm.protocol import Request
-from runner.planning.words import REVISE
+from runner.strategies.plan.prompts import REVISE
 from tests.runner.planned import A, B, config, plan, plan_events, roles, step, steps
 from tests.support.models import Turn, fail, say, shared
 from tests.support.requirement import requirement

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from registry import Limits
-from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
+from runner.service.dispatcher import Order
 from tests.properties.verdicts import PROMISES
 from tests.runner.planned import A, B, C, config, plan, plan_events, step, steps
 from tests.support.models import Turn, hang, say

@@ -12,8 +12,8 @@ from tests.support.requirement import requirement
 from tests.support.service import bench
 from tests.support.sources import ROOT
 
-PURE = ("runner.planning.course", "runner.planning.words")
-PARTS = ("registry", "runner.execution", "runner.strategies.plan", "runner.planning.drafting", *PURE)
+PURE = ("runner.strategies.plan.schedule", "runner.strategies.plan.prompts")
+PARTS = ("registry", "runner.core.execution", "runner.strategies.plan", "runner.strategies.plan.planner", *PURE)
 """Types, registry, runner, orchestrator, planner and prompts."""
 
 ALONE = """
@@ -22,7 +22,7 @@ import anyio, pydantic, sqlmodel
 for name in sys.argv[1:]:
     if os.fork() == 0:
         importlib.import_module(name)
-        print(name, "runner.work" in sys.modules, flush=True)
+        print(name, "runner.strategies.context" in sys.modules, flush=True)
         os._exit(0)
     os.wait()
 """

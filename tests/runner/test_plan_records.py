@@ -15,8 +15,8 @@ import pytest
 from db.ids import new_execution_id
 from db.status import TRANSITIONS, ExecutionStatus
 from registry import AgentSpec, load
-from runner.dispatcher import Dispatcher, Order
-from runner.planning.view import plan_of
+from runner.service.dispatcher import Dispatcher, Order
+from runner.strategies.plan.export import plan_of
 from server.app import Blueprint, open_service
 from tests.runner.planned import plan, step
 from tests.support.models import Script, ScriptedModel, call, fail, say, shared

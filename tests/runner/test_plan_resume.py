@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.approvals import Word
-from runner.dispatcher import Dispatcher, Order
+from runner.approvals.approvals import Word
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.planning.view import plan_of
+from runner.service.dispatcher import Dispatcher, Order
+from runner.strategies.plan.export import plan_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.cutting import broken_promises, cut_off

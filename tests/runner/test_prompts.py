@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from registry import AgentSpec, CatalogueEntry
-from runner.context import DISPATCHING, FOCUS, GENERAL, PromptParts, first_message, system_prompt
-from runner.delivery import delivery_message
-from runner.inbox import Item
-from runner.transcript import Delivered
+from runner.core.inbox import Item
+from runner.messages import Delivered
+from runner.prompt.deliveries import delivery_message
+from runner.prompt.system import DISPATCHING, FOCUS, GENERAL, PromptParts, first_message, system_prompt
 from tests.support.models import call, say
 from tests.support.requirement import requirement
 from tests.support.service import bench

@@ -8,12 +8,11 @@ import anyio
 import pytest
 
 from db.status import ExecutionStatus
-from runner.chat import answer_of, spoken
-from runner.dispatcher import Order
+from runner.chat import answer_of, phrase, spoken
 from runner.errors import Refusal
-from runner.handle import Child
-from runner.planning.phrases import phrase
 from runner.result import partial
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from tests.support.models import fail, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from db.store.engine import sqlite_library
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, gate, hang, say

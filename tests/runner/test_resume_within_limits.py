@@ -5,9 +5,9 @@ from pathlib import Path
 import anyio
 
 from db.rows.endings import CancelWish
-from runner.dispatcher import Order
-from runner.facts import CancelWished
+from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.models import Turn, gate, hang, say
 from tests.support.reading import dispatch

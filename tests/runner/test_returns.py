@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from runner.answer import answer_text, processed
-from runner.codes import Code, code_of
 from runner.errors import SessionMismatchError, ValidationError
-from runner.result import Outcome, Problem, Result
+from runner.origin import new_session
+from runner.result import Code, Outcome, Problem, Result, code_of
 from runner.returns import ARTIFACT_TYPES, read_return
-from runner.session import new_session
+from runner.strategies.route.commands.report import answer_text, processed
 from tests.support.requirement import requirement
 
 SESSION = "sess_1766743200_abc123"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from runner.decision import Decision, read_decision
-from runner.dispatcher import Order
-from runner.language import language_of
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
+from runner.strategies.route.classify import Decision, read_decision
+from runner.text import language_of
 from tests.runner.planned import plan, step
 from tests.runner.routed import EVERYBODY, coordinator, decide, judged, said_before
 from tests.support.models import Turn, fail, hang, say, shared

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
+from runner.service.dispatcher import Order
 from tests.runner.planned import plan, step
 from tests.runner.routed import coordinator, decide
 from tests.runner.spenders import MODELS

@@ -10,9 +10,9 @@ import pytest
 
 from db.clock import moment
 from runner.llm.protocol import Request
-from runner.planning.answering import is_raw
-from runner.planning.blueprint import NotAPlan, PlannedStep, read_blueprint
-from runner.planning.view import plan_of
+from runner.strategies.plan.export import plan_of
+from runner.strategies.plan.parse import NotAPlan, PlannedStep, read_blueprint
+from runner.text import is_raw
 from tests.runner.planned import plan, roles, step, steps
 from tests.runner.routed import coordinator, decide
 from tests.support.models import Turn, fail, say, shared

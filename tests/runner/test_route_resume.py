@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.errors import Refusal
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.planned import plan, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.runner.routed import coordinator, decide

@@ -14,9 +14,9 @@ import anyio
 import pytest
 
 from registry import UpstreamSpec, held_secrets
-from runner.dispatcher import Order
-from runner.masking import Mask
+from runner.service.dispatcher import Order
 from runner.tools.protocol import ToolResult
+from runner.tools.secrets import Mask
 from server.app import Blueprint, open_service
 from tests.support.local_tools import LocalTools
 from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use

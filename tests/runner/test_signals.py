@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from registry import AgentSpec, load
-from runner.dispatcher import Order
-from runner.result import Outcome, Result
-from runner.signals import signalled
+from runner.result import Outcome, Result, signalled
+from runner.service.dispatcher import Order
 from server.app import Blueprint, open_service
 from tests.support.models import Script, ScriptedModel, call, say
 from tests.support.service import OneModel

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from registry import AgentSpec, load
-from runner.answer import processed
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
+from runner.strategies.route.commands.report import processed
 from server.app import Blueprint, open_service
 from tests.support.models import Turn, call, say
 from tests.support.requirement import requirement

@@ -8,8 +8,8 @@ import anyio.lowlevel
 import pytest
 
 from db.errors import UnknownExecution
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
 from tests.runner.neighbour import CONFIG, neighbours
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, shown

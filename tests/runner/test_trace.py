@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.dispatcher import Order
-from runner.trace import trace_context
+from runner.service.dispatcher import Order
+from runner.trace_context import trace_context
 from tests.support.models import call, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.servers import raw_server, sdk_server

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.dispatcher import Order
 from runner.llm.protocol import Request, Usage
+from runner.service.dispatcher import Order
 from tests.runner import iterated, planned
 from tests.runner.resuming import after_a_stop
 from tests.runner.spenders import MODELS, cost

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from runner.window import HISTORY, Window, windowed
+from runner.text import HISTORY, Window, windowed
 from tests.support.requirement import requirement
 
 

@@ -10,11 +10,11 @@ import pytest
 from db.errors import StoreError
 from db.status import ExecutionStatus
 from registry import AgentSpec, ConfigError
-from runner.cause import Cause, verdict
-from runner.dispatcher import Order
+from runner.core.ending import Cause, verdict
 from runner.errors import Interrupted, Refusal
 from runner.llm.protocol import ModelError, Request
 from runner.result import Outcome, Result, completed, partial
+from runner.service.dispatcher import Order
 from runner.tools.protocol import ToolExecutor
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, crash, say
@@ -70,7 +70,7 @@ async def test_roots_children_and_stage_agents_go_through_one_path(tmp_path: Pat
         roles = service.sql("select agent, role from executions order by created_at, depth")
         assert [row["role"] for row in roles] == ["root", "sub_agent", "root", "stage"]
     made = [relative(file) for file in python_files("runner", "server") if "CompositeTools(" in (text_of(file) or "")]
-    assert made == ["runner/toolbox.py"]
+    assert made == ["runner/strategies/loop/toolset.py"]
 
 
 @requirement("S2-SE-1")
@@ -174,7 +174,7 @@ def test_only_one_function_decides_between_the_states() -> None:
     files = [relative(file) for file in python_files("runner") if decides.search(text_of(file) or "")]
 
     # Beside the map: how a delivery and a chat word it, and what wakes a waiting parent.
-    assert set(files) == {"runner/cause.py", "runner/chat.py", "runner/delivery.py", "runner/inbox.py"}
+    assert set(files) == {"runner/core/ending.py", "runner/chat.py", "runner/prompt/deliveries.py", "runner/core/inbox.py"}
 
 
 @requirement("S2-LE-16")

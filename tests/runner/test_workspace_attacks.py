@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from registry import WorkspaceSpec, restore
-from runner.enclosure import Refused
-from runner.workspace import Search, Workspace
+from runner.workspace.sandbox import Refused
+from runner.workspace.workspace import Search, Workspace
 from tests.support.models import Turn, call, say
 from tests.support.service import Bench, bench
 

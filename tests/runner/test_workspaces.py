@@ -12,9 +12,9 @@ import anyio
 import pytest
 
 from db.store.engine import sqlite_library
-from runner import enclosure
-from runner.dispatcher import Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Order
+from runner.workspace import sandbox
 from tests.runner.filed import CONFIG, SECTION, edit, files, look, made, write
 from tests.runner.iterated import config as iterating
 from tests.runner.iterated import done, finished, task
@@ -204,7 +204,7 @@ async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) 
 async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(enclosure, "PATIENCE", 0.05)
+    monkeypatch.setattr(sandbox, "PATIENCE", 0.05)
     (tmp_path / "docs").mkdir()
     descriptor = os.open(tmp_path / "docs", os.O_RDONLY)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp.types as t
 
-from runner.planning.view import plan_of
+from runner.strategies.plan.export import plan_of
 from tests.runner import iterated
 from tests.runner.planned import A, B, C, config, plan
 from tests.support.face import face

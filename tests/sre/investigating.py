@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 from registry import load
-from runner.dispatcher import Order
-from runner.handle import Child
+from runner.service.dispatcher import Order
+from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from server.sre.incident import ALERT
 from tests.support.sources import ROOT

@@ -12,7 +12,7 @@ import yaml
 
 from registry import load
 from registry.specs.document import SECTIONS
-from runner.llm.rehearsal_script import load_rehearsal
+from runner.llm.rehearsal.script import load_rehearsal
 from server.project import find_config
 from server.sre.incident import ALERT
 from tests.sre.investigating import CHAIN, CONFIG

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio
 
-from runner.bus import Event
-from runner.dispatcher import Dispatcher
+from runner.core.events import Event
+from runner.service.dispatcher import Dispatcher
 
 STORED = (
     "seq",

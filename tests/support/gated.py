@@ -11,7 +11,8 @@ from typing import Any
 
 import anyio
 
-from runner.approvals import Question, Word
+from runner.approvals.approvals import Word
+from runner.snapshot import Question
 from tests.support.local_tools import LocalTools
 from tests.support.models import call
 from tests.support.service import Bench

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 
 from registry import AgentSpec
+from runner.messages import Tool, ToolCall
 from runner.tools.protocol import ToolExecutor, ToolResult
-from runner.transcript import Tool, ToolCall
 
 Function = Callable[[Mapping[str, Any]], Awaitable[str]]
 

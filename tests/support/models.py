@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 
 from runner.llm.protocol import ModelError, OnText, Reply, Request, Usage
-from runner.transcript import Block
+from runner.messages import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from runner.llm.protocol import Request
-from runner.transcript import Block, Delivered
+from runner.messages import Block, Delivered
 from tests.support.models import Turn, call
 
 

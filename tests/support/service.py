@@ -17,9 +17,9 @@ import anyio
 
 from db.store.engine import sqlite_library
 from registry import AgentSpec, ModelSpec, Settings, load
-from runner.dispatcher import Dispatcher, Order
-from runner.handle import Child
 from runner.llm.protocol import Model
+from runner.service.dispatcher import Dispatcher, Order
+from runner.snapshot import Child
 from runner.tools.protocol import ToolExecutor
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel

@@ -20,11 +20,11 @@ import anyio.lowlevel
 import psutil
 
 from registry.specs.upstreams import UpstreamSpec
-from runner.masking import Mask
-from runner.tools.ears import Ears, Listed, UpstreamNotice
+from runner.messages import ToolCall
 from runner.tools.protocol import ToolResult
-from runner.tools.upstreams import UpstreamCaller, Upstreams, UpstreamTools
-from runner.transcript import ToolCall
+from runner.tools.secrets import Mask
+from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
+from runner.tools.upstream.pool import UpstreamCaller, Upstreams, UpstreamTools
 from tests.support.forked import FORK_SERVERS
 
 ROOT = Path(__file__).parents[2]

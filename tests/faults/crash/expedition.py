@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from runner.planning.words import REPAIR
+from runner.strategies.plan.prompts import REPAIR
 
 MARSHAL, COURIER = "Marshal", "Courier"
 """The same route: dispatched, or told what a user says."""

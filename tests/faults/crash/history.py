@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from db.store.engine import sqlite_library
-from runner.confirmation import RUN_STEP
-from runner.recall import LOST
+from runner.strategies.loop.rebuild import LOST
+from runner.strategies.plan.confirm import RUN_STEP
 from tests.faults.crash.brigade import LEAD, ROOT, label_of, last_word
 from tests.faults.crash.ledger import Entry
 from tests.faults.crash.nest_history import levels_are_one_tree

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from runner.planning.phrases import phrase
+from runner.chat import phrase
 from tests.faults.crash.brigade import ROOT
 from tests.faults.crash.expedition import CAUTIOUS, COURIER, MARSHAL, STATUSES, VERSIONS
 

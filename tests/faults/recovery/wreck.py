@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 
 from registry import load
-from runner.dispatcher import Dispatcher, Order
 from runner.llm.protocol import Request
+from runner.service.dispatcher import Dispatcher, Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.support.models import Script, ScriptedModel, Turn, call, hang, say

@@ -16,7 +16,7 @@ from registry import ModelSpec, Retry
 from runner.llm.anthropic import AnthropicModel
 from runner.llm.breaker import Breaking
 from runner.llm.protocol import ModelError, Reply, Request
-from runner.transcript import Message
+from runner.messages import Message
 from tests.runner.llm.asking import SPEC, asked
 from tests.support.messages_api import MessagesApi
 

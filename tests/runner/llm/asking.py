@@ -10,7 +10,7 @@ from typing import Any
 
 from registry import ModelSpec
 from runner.llm.protocol import Request
-from runner.transcript import Answer, Message, Tool, ToolCall, tool_results
+from runner.messages import Answer, Message, Tool, ToolCall, tool_results
 
 SPEC = ModelSpec(name="sonnet", model="claude-sonnet-5-5", api_key_env="OUTRIDER_TEST_KEY")
 

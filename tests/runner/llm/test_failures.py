@@ -12,7 +12,7 @@ import pytest
 from registry import Retry, StreamTimeouts
 from runner.llm.failures import Asked, failure_of
 from runner.llm.protocol import ModelError, RetryWait
-from runner.transcript import Message
+from runner.messages import Message
 from tests.runner.llm.adapter import KEY, ONCE, QUICK, at, complete, failing, model
 from tests.runner.llm.asking import SPEC, asked, assistant, user
 from tests.support.messages_api import (

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.delivery import delivery_message
-from runner.inbox import Item
+from runner.core.inbox import Item
 from runner.llm.protocol import ModelError, Reply
-from runner.llm.rehearsal import RehearsedModel
-from runner.llm.rehearsal_script import load_rehearsal, parse_rehearsal
-from runner.transcript import Delivered, Message
+from runner.llm.rehearsal.model import RehearsedModel
+from runner.llm.rehearsal.script import load_rehearsal, parse_rehearsal
+from runner.messages import Delivered, Message
+from runner.prompt.deliveries import delivery_message
 from tests.runner.llm.asking import asked, assistant, called, tool, user
 
 TOOLS = (tool("logs__query"), tool("dispatch_agent"), tool("finish"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.llm.stream import StreamError, collect
-from runner.transcript import ToolCall
+from runner.messages import ToolCall
 from tests.support.messages_api import encode_event, events_of, text, thinking, tool_use
 
 BLOCKS = [

@@ -7,10 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
+from runner.messages import Tool, ToolCall
+from runner.tools.builtin import Arguments, OwnTool, OwnTools
 from runner.tools.composite import CompositeTools
-from runner.tools.own import Arguments, OwnTool, OwnTools
 from runner.tools.protocol import ToolExecutor, ToolResult
-from runner.transcript import Tool, ToolCall
 from tests.support.requirement import requirement
 from tests.support.upstream_specs import Opened, opened, raw, sdk
 

@@ -4,8 +4,8 @@ import mcp.types as t
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.tools.content import STORED_CAP, cut, tool_result
 from runner.tools.protocol import ToolResult
+from runner.tools.upstream.content import STORED_CAP, cut, tool_result
 from tests.support.requirement import requirement
 
 

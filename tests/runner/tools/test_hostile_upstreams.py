@@ -7,8 +7,8 @@ import anyio.lowlevel
 import pytest
 
 from registry.specs.upstreams import UpstreamSpec
-from runner.tools import process, upstream, upstreams
-from runner.transcript import ToolCall
+from runner.messages import ToolCall
+from runner.tools.upstream import pool, process, server
 from tests.support.upstream_specs import call, none_running, opened, raw, raw_http, servers_running
 
 
@@ -58,14 +58,14 @@ async def test_the_next_call_after_a_death_reconnects_and_dying_again_and_again_
 
 
 async def test_a_server_that_stopped_answering_is_replaced_before_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upstream, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(server, "PROBE_SECONDS", 0.5)
     async with opened(raw("hangs"), default_timeout=0.2) as here:
         tools = here.tools()
         assert (await call(tools, "hangs__poke")).error_type == "timeout"
         stuck = set(servers_running())
         began = time.monotonic()
         assert (await call(tools, "hangs__well")).text == "well"
-        assert time.monotonic() - began < upstream.PROBE_SECONDS + 3
+        assert time.monotonic() - began < server.PROBE_SECONDS + 3
         assert "stopped answering" in here.notices[-1].message
         assert set(servers_running()) - stuck
 
@@ -134,8 +134,8 @@ async def test_a_server_that_cannot_be_listed_takes_no_other_away(spec: Upstream
 async def test_an_execution_begins_with_the_servers_that_are_there_and_knows_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert upstreams.PATIENCE < 5
-    monkeypatch.setattr(upstreams, "PATIENCE", 3.0)  # for two healthy servers to start on a busy machine
+    assert pool.PATIENCE < 5
+    monkeypatch.setattr(pool, "PATIENCE", 3.0)  # for two healthy servers to start on a busy machine
     down = {
         "refused": UpstreamSpec(name="refused", url="http://127.0.0.1:9/mcp"),
         "missing": UpstreamSpec(name="missing", command=("no-such-program-at-all",)),
@@ -148,7 +148,7 @@ async def test_an_execution_begins_with_the_servers_that_are_there_and_knows_the
         began = time.monotonic()
         listed = await tools.list_tools()
         await here.upstreams.instructions(here.servers, "execution")
-        assert time.monotonic() - began < upstreams.PATIENCE + 0.5
+        assert time.monotonic() - began < pool.PATIENCE + 0.5
         assert {tool.server for tool in listed} == {"first", "last"}
         assert list(tools.unavailable) == list(down)
         assert "still starting" in tools.unavailable["silent"]

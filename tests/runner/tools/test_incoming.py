@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.tools.incoming import Line, read_lines
+from runner.tools.upstream.framing import Line, read_lines
 
 
 async def lines_of(chunks: list[bytes], cap: int) -> list[Line]:

@@ -11,17 +11,17 @@ import psutil
 import pytest
 
 from registry.specs.tool_filter import ToolFilter
+from runner.messages import ToolCall
+from runner.tools.builtin import Arguments, OwnTool, OwnTools
 from runner.tools.composite import CompositeTools
-from runner.tools.own import Arguments, OwnTool, OwnTools
 from runner.tools.protocol import ToolExecutor, ToolResult
-from runner.tools.upstreams import UpstreamTools
-from runner.transcript import ToolCall
+from runner.tools.upstream.pool import UpstreamTools
 from tests.support.requirement import requirement
 from tests.support.upstream_specs import ROOT, call, ended, none_running, opened, raw, sdk
 
 
 def test_importing_the_seam_does_not_import_the_sdk() -> None:
-    program = "import sys, runner.tools.upstreams, runner.tools.stdio; sys.exit('mcp' in sys.modules)"
+    program = "import sys, runner.tools.upstream.pool, runner.tools.upstream.stdio; sys.exit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
@@ -273,7 +273,7 @@ async def test_leaving_stops_every_server_and_what_it_started() -> None:
 async def test_an_error_of_the_service_leaves_as_it_is_also_when_closing_takes_too_long(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.tools.upstreams.CLOSE_GRACE", seconds)
+    monkeypatch.setattr("runner.tools.upstream.pool.CLOSE_GRACE", seconds)
 
     async def use_and_fail() -> None:
         async with opened(raw("pid")) as here:

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from runner.tools.own import OwnTools
+from runner.dates.tools import utility_tools
+from runner.messages import Tool, ToolCall
+from runner.tools.builtin import OwnTools
 from runner.tools.protocol import ToolResult
-from runner.tools.utilities import utility_tools
-from runner.transcript import Tool, ToolCall
 from tests.support.requirement import requirement
 
 NOW = datetime(2026, 1, 28, 23, 30, 15, tzinfo=ZoneInfo("America/Los_Angeles"))

@@ -1,0 +1,1 @@
+"""Approvals: a person decides whether a gated tool call may run."""

@@ -1,0 +1,236 @@
+"""Compaction: what of a long conversation its model is shown. Pure: from messages and a decision to fewer words.
+
+Owns the decision as rows keep it, and the three ways to shorten: old results become a mark, what is old becomes a summary,
+texts that are too long by themselves are cut. Rows keep everything; only the view becomes shorter, so the same decisions,
+read from rows, give the same view. Invariants: a call and its result stay together or go together, replies stay as they
+were, tasks stay, and what came after the model's last word is at most cut. Knows neither models nor their windows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from runner.marks import restored
+from runner.messages import Block, Message, size_of
+from runner.snapshot import DISPATCH
+from runner.tools.dispatch import GET_RESULT, LIST, WAIT_FOR
+
+TURNS_KEPT = 3
+"""The newest turns, of which nothing is left out as long as something older can be."""
+WORTH_REMOVING = 400
+"""Characters: what is shorter would hardly be shorter as a mark."""
+LEAST = 1000
+"""Characters that are left of a text, however little room there is."""
+
+Stage = Literal["results", "summary", "outline", "cut"]
+
+_ABOUT_CHILDREN = frozenset({GET_RESULT, WAIT_FOR, LIST})
+_REPORT = re.compile(r'(<report agent="[^"\n]*" execution_id="(\w+)"[^\n]*>)\n')
+_REPORT_END = "\n</report>"
+_CUT_BEFORE = re.compile(r"\n\[cut after \d+ of (\d+) characters[^\n]*\]\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """One decision about what is shown: all that is needed, beside the words of a summary, to make the same view again."""
+
+    stage: Stage
+    before_tokens: int
+    after_tokens: int = 0
+    limit: int = 0
+    """Tokens from which on room is made the next time."""
+    readable: bool = True
+    """Whether its agent can read again what is left out."""
+    removed: tuple[str, ...] = ()
+    """Of stage `results`: the calls, and the children, of which only a mark is shown."""
+    kept: int = 0
+    """Of a summary: how many of the newest messages stay."""
+    longest: int = 0
+    """Of stage `cut`: the characters that a text may have."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What watchers are told of it."""
+        return {"stage": self.stage, "before_tokens": self.before_tokens, "after_tokens": self.after_tokens}
+
+    @property
+    def block(self) -> Block:
+        """As the last block of its row has it; no API sees it."""
+        return {"type": "compaction", **asdict(self)}
+
+    @classmethod
+    def of_block(cls, block: Mapping[str, Any]) -> Compaction:
+        """The decision a row holds; what a later version may add to it is not needed here."""
+        known = {field.name: block[field.name] for field in fields(cls) if field.name in block}
+        return cls(**{**known, "removed": tuple(known.get("removed", ()))})
+
+
+def view_of(
+    messages: Sequence[Message], compaction: Compaction, words: Sequence[Block] = (), handle: str = ""
+) -> list[Message]:
+    """The messages as they are shown from that decision on. `words` are those of a summary, `handle` is the execution."""
+    match compaction.stage:
+        case "results":
+            return [_without(each, frozenset(compaction.removed), readable=compaction.readable) for each in messages]
+        case "summary" | "outline":
+            head = messages[: len(messages) - compaction.kept]
+            tasks = [each for each in head if each.kind == "task"]
+            return [*tasks, Message("user", list(words), "summary"), *messages[len(head) :]]
+        case "cut":
+            newest = max((at for at, each in enumerate(messages) if each.kind == "task"), default=0)
+            handles = [handle if at == newest and compaction.readable else "" for at in range(len(messages))]
+            return [_cut(each, compaction, own) for each, own in zip(messages, handles, strict=True)]
+
+
+# -- what is old -------------------------------------------------------------------------------------------------------
+
+
+def _turns(messages: Sequence[Message]) -> list[int]:
+    """Where the model answered us: nothing before such a place needs anything after it."""
+    return [at for at in range(1, len(messages)) if messages[at].role == "assistant" and messages[at - 1].role == "user"]
+
+
+def old_results(messages: Sequence[Message], *, reports: bool) -> tuple[str, ...]:
+    """The calls whose results can be left out, oldest first; with `reports` what children brought is among them.
+
+    Never the answer to a dispatch: it holds the id by which a child is known.
+    """
+    turns = _turns(messages)
+    old = messages[: turns[-TURNS_KEPT] if len(turns) >= TURNS_KEPT else 0]
+    names = {call.id: call.name for message in old for call in message.tool_calls}
+    spared = {DISPATCH} if reports else {DISPATCH, *_ABOUT_CHILDREN}
+    found: list[str] = []
+    for message in old:
+        for identifier, text in _removable(message, reports=reports):
+            if len(text) > WORTH_REMOVING and names.get(identifier) not in spared:
+                found.append(identifier)
+    return tuple(found)
+
+
+def _removable(message: Message, *, reports: bool) -> Iterator[tuple[str, str]]:
+    if message.kind == "results":
+        yield from ((block["tool_use_id"], text_of(block)) for block in message.content)
+    elif message.kind == "delivery" and reports:
+        for block in message.content:
+            if (report := _REPORT.match(block["text"])) is not None:
+                yield report[2], block["text"]
+
+
+def head_of(messages: Sequence[Message], room: int) -> int:
+    """How many of the first messages a summary can stand for: the newest turns that fit into the room stay, and at least
+    one. None, if no reply is among those."""
+    turns = _turns(messages)
+    for count in range(min(TURNS_KEPT, len(turns) - 1), 0, -1):
+        if count == 1 or size_of(messages[turns[-count] :]) <= room:
+            return turns[-count]
+    return 0
+
+
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+
+def text_of(block: Block) -> str:
+    """The text of a tool result; what follows it is our own mark."""
+    content = block["content"]
+    return str(content if isinstance(content, str) else content[0]["text"])
+
+
+def _again(identifier: str, offset: int = 0) -> str:
+    at = f", offset={offset}" if offset else ""
+    return f"; read_result(execution_id={identifier!r}{at}) {'continues' if offset else 'shows it'}"
+
+
+def _removed(what: str, text: str, again: str) -> str:
+    return f"[{what} removed to save room: {len(text)} characters{again}]"
+
+
+def _without(message: Message, removed: Container[str], *, readable: bool) -> Message:
+    """The message with marks in place of what was removed; the message itself if nothing was."""
+    ids = [identifier for identifier, _ in _removable(message, reports=True)]
+    if not any(identifier in removed for identifier in ids):
+        return message
+
+    def shown(block: Block) -> Block:
+        if message.kind == "results" and block["tool_use_id"] in removed:
+            call, text = block["tool_use_id"], text_of(block)
+            return _with_text(block, _removed(f"result of call {call}", text, _again(call) if readable else ""))
+        report = _REPORT.match(block.get("text", "")) if message.kind == "delivery" else None
+        if report is not None and report[2] in removed:
+            mark = _removed("report", block["text"], _again(report[2]) if readable else "")
+            return {**block, "text": f"{report[1]}\n{mark}{_REPORT_END}"}
+        return block
+
+    return Message("user", [shown(block) for block in message.content], message.kind, message.delivered)
+
+
+def _with_text(block: Block, text: str) -> Block:
+    """A tool result with another text, and the mark after it if there is one."""
+    if isinstance(block["content"], str):
+        return {**block, "content": text}
+    return {**block, "content": [{"type": "text", "text": text}, *block["content"][1:]]}
+
+
+# -- texts that are too long by themselves -----------------------------------------------------------------------------
+
+
+def longest_text(messages: Sequence[Message], room: int) -> int:
+    """The characters that texts may have so that the messages fit into the room, or nearly; 0 when none can be cut."""
+    lengths = sorted(len(text) for message in messages for text in _cuttable(message))
+    if not lengths or lengths[-1] <= LEAST:
+        return 0
+    longest = lengths[-1]
+    while longest > LEAST:
+        size = size_of(view_of(messages, Compaction("cut", 0, longest=longest)))
+        if size <= room:
+            break
+        # The texts that are cut have to lose what is too much; their marks and escapes are found out by trying again.
+        cut = sum(length >= longest for length in lengths)
+        longest = max(LEAST, min(longest * 9 // 10, longest - (size - room) // (4 * cut)))
+    return longest
+
+
+def _cuttable(message: Message) -> Iterator[str]:
+    """The texts that may be cut: all of ours but the record of a summary."""
+    for at, block in enumerate(message.content if message.role == "user" else ()):
+        if block["type"] == "tool_result":
+            yield text_of(block)
+        elif block["type"] == "text" and (message.kind != "summary" or at != 1):
+            yield block["text"]
+
+
+def _cut(message: Message, compaction: Compaction, handle: str) -> Message:
+    """The message with no text longer than that; the message itself if none is."""
+    if all(len(text) <= compaction.longest for text in _cuttable(message)):
+        return message
+
+    def shown(at: int, block: Block) -> Block:
+        if block["type"] == "tool_result":
+            own = block["tool_use_id"] if compaction.readable else ""
+            return _with_text(block, _shortened(text_of(block), compaction.longest, own))
+        if block["type"] != "text" or (message.kind == "summary" and at == 1):
+            return block
+        report = _REPORT.match(block["text"]) if message.kind == "delivery" else None
+        if report is None:
+            return {**block, "text": _shortened(block["text"], compaction.longest, handle)}
+        again = _again(report[2]) if compaction.readable else ""
+        return {**block, "text": _shortened(block["text"], compaction.longest, "", f"{again}]{_REPORT_END}")}
+
+    content = [shown(at, block) for at, block in enumerate(message.content)]
+    return Message("user", content, message.kind, message.delivered)
+
+
+def _shortened(text: str, longest: int, handle: str, end: str = "]") -> str:
+    """The beginning of a text and a mark, together no longer than that."""
+    if len(text) <= longest:
+        return text
+    before = _CUT_BEFORE.search(text.removesuffix(_REPORT_END))
+    total = int(before[1]) if before is not None else len(text)
+
+    def mark(shown: int) -> str:
+        return f"\n[cut after {shown} of {total} characters to save room{_again(handle, shown) if handle else ''}{end}"
+
+    shown = longest - len(mark(longest))
+    return text[:shown] + mark(len(restored(text[:shown])))  # counted as it is read on

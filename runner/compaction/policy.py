@@ -1,0 +1,223 @@
+"""Compaction policy: how much of its model's context window a conversation may fill, and what to leave out beyond that.
+
+Owns the token count, the limit and the order of the ways to make room: remove results that can be read again, then
+summarise, then cut the longest texts. It decides and counts; the conversation stores the decision. Invariants: a decision
+makes a conversation shorter by a good part or not at all, and each message is counted once, so a late turn costs no more
+than an early one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from registry import ModelSpec
+from runner.compaction.apply import Compaction, Stage, head_of, longest_text, old_results, view_of
+from runner.compaction.summary import SUMMARISE, Kept, summary_blocks
+from runner.llm.protocol import ModelError, Request
+from runner.messages import Block, Message, size_of
+from runner.text import tokens_of
+from runner.tools.read_result import NAME as READ_RESULT
+
+LEAST_SHARE = 0.25
+"""Of a window, for the conversation, however long an answer may be."""
+GAIN = 0.25
+"""Of the limit: removing results has to bring that much, or else a summary is made."""
+WORTH_A_SUMMARY = 0.3
+"""Of the limit: what is replaced by a summary has to be that much, which is more than the summary may be."""
+SUMMARY_SHARE = 0.125
+"""Of the limit: what the notes of a summary may have."""
+RECORD_SHARE = 0.0625
+"""Of the limit: what the list of calls of a summary may have."""
+TAIL_SHARE = 0.25
+"""Of the limit: what the newest turns may have that stay beside a summary; the very newest always does."""
+SUMMARY_TOKENS, LEAST_TOKENS = 4096, 256
+"""Of the notes a model is asked for, at most and at least."""
+MARGIN = 0.9
+"""Of the limit, to which something is cut: the rest is for what comes next."""
+TOO_LONG = 0.8
+"""Of a prompt that its provider found too long: what the next may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A prompt in bytes and in tokens."""
+
+    tokens: int
+    bytes: int
+    fixed: int
+    """Of the bytes: what stands before the messages."""
+
+    def bytes_of(self, tokens: float) -> int:
+        """The bytes of so many tokens."""
+        return int(tokens * self.bytes / self.tokens)
+
+    def tokens_with(self, messages: Sequence[Message]) -> int:
+        """The tokens of the prompt with other messages."""
+        return -(-(self.fixed + size_of(messages)) * self.tokens // self.bytes)
+
+
+class Headroom:
+    """The room one conversation has; any of its models may be asked."""
+
+    __slots__ = ("_due", "_limit", "_measure", "_seen", "_window", "tried")
+
+    def __init__(self, share: float, models: Sequence[ModelSpec], measure: Measure) -> None:
+        window, longest = min(each.context_window for each in models), max(each.max_tokens for each in models)
+        self._measure = measure
+        self._window = window
+        """Tokens of a prompt and its answer, as far as is known."""
+        self._seen = 0
+        """Tokens of the newest prompt."""
+        self._limit = int(max(min(share * window, window - longest), LEAST_SHARE * window))
+        """Tokens a prompt may have."""
+        self._due = self._limit
+        """Tokens from which on it is worth looking whether something can be left out."""
+        self.tried = False
+        """Whether the provider found the newest prompt too long."""
+
+    def short(self, request: Request) -> bool:
+        """Whether a request is too long to be sent as it is."""
+        self._seen = self._measure.tokens(request)
+        return self._seen > self._due
+
+    def replied(self, tokens: int, messages: int) -> None:
+        """An answer came: so many tokens are the conversation with it."""
+        self._measure.count(tokens, messages)
+        self.tried = False
+
+    def recall(self, counted: tuple[int, int], limit: int | None) -> None:
+        """Know again how long the conversation was, and what was learnt about the window."""
+        self._measure.count(*counted)
+        self._limit = self._due = self._limit if limit is None else limit
+
+    def overflow(self, messages: Sequence[Message]) -> bool:
+        """The provider found a prompt too long. Whether to try again: once, if it can be made shorter."""
+        if self.tried or not (head_of(messages, 0) or longest_text(messages, 0)):
+            return False
+        self.tried, self._limit = True, min(self._limit, int(self._seen * TOO_LONG))
+        self._due, self._window = self._limit, min(self._window, self._seen)
+        return True
+
+    def overflows(self, error: ModelError, messages: Sequence[Message]) -> bool:
+        """Whether that is what a call failed of, and it is worth another try."""
+        return error.kind == "too_large" and self.overflow(messages)
+
+    def compacted(self, compaction: Compaction, messages: Sequence[Message]) -> None:
+        """These are the messages from that decision on."""
+        self._measure.restart(compaction.after_tokens, messages)
+        self._due = self._limit
+
+    # -- making room ---------------------------------------------------------------------------------------------------
+
+    def next(self, request: Request) -> Compaction | None:
+        """What to leave out next, if something has to be. How long a conversation is with a summary is not known yet.
+
+        When nothing helps, the conversation goes on as it is, and is looked at again when it has grown by a tenth.
+        """
+        if not self.short(request):
+            return None
+        scale, readable = self._scale(request), any(tool.name == READ_RESULT for tool in request.shown)
+        wanted = Compaction("cut", scale.tokens, limit=self._limit, readable=readable)
+        found = self._fewer_results(request.messages, wanted, scale) or self._shorter(request.messages, wanted, scale)
+        if found is None:
+            self._due = self._seen + self._seen // 10
+        return found
+
+    def _scale(self, request: Request) -> _Scale:
+        fixed = self._measure.fixed(request)
+        return _Scale(self._seen, fixed + size_of(request.messages), fixed)
+
+    def _fewer_results(self, messages: Sequence[Message], wanted: Compaction, scale: _Scale) -> Compaction | None:
+        """Marks in place of old results, if that is enough: what children brought goes last."""
+        for reports in (False, True):
+            removed = old_results(messages, reports=reports)
+            less = replace(wanted, stage="results", removed=removed)
+            after = scale.tokens_with(view_of(messages, less)) if removed else scale.tokens
+            if after <= self._limit * MARGIN and scale.tokens - after >= self._limit * GAIN:
+                return replace(less, after_tokens=after)
+        return None
+
+    def _shorter(self, messages: Sequence[Message], wanted: Compaction, scale: _Scale) -> Compaction | None:
+        """A summary if there is something to be summarised, else shorter texts."""
+        head = head_of(messages, scale.bytes_of(self._limit * TAIL_SHARE))
+        replaced = size_of(each for each in messages[:head] if each.kind != "task")
+        if replaced > (0 if self.tried else scale.bytes_of(self._limit * WORTH_A_SUMMARY)):
+            return replace(wanted, stage="summary", kept=len(messages) - head)
+        longest = longest_text(messages, scale.bytes_of(self._limit * MARGIN) - scale.fixed)
+        cut = replace(wanted, longest=longest)
+        after = scale.tokens_with(view_of(messages, cut)) if longest else scale.tokens
+        return replace(cut, after_tokens=after) if after < scale.tokens else None
+
+    # -- a summary -----------------------------------------------------------------------------------------------------
+
+    def question(self, request: Request, wanted: Compaction) -> Request | None:
+        """The request that asks for a summary; it begins as requests before it did, so it is cached. None if too long."""
+        scale, head = self._scale(request), request.messages[: len(request.messages) - wanted.kept]
+        longest = self._longest_notes(request.spec)
+        for less in (head, view_of(head, replace(wanted, stage="results", removed=old_results(head, reports=True)))):
+            messages = [*less, Message.of_text("user", SUMMARISE, "note")]
+            if scale.tokens_with(messages) + longest <= self._window:
+                return replace(request, messages=messages, tools=()).up_to(longest)
+        return None
+
+    def _longest_notes(self, spec: ModelSpec) -> int:
+        if spec.thinking:
+            return spec.max_tokens  # thoughts are a part of it, and nobody knows how long they are
+        return max(LEAST_TOKENS, min(SUMMARY_TOKENS, int(self._limit * SUMMARY_SHARE)))
+
+    def summary(self, request: Request, wanted: Compaction, notes: str, kept: Kept) -> tuple[Compaction, list[Block]]:
+        """The decision and the words of a summary, with notes of a model or without."""
+        scale, head = self._scale(request), len(request.messages) - wanted.kept
+        room = scale.bytes_of(self._limit * SUMMARY_SHARE)
+        known = replace(kept, room=scale.bytes_of(self._limit * RECORD_SHARE))
+        words = summary_blocks(request.messages[:head], request.messages[head:], notes[:room], known)
+        after = scale.tokens_with(view_of(request.messages, wanted, words))
+        stage: Stage = "summary" if notes.strip() else "outline"
+        return replace(wanted, stage=stage, after_tokens=after), words
+
+
+SPARSEST = 12
+"""Bytes to a token beyond which no provider is believed: some count nothing, or only what was not cached."""
+
+
+class Measure:
+    """The length of one conversation."""
+
+    __slots__ = ("_counted", "_fixed", "_messages", "_size", "_sized")
+
+    def __init__(self) -> None:
+        self._counted = 0
+        """Tokens up to the newest reply, as the provider counted them."""
+        self._messages = 0
+        """How many messages those are."""
+        self._fixed = 0
+        """Bytes of the system prompt and the tools: they stand before every message."""
+        self._size = 0
+        """Bytes of those messages, as far as they were measured."""
+        self._sized = 0
+
+    def count(self, tokens: int, messages: int) -> None:
+        """So many tokens are the first messages of the conversation, with all that stands before them."""
+        self._counted, self._messages = tokens, messages
+
+    def restart(self, tokens: int, messages: Sequence[Message]) -> None:
+        """The conversation is another one now, and so long as far as anybody can tell."""
+        self._size, self._sized = size_of(messages), len(messages)
+        self.count(tokens, self._sized)
+
+    def fixed(self, request: Request) -> int:
+        """Bytes of a prompt that stand before its messages."""
+        if not self._fixed:
+            self._fixed = len(request.system.encode()) + sum(len(tool.encoded) for tool in request.shown)
+        return self._fixed
+
+    def tokens(self, request: Request) -> int:
+        """The tokens of a prompt."""
+        if self._sized < self._messages:
+            self._size += size_of(request.messages[self._sized : self._messages])
+            self._sized = self._messages
+        size, added = self.fixed(request) + self._size, size_of(request.messages[self._messages :])
+        if self._counted * SPARSEST < size:
+            return tokens_of(size + added)
+        return self._counted + tokens_of(added)

@@ -1,0 +1,52 @@
+"""Shortening: what tools and agents brought last is cut, so that a conclusion from it can be paid.
+
+Only what came after the model's last word is touched, and of that only results and reports: the rows keep all of it. Knows
+no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.messages import Block, Message
+from runner.text import MARK, limit_of
+
+_CUT = frozenset({"results", "delivery"})
+
+
+def shorten(messages: list[Message], size: int) -> None:
+    """Take at least that many bytes, if there are so many to take, off the longest texts that arrived last."""
+    newest = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "assistant"), 0)
+    places = [at for at in range(newest, len(messages)) if messages[at].kind in _CUT]
+    lengths = [len(text.encode()) for at in places for block in messages[at].content for text in _texts(block)]
+    limit = limit_of(lengths, size)
+    for at in places:
+        old = messages[at]
+        content = [_shortened(block, limit) for block in old.content]
+        messages[at] = Message("user", content, old.kind, old.delivered)
+
+
+def _texts(block: Block) -> Iterator[str]:
+    """The texts of a block that may be cut: a report, or the first part of a result; what follows that is our own mark."""
+    if block["type"] == "text":
+        yield block["text"]
+    elif block["type"] == "tool_result":
+        content = block["content"]
+        yield content if isinstance(content, str) else content[0]["text"]
+
+
+def _shortened(block: Block, limit: int) -> Block:
+    if block["type"] == "text":
+        return {**block, "text": _cut(block["text"], limit)}
+    if block["type"] != "tool_result":
+        return block
+    content = block["content"]
+    if isinstance(content, str):
+        return {**block, "content": _cut(content, limit)}
+    first, *rest = content
+    return {**block, "content": [{**first, "text": _cut(first["text"], limit)}, *rest]}
+
+
+def _cut(text: str, limit: int) -> str:
+    raw = text.encode()
+    return text if len(raw) <= limit else raw[:limit].decode(errors="ignore") + MARK

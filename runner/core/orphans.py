@@ -1,0 +1,46 @@
+"""Loose ends: tool calls that will never return, questions and plans that no process goes on with, because what they belong
+to was given up or its process is gone.
+
+Owns their settling, so that every call that began ends, every question and every plan. Whatever ends by itself settles its
+own.
+"""
+
+from __future__ import annotations
+
+from db.rows.approvals import WITHDRAWN, Held
+from db.rows.executions import Place
+from db.rows.reads import Reads, Record
+from db.rows.transcript import ToolOutcome
+from runner.core import facts, turn_facts
+from runner.core.recorder import Recorder
+from runner.tools.effects import NOT_BEGUN, cut_short, status_of
+
+
+async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
+    """Settle what is open from `top` down: of executions that have ended, or also of those that are about to."""
+    for row in await reads.plans.under_way(top, ended=ended):
+        place = _place(row)
+        await recorder.record(facts.PlanGivenUp(place, row["attempt"], row["version"]))
+    for row in await reads.questions.undecided(top):
+        if row["finished_at"] is not None or not ended:
+            place = _place(row)
+            held = Held(row["id"], row["tool_call_id"], place.id, row["attempt"])
+            await recorder.record(facts.ApprovalClosed(place, row["tool"], held, WITHDRAWN))
+    for row in await reads.loose_tool_calls(top, ended=ended):
+        place = _place(row)
+        result = cut_short(row["effect"]) if row["begun"] else NOT_BEGUN
+        outcome = ToolOutcome(
+            id=row["id"],
+            execution_id=place.id,
+            attempt=row["attempt"],
+            status=status_of(result),
+            text=result.text,
+            is_error=result.is_error,
+            error_type=result.error_type,
+            ran=result.ran,
+        )
+        await recorder.record(turn_facts.ToolSettled(place, row["agent"], row["tool"], 0.0, outcome))
+
+
+def _place(row: Record) -> Place:
+    return Place(row["execution_id"], row["parent_execution_id"], row["root_execution_id"], row["session_id"])

@@ -1,0 +1,173 @@
+"""Snapshots of executions: live ones of this process, and from their rows those of other processes or of the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from db.clock import moment
+from db.database import Database
+from db.ids import result_delivery
+from db.status import ExecutionStatus
+from db.store.owners import DOUBT_SECONDS, doubtful, is_alive, survives
+from runner.core.inbox import Item
+from runner.messages import Delivered
+from runner.result import UNVERIFIED, Result
+from runner.snapshot import Child
+
+if TYPE_CHECKING:
+    from runner.core.execution import Execution
+from collections.abc import Iterable
+
+from runner.text import SHOWN_TOGETHER, cut, shares
+
+INTERRUPTED = "interrupted: the process that ran it is gone"
+"""What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
+
+TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+def is_gone(row: Mapping[str, Any], database: Path) -> bool:
+    """Whether an execution is open although the process that ran it is not there any more."""
+    return row["finished_at"] is None and not (row["owner"] and is_alive(database, row["owner"]))
+
+
+async def gone_owners(database: Database, top: str | None = None) -> list[str]:
+    """The processes that no longer live, of those that own something open: in the tree of an execution, or anywhere."""
+    owners = [owner for owner in await database.reads.open_owners(top) if owner != database.owner]
+    gone = {owner for owner in owners if not is_alive(database.path, owner)}
+    if doubts := doubtful(database.path, gone):
+        await anyio.sleep(DOUBT_SECONDS)
+        gone -= {owner for owner in doubts if survives(database.path, owner)}
+    return sorted(gone)
+
+
+def elapsed_in(row: Mapping[str, Any]) -> float:
+    """Seconds since an execution was started, until its end if it has ended."""
+    started = moment(row["started_at"] or row["created_at"])
+    ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
+    return (ended - started).total_seconds()
+
+
+def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
+    """The same view that a live execution gives of itself; `gone` when its process is."""
+    deadline = row["deadline_at"]
+    open_ = row["finished_at"] is None
+    return Child(
+        id=row["id"],
+        agent=row["agent"],
+        task=row["task"] or "",
+        status=row["status"],
+        result=Result.of_json(row["result"]) if row["result"] else None,
+        error=row["error"],
+        activity=INTERRUPTED if gone else f"waiting for {row['waiting_for']}" if row["waiting_for"] else "",
+        elapsed=elapsed_in(row),
+        remaining=max(0.0, (moment(deadline) - datetime.now(UTC)).total_seconds()) if deadline and open_ else None,
+        usage=_usage_in(row),
+        waiting_for=row["waiting_for"],
+    )
+
+
+def _usage_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an execution used itself, and the limits of its budget; what was spent of them is in other rows, too."""
+    used = {
+        "turns": row["turns"],
+        "tokens": sum(row[name] for name in TOKENS),
+        "cost_usd": round(row["cost_usd"], 6),
+        "tool_calls": row["tool_call_count"],
+    }
+    limits = {unit: row[f"budget_{unit}"] for unit in ("usd", "tokens") if row[f"budget_{unit}"] is not None}
+    return {**used, "budget": limits} if limits else used
+
+
+async def subtree_usage(database: Database, executions: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
+    """What each of these executions used together with everything below it, as callers are told."""
+    names = ("executions", "turns", "tool_calls", "tokens")
+    totals = await database.reads.subtree_totals(executions)
+    return {
+        identifier: {**{name: row[name] for name in names}, "cost_usd": round(row["cost_usd"], 6)}
+        for identifier, row in totals.items()
+    }
+
+
+def child_of(execution: Execution) -> Child:
+    """An execution as its caller sees it."""
+    return Child(
+        id=execution.id,
+        agent=execution.name,
+        task=execution.request.task,
+        status=execution.status.value,
+        queue_position=execution.slot.queue_position,
+        result=execution.result,
+        error=execution.error,
+        activity=activity_of(execution),
+        elapsed=elapsed_of(execution),
+        remaining=execution.allowance.seconds_left if execution.status is ExecutionStatus.RUNNING else None,
+        usage=usage_of(execution),
+        waiting_for="approval" if execution.allowance.stands else None,
+    )
+
+
+def end_of(execution: Execution) -> Item:
+    """How it ended, as its parent's inbox has it."""
+    result = execution.result
+    delivered = Delivered(
+        execution_id=execution.id,
+        agent=execution.name,
+        status=execution.status.value,
+        outcome=result.outcome.value if result is not None else None,
+        text=result.text if result is not None else "",
+        tool_calls=execution.allowance.own.tool_calls,
+        unverified=result.metadata.get(UNVERIFIED, ()) if result is not None else (),
+    )
+    return Item(result_delivery(execution.id), "result", result=delivered, answer=result)
+
+
+def activity_of(execution: Execution) -> str:
+    """What it does at the moment, in words."""
+    if execution.slot.queue_position:
+        return f"waiting for a slot (place {execution.slot.queue_position})"
+    if execution.status is ExecutionStatus.PENDING:
+        return "waiting for its turn" if execution.hold is not None else "about to start"
+    return execution.work.activity if execution.work is not None else "starting"
+
+
+def elapsed_of(execution: Execution) -> float:
+    """Seconds since it was born."""
+    return (execution.ended_at if execution.ended_at is not None else anyio.current_time()) - execution.born_at
+
+
+def standing_of(execution: Execution) -> dict[str, Any]:
+    """Where it stands, as its result tells: in whose session, how deep, behind whom, and for how long."""
+    return {
+        "session_id": execution.origin.session,
+        "agent_type": execution.request.agent.name,
+        "delegation_depth": execution.depth,
+        "delegation_path": list(execution.delegation_path),
+        "duration_seconds": round(elapsed_of(execution), 3),
+    }
+
+
+def usage_of(execution: Execution) -> dict[str, Any]:
+    """What it used itself, without its children, and its budget if it has one."""
+    spent = execution.allowance.own
+    used = {
+        "turns": spent.turns,
+        "tokens": spent.tokens,
+        "cost_usd": round(spent.cost_usd, 6),
+        "dispatches": spent.dispatches,
+        "tool_calls": spent.tool_calls,
+    }
+    budget = execution.allowance.budget.shown if execution.allowance.budget is not None else None
+    return {**used, "budget": budget} if budget else used
+
+
+def reports_of(children: Iterable[Child]) -> str:
+    """What children reported, each under its name and how it ended: what is left of a parent that did not conclude."""
+    found = [(child, child.result.text) for child in children if child.result is not None and child.result.output]
+    limit = shares([text for _, text in found], SHOWN_TOGETHER)
+    return "\n\n".join(f"### {child.agent} ({child.status})\n\n{cut(text, child.id, limit)}" for child, text in found)

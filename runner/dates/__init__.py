@@ -1,0 +1,1 @@
+"""Dates and times: relative phrases, calendars, locales, and the tools that resolve them."""

@@ -1,0 +1,199 @@
+"""Files: those of the configuration's folder that a prompt shows, and the whole of one that was cut.
+
+Owns how they share the room there is; who sees which is said by the registry. They are read when a prompt is made, in a
+thread, because a disk may be slow. Invariant: apart from its frame what is shown is no longer than its room, whatever
+files hold or are called; nothing in one opens or closes an element; what cannot be read is told, and never an error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape, unescape
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from registry import AgentSpec, Folder, Unreadable
+from registry.text.folder import MOST_BYTES
+from runner.core import facts
+from runner.prompt.user_parts import Personal, view_of
+from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert, limit_of
+from runner.tools.read_result import NAME as READ_RESULT
+
+if TYPE_CHECKING:
+    from runner.core.execution import Execution
+
+log = logging.getLogger("outrider.files")
+
+SECONDS = 5.0
+"""A disk that takes longer is done without."""
+
+SCHEME = "file:"
+"""What the id of a file begins with, for whoever reads the rest of it."""
+
+ABOUT = "These are files of the project you work in. Keep to what they say about how work is done here."
+
+NAMED_FAULTS = 3
+"""Files that a warning names; of the others it has the number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """The files of a prompt."""
+
+    text: str = ""
+    cut: tuple[str, ...] = ()
+    """Those of which a part is shown."""
+    left_out: int = 0
+    """How many there is no room for at all."""
+    faults: tuple[str, ...] = ()
+    """What could not be read, and why."""
+
+    @property
+    def warning(self) -> str:
+        """What whoever reads an answer should know."""
+        more = len(self.faults) - NAMED_FAULTS
+        named = "; ".join(self.faults[:NAMED_FAULTS]) + (f"; and {more} more" if more > 0 else "")
+        return f"context files could not be read: {named}; this was answered without them"
+
+
+async def files_for(execution: Execution, beside: Personal) -> str:
+    """The files an execution is shown, in the room that what it is told of its user leaves. It never fails."""
+    agent, work, services = execution.request.agent, execution.work, execution.services
+    if not isinstance(agent, AgentSpec) or work is None or not (patterns := _patterns(execution)):
+        return ""
+    told = len(f"{beside.memory}{beside.history}".encode())
+    room = max(0, view_of(agent, work.role).budget * BYTES_PER_TOKEN - told)
+    tool = work.toolbox.tools.tool(READ_RESULT) if work.toolbox is not None else None
+    readable = tool is not None and tool.name == READ_RESULT
+    folder = services.settings.context_files.folder
+    try:
+        with anyio.fail_after(SECONDS):
+            made = partial(shelf_of, folder, patterns, room, readable=readable, clear=services.upstreams.mask.text)
+            shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
+    except Exception as error:  # whatever it is: somebody waits for an answer
+        log.warning("execution %s goes on without its files: %r", execution.id, error)
+        shelf = Shelf(faults=("they took too long" if isinstance(error, TimeoutError) else type(error).__name__,))
+    if shelf.faults and shelf.warning not in work.warnings:
+        work.warnings.append(shelf.warning)
+        services.recorder.record_nowait(
+            facts.Noticed(execution.place, "context.degraded", {"layer": "files", "message": shelf.warning})
+        )
+    if shelf.cut or shelf.left_out:
+        trimmed = {"cut": list(shelf.cut), "left_out": {"files": shelf.left_out}, "budget": room // BYTES_PER_TOKEN}
+        services.recorder.record_nowait(facts.Noticed(execution.place, "context.trimmed", trimmed))
+    return shelf.text
+
+
+async def file_text(execution: Execution, identifier: str) -> str | None:
+    """The whole of a file that an execution may see, by its id, or a list of all such files; None for every other."""
+    patterns = _patterns(execution)
+    if not patterns:
+        return None
+    read = partial(_read, execution.services.settings.context_files.folder, patterns, identifier.removeprefix(SCHEME))
+    text = await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+    return execution.services.upstreams.mask.text(text) if text is not None else None
+
+
+def shelf_of(
+    folder: Folder, patterns: Sequence[str], room: int, *, readable: bool, clear: Callable[[str], str] = str
+) -> Shelf:
+    """The files of these patterns in so many bytes: the longest are cut so that all fit, the last left out if none can.
+
+    `readable` where the rest of one can be asked for; `clear` takes secrets out of what one says.
+    """
+    faults: list[str] = []
+    found = _found(folder, patterns, faults)
+    shown, spent = list[tuple[str, str]](), 0
+    for number, path in enumerate(found):
+        spent += _size(_element(path, "", _mark(path, MOST_BYTES, MOST_BYTES, readable=readable)))
+        if spent > room // 2:  # the other half is for what they say
+            left_out = len(found) - number
+            break
+        try:
+            shown.append((path, clear(folder.read(path))))
+        except Unreadable as fault:
+            faults.append(f"`{_name(path)}`: {fault}")
+    else:
+        left_out = 0
+    elements, cut = _shared(shown, room, readable=readable)
+    if not elements and not left_out:
+        return Shelf(faults=tuple(faults))
+    listed = f"; read_result(execution_id={SCHEME!r}) lists all" if readable else ""
+    more = [f"[{left_out} more left out: there is no room for them{listed}]"] if left_out else []
+    text = "\n".join([ABOUT, "<files>", *elements, *more, "</files>"])
+    return Shelf(text, tuple(cut), left_out, tuple(faults))
+
+
+def _shared(shown: Sequence[tuple[str, str]], room: int, *, readable: bool) -> tuple[list[str], list[str]]:
+    """The elements of files that share so many bytes, and those of which a part is shown."""
+    bodies = [inert(text.rstrip("\n")) for _, text in shown]
+    whole = [_element(path, body) for (path, _), body in zip(shown, bodies, strict=True)]
+    if sum(map(_size, whole)) <= room:
+        return whole, []
+    marked = [_element(path, "", _mark(path, len(text), len(text), readable=readable)) for path, text in shown]
+    lengths = [len(body.encode()) for body in bodies]
+    most = limit_of(lengths, sum(lengths) + sum(map(_size, marked)) - room)
+    elements, cut = [], []
+    for (path, text), length, element in zip(shown, lengths, whole, strict=True):
+        if length <= most:
+            elements.append(element)
+            continue
+        kept = fitting(text, most)
+        elements.append(_element(path, inert(kept), _mark(path, len(kept), len(text), readable=readable)))
+        cut.append(path)
+    return elements, cut
+
+
+def _element(path: str, text: str, mark: str = "") -> str:
+    return f'<file path="{inert(escape(_name(path)))}">\n{text}{mark}\n</file>'
+
+
+def _size(element: str) -> int:
+    """The bytes of an element and of the line break after it."""
+    return len(element.encode()) + 1
+
+
+def _mark(path: str, kept: int, length: int, *, readable: bool) -> str:
+    return cut_mark(kept, length, inert(f"{SCHEME}{_name(path)}") if readable else None)
+
+
+def _name(path: str) -> str:
+    """A path as it can be shown."""
+    return path if path.isprintable() else ascii(path)[1:-1]
+
+
+def _read(folder: Folder, patterns: Sequence[str], wanted: str) -> str | None:
+    found = _found(folder, patterns, [])
+    if not wanted:
+        return "\n".join(map(_name, found))
+    try:
+        return next((folder.read(path) for path in found if path in (wanted, unescape(wanted))), None)
+    except Unreadable:
+        return None
+
+
+def _found(folder: Folder, patterns: Sequence[str], faults: list[str]) -> list[str]:
+    """The files of all patterns, in their order, each once."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        try:
+            matched = folder.find(pattern)
+        except Unreadable as fault:
+            faults.append(f"`{pattern}`: {fault}")
+            continue
+        if not matched:
+            faults.append(f"`{pattern}`: no file matches it any more")
+        found.update(dict.fromkeys(matched))
+    return list(found)
+
+
+def _patterns(execution: Execution) -> tuple[str, ...]:
+    agent = execution.request.agent
+    if not isinstance(agent, AgentSpec):
+        return ()
+    return execution.services.settings.context_files.patterns(agent.context.level, agent.context.language)

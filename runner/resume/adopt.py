@@ -1,0 +1,157 @@
+"""Adoption: whoever serves takes over what processes that are gone left open, and goes on with it.
+
+Owns finding it and starting it again from the top; what goes on below is each execution's own resumption. Whether a process
+lives is known by its lock and not by a clock, so nothing waits for a heartbeat; the change of owner is one guarded UPDATE,
+so of several processes that adopt at once each execution gets exactly one. Ten thousand of them hold nobody up: they are
+this process's at once, and are started a few at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from db.errors import StoreError
+from db.rows.adoption import Inheritance
+from db.rows.endings import CancelWish
+from db.rows.interrupted import Need
+from db.rows.reads import Record
+from db.status import ExecutionStatus
+from registry import Settings
+from runner.core import facts
+from runner.core.cancel import wish_to_cancel
+from runner.core.execution import Execution
+from runner.core.history import Legacy, name_of
+from runner.core.services import Habitat
+from runner.core.views import gone_owners
+from runner.resume.configs import Editions
+from runner.resume.readiness import Here, Lack, listed
+from runner.resume.restore import inherit
+from runner.users.users import People
+
+log = logging.getLogger("outrider.adoption")
+
+Found = TypeVar("Found")
+
+AT_A_TIME = 20
+"""Top-level executions that are made from their rows without a pause: a few milliseconds' work."""
+PATIENCE_SECONDS = 1.0
+"""Until rows that could not be read are asked for again: what is ours would otherwise stay where it is."""
+
+
+class Adoption:
+    """Takes over trees for one service; `start` gives an execution its task."""
+
+    def __init__(self, habitat: Habitat, editions: Editions, people: People, start: Callable[[Execution], None]) -> None:
+        self._habitat, self._editions, self._people, self._start = habitat, editions, people, start
+        services = habitat.services
+        self._here = Here(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
+        self._here.know(services.settings)
+        self._told: set[str] = set()
+        """Trees of which the log says that they stay as they are."""
+        self._left_as: frozenset[tuple[str, int, int]] = frozenset()
+        """How the rows of owners that are gone were when nothing more of them could be taken over."""
+
+    async def take_over(self, root: str | None = None) -> list[str]:
+        """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on.
+
+        What this process cannot run stays as it is, for another one; a tree that was asked to stop needs nothing to end.
+        """
+        database, recorder = self._habitat.services.database, self._habitat.services.recorder
+        gone = await gone_owners(database, root)
+        if not gone or await self._is_settled(gone, root):
+            return []
+        left = await self._unfit(gone, root)
+        for wish in await database.reads.interrupted.cancelled(gone, root) if left else ():
+            if wish.root in left:
+                await wish_to_cancel(database, recorder, CancelWish(wish.root, wish.by, wish.reason, gone))
+        tops: list[str] = []
+        for owner in gone:
+            rows = (await recorder.record(facts.Adopted(Inheritance(owner, database.owner, root, left)))).touched
+            tops += _tops([row._mapping for row in rows])
+        if tops:
+            log.info("%d top-level executions of processes that are gone go on here", len(tops))
+        if left and root is None:
+            self._left_as = await database.reads.interrupted.fingerprint(gone)
+        return tops
+
+    async def lacks(self, root: str) -> tuple[Lack, ...]:
+        """What this process lacks to go on with an interrupted tree; nothing where it is asked to stop, or is at work."""
+        database = self._habitat.services.database
+        gone, interrupted = await gone_owners(database, root), database.reads.interrupted
+        if not gone or await interrupted.cancelled(gone, root):
+            return ()
+        return await self._here.lacks(await interrupted.needs(gone, root))
+
+    async def lacks_to_continue(self, row: Record, settings: Settings) -> tuple[Lack, ...]:
+        """What this process lacks to continue one that has ended: a rehearsal does not stand in for a real model."""
+        calls = await self._habitat.services.database.reads.model_calls(row["id"])
+        asked = any(not call["rehearsed"] for call in calls)
+        need = Need(settings.hash, name_of(row), row["strategy"], None, is_root=True, asked=asked)
+        return self._here.lacks_of_models(settings, need) if asked else ()
+
+    async def _settings(self, config_hash: str, _body: str) -> Settings:
+        return (await self._editions.habitat(config_hash)).services.settings
+
+    async def _is_settled(self, gone: Sequence[str], root: str | None) -> bool:
+        """Whether nothing has changed since what was left could not be taken over: then it still cannot."""
+        if root is not None or not self._left_as:
+            return False
+        return await self._habitat.services.database.reads.interrupted.fingerprint(gone) == self._left_as
+
+    async def _unfit(self, gone: Sequence[str], root: str | None) -> list[str]:
+        """The trees that lack something here. Many trees need the same: each of them is looked at only if some lack it."""
+        interrupted = self._habitat.services.database.reads.interrupted
+        if not await self._here.lacks(await interrupted.needs(gone, root)):
+            return []
+        left: dict[tuple[Lack, ...], list[str]] = {}
+        for tree, needs in (await interrupted.needs_by_tree(gone, root)).items():
+            if lacks := await self._here.lacks(needs):
+                left.setdefault(lacks, []).append(tree)
+        for lacks, trees in left.items():
+            if new := [tree for tree in trees if tree not in self._told]:
+                log.warning("%d interrupted trees stay as they are: they need %s: %s", len(new), listed(lacks), new[0])
+                self._told.update(new)
+        return [tree for trees in left.values() for tree in trees]
+
+    async def go_on(self, tops: Sequence[str]) -> list[Execution]:
+        """Start what was taken over, when models are ready: thousands at once would hold up the getting ready itself."""
+        started: list[Execution] = []
+        if tops:
+            await self._habitat.services.prepared.wait()
+        for first in range(0, len(tops), AT_A_TIME):
+            if self._habitat.services.draining.stopping:
+                break  # the next process finds the rest
+            some = partial(self._habitat.services.database.reads.those, tops[first : first + AT_A_TIME])
+            started += [await self._go_on(row) for row in await self._read(some)]
+        return started
+
+    async def _read(self, read: Callable[[], Awaitable[Found]]) -> Found:
+        while True:
+            try:
+                return await read()
+            except StoreError as error:
+                log.error("what was taken over cannot be read yet: %s", error)
+            await anyio.sleep(PATIENCE_SECONDS)
+
+    async def _go_on(self, row: Record) -> Execution:
+        user = await self._read(partial(self._people.of, row))
+        legacy, habitat, unfit = Legacy(row["root_execution_id"], user), self._habitat, None
+        try:
+            habitat = await self._editions.habitat(row["config_hash"])
+        except Exception as error:  # whatever it is: the others must not wait for this one
+            log.info("execution %s cannot go on as it was configured", row["id"], exc_info=True)
+            unfit = f"its configuration cannot be had again: {error}"
+        execution = inherit(habitat, row, legacy, unfit=unfit)
+        self._start(execution)
+        return execution
+
+
+def _tops(rows: Sequence[Record]) -> list[str]:
+    """The top-level ones: those at work before those that wait, older ones first."""
+    tops = [row for row in rows if row["parent_execution_id"] is None]
+    return [row["id"] for row in sorted(tops, key=lambda row: (row["status"] != ExecutionStatus.RUNNING, row["id"]))]

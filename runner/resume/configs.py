@@ -1,0 +1,46 @@
+"""Editions: an execution runs with the configuration it was started with, also after a restart with another one.
+
+Owns one habitat for each configuration in use, today's and those of executions that go on. What today's configuration
+denies is denied to all of them. Invariant: what was only rehearsed asks no real model, however it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from registry import RegistryError, is_rehearsed
+from runner.core.services import Habitat, Services
+from runner.errors import Refusal, RunnerError
+
+
+class UnknownEdition(RunnerError):
+    """A configuration that nobody stored."""
+
+
+class Editions:
+    """Habitats by the hash of their configuration; `make` builds services from a stored configuration."""
+
+    def __init__(self, today: Habitat, make: Callable[[str], Services] | None) -> None:
+        self._today, self._make = today, make
+        self._habitats = {today.services.settings.hash: today}
+
+    async def habitat(self, config_hash: str) -> Habitat:
+        """Where executions of that configuration live; raises ConfigError or UnknownEdition when it cannot be had again."""
+        if config_hash not in self._habitats:
+            body = await self._today.services.database.reads.snapshot(config_hash)
+            if body is None or self._make is None:
+                raise UnknownEdition("it is not stored", "start it again")
+            self._habitats[config_hash] = replace(self._today, services=self._make(body))
+        return self._habitats[config_hash]
+
+    async def of_continuation(self, config_hash: str) -> Habitat:
+        """Where an ended execution is continued: as configured today, unless it was only rehearsed; raises Refusal."""
+        body = await self._today.services.database.reads.snapshot(config_hash)
+        if body is None or not is_rehearsed(body):
+            return self._today
+        try:
+            return await self.habitat(config_hash)
+        except (RegistryError, UnknownEdition) as error:
+            message = f"it was only rehearsed, and its configuration cannot be had again: {error}"
+            raise Refusal("no_model", message, "start it anew") from error

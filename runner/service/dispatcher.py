@@ -1,0 +1,379 @@
+"""The dispatcher: starts top-level executions, waits for them, cancels any execution, deletes ended trees, and acts on what
+other processes wrote.
+
+Owns the task group of the top-level executions. The service opens it, never a call or a request, so the caller of an
+execution may go away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+from pydantic_core import from_json, to_json
+
+from db.database import Database
+from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
+from db.rows import work_items
+from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
+from registry import AgentSpec, ChainSpec, OnDisconnect
+from runner.core import facts
+from runner.core.cancel import Cancellation
+from runner.core.ending import Cause
+from runner.core.events import Event, follow
+from runner.core.execution import Execution
+from runner.core.guard import permit
+from runner.core.inbox import Item
+from runner.core.recorder import Recorder
+from runner.core.services import Habitat, Services
+from runner.core.shutdown import ShelteredGroup
+from runner.core.spawn import SpawnRequest, earlier
+from runner.core.steering import Steering
+from runner.core.tree import Tree
+from runner.core.views import child_of, child_of_row, is_gone
+from runner.errors import Refusal
+from runner.inputs import accepted_input
+from runner.messages import CARRY_ON, clean, clean_data
+from runner.origin import NOWHERE, Origin, User
+from runner.resume.adopt import Adoption
+from runner.resume.configs import Editions
+from runner.resume.readiness import Lack, Unready
+from runner.service.assembly import begin
+from runner.service.chat_queue import AGAIN, Reception
+from runner.service.extraction import Learning
+from runner.snapshot import Child
+from runner.strategies.conclusion import price_of_answer
+from runner.strategies.requests import admit_continuation, continued, first_agents, top_level
+from runner.strategies.route.commands.unfinished import taken_up
+from runner.trace_context import trace_context
+from runner.users.users import People, known
+from runner.work_items.board import configured_items
+
+log = logging.getLogger("outrider.dispatcher")
+
+SUPERVISION_SECONDS = 0.5
+"""Between looks for executions that outlived their deadline and the grace after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A top-level execution to start."""
+
+    name: str
+    """Of an agent or a chain, however it is spelt."""
+    task: str = ""
+    input: Any = None
+    timeout: float | None = None
+    budget_usd: float | None = None
+    """What it and everything below it may cost."""
+    key: str | None = None
+    """The same key of the same principal again means the same execution."""
+    principal: str | None = None
+    """Whose it is; None for somebody at this machine."""
+    session: str | None = None
+    user: str | None = None
+    """An id or an alias of the person it works for."""
+    chat: bool = False
+    """Whether the task is what that person said: it is stored as such, and the answer with the end. One at a time."""
+    trace: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata of the caller's request; upstream servers get its trace context (`runner/trace_context.py`)."""
+
+
+class Dispatcher:
+    """The runner as the faces see it."""
+
+    def __init__(self, services: Services, group: TaskGroup) -> None:
+        self.services = services
+        self.tree = Tree(services.settings.defaults.max_concurrent_roots)
+        self._group = group
+        self._cancellation = Cancellation(services, self.tree, group)
+        cancel = partial(self._cancellation.cancel, patient=False)
+        self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
+        self._habitat = Habitat(
+            services, self.tree, lambda execution: begin(execution, self._cancellation), price_of_answer
+        )
+        self._editions = Editions(self._habitat, services.restored)
+        self.people = People(services.settings, services.database.reads)
+        self.reception = Reception(self, group)
+        self.learning = Learning(self._habitat, self._run)
+        self._adoption = Adoption(self._habitat, self._editions, self.people, self._run)
+
+    async def start(self, order: Order) -> Child:
+        """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
+        started, _ = await self.start_once(order)
+        return started
+
+    async def start_once(self, order: Order) -> tuple[Child, bool]:
+        """As `start`; True when the order's key was used before, in whichever process: then the execution of that time.
+
+        Raises Refusal when that was for another agent, another task, other input or another user.
+        """
+        user = await self.people.named(order.user)
+        order = replace(order, task=clean(order.task), input=self._input(order))
+        if order.key is not None:
+            row = await self.services.database.reads.keyed(order.principal, order.key)
+            if row is not None:
+                same = (from_json(row["input"]) if row["input"] else None) == from_json(to_json(order.input))
+                same = same and row["user_id"] == (user.id if user is not None else None)
+                return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
+        if user is not None and order.chat:
+            await self._refuse_if_busy(user)
+        request = await taken_up(self._request(order, user), self.services)
+        root = Execution(self._habitat, request, None)
+        if not await self._entered(root):
+            return await self.start_once(order)  # somebody was quicker: with the same key, or with a message of this user
+        self._run(root)
+        return child_of(root), False
+
+    async def _refuse_if_busy(self, user: User) -> None:
+        """Asked before the new execution has a date: what it is told of the conversation is what was said before that."""
+        answering = await self.services.database.reads.people.being_answered(user.id)
+        if answering is not None:
+            message = f"a message of `{user.id}` is being answered: execution {answering}"
+            raise Refusal("busy", message, AGAIN, {"execution_id": answering})
+
+    async def _entered(self, root: Execution) -> bool:
+        """Whether it was stored; raises Refusal where nothing new is taken."""
+        if self.services.draining.stopping:
+            raise Refusal("stopping", "the service is stopping", "ask again in a moment, when it has started anew")
+        try:
+            return await root.enter()
+        except DatabaseUnavailable as error:
+            raise Refusal("unavailable", str(error), error.hint) from error
+
+    def _input(self, order: Order) -> Any:
+        """What the order's agent is given, as it will be stored; one that nobody knows is refused later."""
+        data = clean_data(order.input)
+        subject = self.services.settings.find(order.name)
+        return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
+
+    def _request(self, order: Order, user: User | None) -> SpawnRequest:
+        request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, user)
+        _check_models(self.services, request.agent, order.task)
+        capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
+        origin = Origin(order.principal, order.session, trace_context(order.trace), user)
+        return replace(request, limits=capped, key=order.key, origin=origin, chat=order.chat)
+
+    def _run(self, root: Execution) -> None:
+        """A top-level execution whose row is there runs in the service's group from now on."""
+        self.tree.add(root)
+        self.learning.expect(root)
+        self._group.start_soon(self.learning.live, root, name=f"{root.name} {root.id}")
+
+    # -- go on ---------------------------------------------------------------------------------------------------------
+
+    async def adopt(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> int:
+        """Go on with what processes that are gone left open; return how many trees. Only who serves does this.
+
+        As a task it has `started` once all of that is this process's; it ends when each has a task of its own.
+        """
+        tops = [] if self.services.draining.stopping else await self._adoption.take_over()
+        task_status.started()
+        return len(await self._adoption.go_on(tops))
+
+    async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
+        """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
+
+        A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits; what was
+        only rehearsed stays so. Raises UnknownExecution, UnknownName, NoModel, Unready where this process lacks what the
+        tree needs, and Refusal for one that is at work, or where nothing would follow.
+        """
+        reads = self.services.database.reads
+        row = await reads.execution(execution)
+        if row is None:
+            raise UnknownExecution(execution)
+        if row["finished_at"] is None:
+            if lacks := await self._adoption.lacks(row["root_execution_id"]):
+                raise Unready(execution, lacks)
+            for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
+                return child_of(adopted)
+            raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
+        habitat = await self._editions.of_continuation(row["config_hash"])
+        asked_for = replace(asker, user=await self.people.of(row))
+        request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, asked_for.user)
+        _check_models(habitat.services, request.agent, request.task)
+        if lacks := await self._adoption.lacks_to_continue(row, habitat.services.settings):
+            raise Unready(execution, lacks)
+        admit_continuation(request.agent, row, await reads.children(row["id"]), text)
+        root = Execution(habitat, request, None)
+        await self._entered(root)
+        self._run(root)
+        return child_of(root)
+
+    async def lacks(self, root: str) -> Sequence[Lack]:
+        """What this process lacks to go on with an interrupted tree."""
+        return await self._adoption.lacks(root)
+
+    async def wait(self, execution: str) -> Child:
+        """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
+        live = self.tree.get(execution)
+        if live is not None:
+            await live.done.wait()
+            return child_of(live)
+        database = self.services.database
+        while True:
+            row = await database.reads.execution(execution)
+            if row is None:
+                raise UnknownExecution(execution)
+            gone = is_gone(row, database.path)
+            if row["finished_at"] is not None or gone:
+                return child_of_row(row, gone=gone)
+            await anyio.sleep(INTERVAL)
+
+    def _known(self, row: Mapping[str, Any]) -> Child:
+        live = self.tree.get(row["id"])
+        return child_of(live) if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
+
+    def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
+        """The events of a tree after number `after`, each once, until the tree has ended. Close it."""
+        return follow(self.services.bus, self.services.database, root, after)
+
+    async def cancel(self, execution: str, by: str, reason: str) -> str:
+        """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
+        return await self._cancellation.cancel(execution, by, reason, patient=False)
+
+    async def send_message(self, execution: str, text: str, by: str) -> bool:
+        """Say something to an execution, in whichever process; its model reads it at its next step.
+
+        False when it has ended or is asked to stop, so that nobody would read it. Raises UnknownExecution.
+        """
+        return await self._steering.send(execution, text, by)
+
+    async def ask_to_wrap_up(self, execution: str, by: str = "its caller") -> str:
+        """Let an execution answer with what it has, in whichever process: `requested` or `already_finished`."""
+        return await self._steering.ask_to_wrap_up(execution, by)
+
+    async def delete(self, root: str) -> None:
+        """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
+        await delete_tree(self.services.database, self.services.recorder, root)
+
+    async def mind_deadlines(self) -> None:
+        """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""
+        while True:
+            await anyio.sleep(SUPERVISION_SECONDS)
+            if self.services.database.writer.trouble is not None:
+                continue  # they wait for its end, and so would what is to be written here
+            now = anyio.current_time()
+            late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
+            for execution in reversed(late):  # children before parents
+                execution.cause = execution.cause or Cause("deadline", seconds=execution.allowance.timeout)
+                await execution.abandon()
+
+    async def drain(self, seconds: float, wish: OnDisconnect, reason: str) -> None:
+        """Take no new work, and return when everything here is at rest, at the latest after `seconds`.
+
+        To `keep` it is to let what is under way come to its end, but ask no model any more: whoever waits for an agent, a
+        slot, a person or its next turn is at rest. Otherwise all is to end, or is cancelled for this `reason`; what cannot
+        end before a person answers is left to the next process.
+        """
+        draining = self.services.draining
+        draining.stopping, draining.parking = True, wish == "keep"
+        with anyio.move_on_after(seconds):
+            if wish == "cancel":
+                for execution in self.tree:
+                    if execution.parent is None:
+                        await self._cancellation.cancel(execution.id, "outrider", reason)
+                for execution in self.tree:
+                    await execution.done.wait()
+                return
+            await self._at_rest()
+            while wish == "finish" and not all(each.allowance.stands for each in self.tree if each.parent is None):
+                with anyio.move_on_after(SUPERVISION_SECONDS):
+                    for execution in self.tree:
+                        await execution.done.wait()
+                await self._at_rest()
+
+    async def _at_rest(self) -> None:
+        flush = self.services.database.writer.flush
+        await self.services.draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
+
+    def shut_down(self) -> None:
+        """Stop everything that lives here without writing an end: the rows say who goes on with it."""
+        self.services.database.writer.hurry(CLOSING_SECONDS)
+        for execution in self.tree:
+            if execution.parent is None:
+                execution.cancel(Cause("shutdown", "outrider", "the service stopped"))
+
+    async def mind_other_processes(self, seen: int | None) -> None:
+        """Act on what other processes wrote after `seen`: wishes to cancel, messages. Runs until it is cancelled."""
+        database = self.services.database
+        async with aclosing(changes(database.writer, seen)) as looks:
+            async for _ in looks:
+                await self._look_until_answered(database)
+
+    async def _look_until_answered(self, database: Database) -> None:
+        """A store that does not answer now is asked again: it must not take the service down, nor may a wish be missed."""
+        told = False
+        while True:
+            try:
+                return await self._look_around(database)
+            except StoreError as error:
+                if not told:
+                    log.error("other processes cannot be minded: %s", error)
+                told = True
+            await anyio.sleep(SUPERVISION_SECONDS)
+
+    async def _look_around(self, database: Database) -> None:
+        self.services.bus.look()
+        await self.services.approvals.look()
+        for wish in await database.reads.cancel_wishes(database.owner):
+            self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
+        for delivery in await database.reads.waiting_deliveries(database.owner):
+            live = self.tree.get(delivery["execution_id"])
+            if live is not None:
+                live.inbox.put(Item.of_row(delivery))
+
+
+def _check_models(services: Services, subject: AgentSpec | ChainSpec, task: str) -> None:
+    """Refuse before anything is written when a model of the first agents cannot be asked."""
+    services.model_for(subject)
+    for agent in first_agents(services.settings, subject, task):
+        services.model_for(agent)
+
+
+@asynccontextmanager
+async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
+    """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
+    settings = services.settings
+    configured = facts.Configured(settings.hash, settings.snapshot, tuple(known(settings)))
+    await services.recorder.record(configured, patient=False)
+    if settings.work_items.items:
+        await services.recorder.record(work_items.put_up(dict(configured_items(settings))), patient=False)
+    seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
+    async with anyio.create_task_group() as minders:
+        try:
+            async with ShelteredGroup("hold executions") as group:
+                dispatcher = Dispatcher(services, group)
+                minders.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
+                minders.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
+                minders.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
+                try:
+                    yield dispatcher
+                finally:
+                    dispatcher.shut_down()
+        finally:
+            minders.cancel_scope.cancel("the service stopped")
+
+
+async def delete_tree(database: Database, recorder: Recorder, root: str) -> None:
+    """Delete a tree with all that was written about it. Raises UnknownExecution, StillOpen."""
+    belongings = database.reads.belongings
+    roots = [root, *await belongings.extractions(root)]
+    if (await recorder.record(facts.Deleted(root, roots[1:]), patient=False)).held:
+        return
+    row = await database.reads.execution(root)
+    if row is None or row["parent_execution_id"] is not None:
+        raise UnknownExecution(root)
+    later = [each["id"] for each in await belongings.continued_by(roots) if each["open"]]
+    raise StillOpen(later[0] if later else root, continues=root if later else None)

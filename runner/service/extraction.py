@@ -1,0 +1,132 @@
+"""Learning: after an answer, an execution of its own reads the conversation and keeps facts about the user.
+
+Owns when that happens, and which part of the conversation is read: what was said since the last time, within the window
+that an assistant sees. The user waits for none of it: it begins when the answer is stored, has slots of its own, and what
+goes wrong is logged. Invariant: each answer is learned from at most once, in whichever process. That facts are in the words
+of the user is checked in `runner/users/extraction_tool.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+from pydantic_core import from_json
+
+from db.clock import moment, stamp
+from db.rows.reads import Record
+from db.rows.users import USER
+from db.status import ExecutionStatus
+from registry import ChatMemorySpec
+from runner.chat import ChatMessage
+from runner.core.execution import Execution
+from runner.core.services import Habitat
+from runner.core.spawn import SpawnRequest
+from runner.core.views import is_gone
+from runner.errors import RunnerError
+from runner.messages import clean
+from runner.prompt.user_parts import conversation
+from runner.roles import EXTRACTOR
+from runner.strategies.requests import top_level
+from runner.text import HISTORY, windowed
+
+log = logging.getLogger("outrider.learning")
+
+TASK = "keep what is worth remembering of the user"
+
+
+class Learning:
+    """Learns for one service; `start` gives an execution its task."""
+
+    def __init__(self, habitat: Habitat, start: Callable[[Execution], None]) -> None:
+        self._habitat, self._start = habitat, start
+        self._busy: set[str] = set()
+        """Top-level executions that answer a user, and those that learn from the answer."""
+        self._rested = anyio.Event()
+
+    def expect(self, root: Execution) -> None:
+        """A top-level execution is about to run: if it works for a user, something may be learned from it."""
+        if self._memory is not None and root.origin.user is not None:
+            self._busy.add(root.id)
+
+    async def live(self, root: Execution) -> None:
+        """Run a top-level execution, and learn from its answer if it was one to a user."""
+        try:
+            await root.run()
+            memory, answered = self._memory, root.status is ExecutionStatus.COMPLETED
+            if memory is not None and root.id in self._busy and answered and root.request.role != EXTRACTOR:
+                await self._learn(root, memory)
+        finally:
+            self._busy.discard(root.id)
+            if not self._busy:
+                self._rested.set()
+
+    async def quiet(self) -> None:
+        """Wait until nothing more is learned here."""
+        while self._busy:
+            if self._rested.is_set():
+                self._rested = anyio.Event()
+            await self._rested.wait()
+
+    @property
+    def _memory(self) -> ChatMemorySpec | None:
+        chat = self._habitat.services.settings.chat
+        return chat.memory if chat is not None else None
+
+    async def _learn(self, root: Execution, memory: ChatMemorySpec) -> None:
+        services = self._habitat.services
+        if services.draining.stopping:
+            return  # the next answer is learned from together with this one
+        try:
+            request = await self._request(root, memory)
+            if request is None:
+                return
+            services.model_for(request.agent)
+            learner = Execution(self._habitat, request, None)
+            if await learner.enter():
+                self._start(learner)
+        except RunnerError as error:
+            log.warning("nothing is learned from execution %s: %s", root.id, error)
+        except Exception:  # whatever it is: the user has the answer, and the service goes on
+            log.exception("nothing is learned from execution %s", root.id)
+
+    async def _request(self, root: Execution, memory: ChatMemorySpec) -> SpawnRequest | None:
+        """What is to be learned from, if the user said something since the last time."""
+        people, user = self._habitat.services.database.reads.people, root.origin.user
+        assert user is not None
+        if not await people.was_said_to(root.id):
+            return None
+        now, since = datetime.now(UTC), await self._since(user.id, memory.extractor)
+        said = await people.said(user.id, since, stamp(now), HISTORY.max_entries)
+        rows = [row for row in said if row["created_at"] > since]
+        kept = windowed(rows, HISTORY, _tokens, lambda row: now - moment(row["created_at"]))
+        if not any(row["role"] == USER for row in kept):
+            return None
+        settings = self._habitat.services.settings
+        told: dict[str, Any] = {"answered_execution_id": root.id, "messages": [row["id"] for row in kept]}
+        request = top_level(settings, memory.extractor, TASK, {**told, "until": kept[-1]["created_at"]})
+        limits = request.limits.capped(memory.budget_usd) if memory.budget_usd is not None else request.limits
+        shown = conversation([ChatMessage.of_row(row) for row in kept], user.zone)
+        return replace(
+            request,
+            role=EXTRACTOR,
+            prompt=clean(f"{TASK[0].upper()}{TASK[1:]}, from this part of their conversation.\n\n{shown}"),
+            key=f"memory:{root.id}",
+            limits=limits,
+            origin=root.origin,
+        )
+
+    async def _since(self, user: str, agent: str) -> str:
+        """Until when it was learned from what a user said: what is left unfinished by a process that is gone was not."""
+        for row in await self._habitat.services.database.reads.people.extractions(user, agent):
+            if not is_gone(row, self._habitat.services.database.path):
+                return str(from_json(row["input"])["until"])
+        return ""
+
+
+def _tokens(row: Record) -> int:
+    return ChatMessage.of_row(row).tokens

@@ -1,0 +1,75 @@
+"""Drift: what upstream servers say of their tools, compared with what they last said, in whichever process that was.
+
+Owns the comparison. It does not know how a definition is fingerprinted, nor where the fingerprints are kept. Its one
+invariant: a change is told before the changed tools are used, once, and the first sight of a server is no change.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from db.rows import tool_fingerprints
+from db.rows.executions import Place, event
+from db.rows.reads import Reads
+from db.rows.tool_fingerprints import Drift
+from db.store.unit import Write
+from runner.core.recorder import Recorder
+from runner.messages import clean
+from runner.tools.upstream.notices import Listed
+
+log = logging.getLogger("outrider.upstream")
+
+NAME_CAP = 200
+"""Of a tool's name, which is the server's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDrifted:
+    """The definition of a tool of an upstream server has changed."""
+
+    place: Place
+    drift: Drift
+
+    def write(self) -> Write:
+        drift = self.drift
+        change = "added" if drift.before is None else "removed" if drift.after is None else "changed"
+        payload = {
+            "server": drift.server,
+            "tool": drift.tool,
+            "change": change,
+            "before": drift.before,
+            "after": drift.after,
+            "message": f"`{drift.server}` {change} its tool `{drift.tool}` since it was last seen",
+        }
+        return tool_fingerprints.drift(drift, [event(self.place, "upstream.tool_changed", payload)])
+
+
+class DriftWatch:
+    """Watches the definitions of tools."""
+
+    def __init__(self, recorder: Recorder, reads: Reads, place_of: Callable[[str], Place | None]) -> None:
+        self._recorder = recorder
+        self._reads = reads
+        self._place_of = place_of
+
+    async def observe(self, listed: Listed) -> None:
+        """Compare what a server lists with what is known of it, and record what is different."""
+        seen = {clean(tool): fingerprint for tool, fingerprint in listed.fingerprints.items() if len(tool) <= NAME_CAP}
+        known = await self._reads.fingerprints(listed.server)
+        if not known:
+            self._recorder.record_nowait(tool_fingerprints.pin(listed.server, seen))
+            return
+        place = self._place_of(listed.scope_id)
+        for change in _differences(listed.server, known, seen, complete=listed.complete):
+            log.warning("upstream %s changed its tool %s", change.server, change.tool)
+            if place is not None:
+                self._recorder.record_nowait(ToolDrifted(place, change))
+
+
+def _differences(server: str, known: Mapping[str, str], seen: Mapping[str, str], *, complete: bool) -> Iterator[Drift]:
+    gone = [tool for tool in known if tool not in seen] if complete else []
+    for tool in [*seen, *gone]:
+        if known.get(tool) != seen.get(tool):
+            yield Drift(server, tool, known.get(tool), seen.get(tool))

@@ -1,0 +1,199 @@
+"""The children of a strategy that asks no model itself: which step each one carries out, and how each ended.
+
+Owns reading the inbox of such an execution, storing what was read as messages, and passing messages on to children. A step
+is spawned once: rows know which child carries out which step, so a resumed execution finds every child. It decides
+nothing; strategies do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from pydantic_core import from_json, to_json
+
+from db.ids import new_id
+from db.rows.reads import Record
+from db.rows.transcript import MessageDraft
+from db.status import ExecutionStatus
+from runner.core import facts, turn_facts
+from runner.core.ending import Dismissal
+from runner.core.history import Past, end_of
+from runner.core.inbox import Item
+from runner.core.spawn import SpawnRequest
+from runner.errors import Refusal
+from runner.messages import CARRY_ON, clean
+from runner.prompt.deliveries import delivery_message
+from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial
+from runner.roles import CONCLUDING, STEP
+from runner.strategies.context import Work
+
+
+class Seating:
+    """Seats by name, their holders by id, their ends."""
+
+    def __init__(self, work: Work, name_of: Callable[[Record], str]) -> None:
+        self._work = work
+        self._name_of = name_of
+        """The seat of a row."""
+        self._notebook = Notebook(work)
+        self.taken: dict[str, str] = {}
+        """Who has which seat: ids by its name."""
+        self.ends: dict[str, Item] = {}
+        """How those ended that have, by id."""
+        self._said: list[Item] = []
+        """Messages to the execution: they are meant for whoever works for it, now and later."""
+        self.unpaid: str | None = None
+        """Which budget did not pay for somebody, if one did not."""
+        self.asked = False
+        """Whether somebody wants a conclusion."""
+
+    def recall(self, past: Past) -> None:
+        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and no answer:
+        it is worded anew, from all there is now.
+        """
+        self._notebook.recall(past)
+        for row in past.children:
+            status = ExecutionStatus(row["status"])
+            if row["parent_execution_id"] in past.earlier and not _stands(row):
+                continue
+            self.taken[self._name_of(row)] = row["id"]
+            if status.is_terminal:
+                self.ends[row["id"]] = end_of(row)
+            if status is ExecutionStatus.SKIPPED and row["reason"] in BUDGETS:
+                self.unpaid = row["reason"]
+        read = {row["id"] for row in past.own.deliveries if row["consumed_at"] is not None}
+        self._said = [*_wish(past), *(item for item in past.was("message") if item.id in read)]
+        self.asked = any(item.id in read for item in past.was("wrap_up"))
+
+    @property
+    def why_stop(self) -> str | None:
+        """Why nobody new is to get a seat, if so."""
+        return self._work.allowance.wrap_up or ("asked" if self.asked else None) or self.unpaid
+
+    async def heed_again(self) -> None:
+        """Before a restart not everybody at work may have heard of a wish to conclude."""
+        if self.asked:
+            await self._work.settle_children(cancel=False)
+
+    def end_in(self, seat: str) -> Item | None:
+        """How whoever has the seat ended, if somebody has it and has ended."""
+        return self.ends.get(self.taken.get(seat, ""))
+
+    def text_of(self, seat: str) -> str:
+        """What whoever has the seat brought, if they have ended with something."""
+        child = self._work.ended.get(self.taken.get(seat, ""))
+        return child.result.text if child is not None and child.result is not None and child.result.output else ""
+
+    async def give(self, seat: str, request: SpawnRequest) -> str:
+        """Give a seat to somebody, unless it is taken; the id of whoever has it. Raises Refusal.
+
+        Whom no budget pays for gets a row that says so.
+        """
+        if seat not in self.taken:
+            told = replace(request, said=tuple(self._said) if request.status == ExecutionStatus.PENDING else ())
+            try:
+                child = await self._work.spawn(told)
+            except Refusal as refusal:
+                if refusal.kind != "budget":
+                    raise
+                self.unpaid = refusal.context["reason"]
+                child = await self._work.spawn(replace(request, held=False, status="skipped", reason=self.unpaid))
+            self.taken[seat] = child.id
+        return self.taken[seat]
+
+    async def result_in(self, seat: str) -> Result:
+        """What whoever has a seat returns, once they have ended. What was said to the execution they have heard."""
+        await self.repeat_what_was_said()
+        await self.until_ended([seat])
+        end = self.end_in(seat)
+        if end is None or end.result is None:
+            return partial("", self.unpaid or "nobody_answered")
+        status, answer = end.result.status, end.answer
+        if answer is None or status in ("cancelled", "blocked", "skipped"):
+            known = answer.errors if answer is not None else ()
+            problem = known[0] if known else Problem(status, f"{end.result.agent} ended {status}")
+            return failed(problem, answer.text if answer is not None and answer.output else "")
+        return replace(answer, metadata={key: value for key, value in answer.metadata.items() if key == "warnings"})
+
+    async def deny(self, seat: str, request: SpawnRequest, refusal: Refusal) -> None:
+        """Give a seat to somebody who may not work here: a row that says why."""
+        child = await self.give(seat, replace(request, held=True))
+        problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
+        self._work.dismiss(child, Dismissal("blocked", problem))
+
+    async def repeat_what_was_said(self) -> None:
+        """Nobody hears a message twice: who has it keeps it."""
+        for item in self._said:
+            await self._work.pass_on(item)
+
+    async def until_ended(self, seats: Iterable[str], *, one: bool = False) -> None:
+        """Wait until everybody in these seats has ended, or one of them, and read what came. It is passed on meanwhile."""
+        work, children = self._work, [self.taken[seat] for seat in seats]
+        await self.read()
+        if not (waits := work.inbox.any_open(children)):
+            return
+        work.recorder.record_nowait(facts.Waiting(work.place, "children"))
+        while waits:
+            await work.inbox.until_ended(children, one=one)
+            await self.read()
+            waits = work.inbox.any_open(children) and not (one and any(child in self.ends for child in children))
+        await self.read()  # what was settled while something else was read
+        work.recorder.record_nowait(facts.Waiting(work.place, None))
+
+    async def read(self) -> None:
+        """Take in what has arrived."""
+        for item in await self._notebook.read():
+            await self._heed(item)
+
+    async def _heed(self, item: Item) -> None:
+        if item.result is not None:
+            self.ends[item.result.execution_id] = item
+        elif item.kind == "message":
+            self._said.append(item)
+            await self._work.pass_on(item)
+        elif item.kind == "wrap_up" and not self.asked:
+            self.asked = True
+            await self._work.settle_children(cancel=False)
+
+
+def _stands(row: Record) -> bool:
+    """Whether what somebody did for an execution counts for one that continues it."""
+    again = row["role"] in CONCLUDING or (row["role"] == STEP and row["outcome"] == Outcome.BLOCKED)
+    return row["status"] == ExecutionStatus.COMPLETED and not again
+
+
+def _wish(past: Past) -> Iterator[Item]:
+    """What an execution that continues another was told, if anything: as a message it is meant for whoever works for it."""
+    if past.earlier:
+        first = past.own.messages[0]
+        text = from_json(first["content"])[0]["text"]
+        if text != CARRY_ON:
+            yield Item(first["id"], "message", text, by="its caller")
+
+
+class Notebook:
+    """The messages of an execution after its first."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._position = 1
+
+    def recall(self, past: Past) -> None:
+        """Go on after what was written."""
+        self._position = max((row["position"] for row in past.own.messages), default=0) + 1
+
+    async def read(self) -> Sequence[Item]:
+        """Take everything that arrived out of the inbox, in the transaction that writes it down."""
+        work, items = self._work, self._work.inbox.waiting
+        if not items:
+            return items
+        message = delivery_message(items, work.inbox.pending)
+        content = clean(to_json(message.content).decode())
+        draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
+        consumed = [item.id for item in items]
+        fact = turn_facts.Said(work.place, work.attempt, draft, consumed)
+        await work.recorder.record_fenced(fact, work.place.id, shielded=True)
+        self._position += 1
+        work.inbox.took(*consumed)
+        return items

@@ -1,0 +1,157 @@
+"""A digest: what steps brought, as others are told it: one element a step, within a budget of tokens.
+
+Owns how far each text is cut, and the mark that says so. Pure. Invariant: a digest is no longer than its budget, apart from
+the elements and marks themselves, whatever the texts hold; nothing in a text opens or closes an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from db.status import ExecutionStatus
+from runner.messages import clean
+from runner.result import Outcome, Result
+from runner.strategies.plan.parse import PlannedStep
+from runner.text import (
+    BYTES_PER_TOKEN,
+    cut_mark,
+    fitting,
+    inert,
+    label,
+    limit_of,
+    tokens_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of a step."""
+
+    step: PlannedStep
+    standing: Standing
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it did what it was to do."""
+        return self.standing.succeeded
+
+    @property
+    def status(self) -> str:
+        """How it ended, or how far it is, as others are told."""
+        return "failed" if self.standing.failed and self.standing.status == "completed" else self.standing.status
+
+    @property
+    def text(self) -> str:
+        """What it brought; of one that did not succeed first of all why."""
+        result = self.standing.result
+        if self.standing.status == ExecutionStatus.SKIPPED:
+            why = f" ({result.errors[0].message})" if result is not None and result.errors else ""
+            return f"not done{why}: {self.step.task}"
+        if result is None:
+            return f"({self.status})"
+        return result.text if self.succeeded else result.why
+
+    @property
+    def opening(self) -> str:
+        """The tag its element begins with."""
+        return f'<step id="{self.step.id}" agent="{label(self.step.agent)}" status="{self.status}">'
+
+    def shown(self) -> dict[str, Any]:
+        """As data, for whoever wants no words."""
+        output = self.standing.result.output if self.standing.result is not None and self.succeeded else None
+        shown = {"id": self.step.id, "agent": self.step.agent, "status": self.status, "output": output}
+        return shown if self.succeeded else {**shown, "error": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The elements, and the steps whose text was cut."""
+
+    text: str
+    budget: int
+    cut: tuple[str, ...] = ()
+    frame: int = 0
+    """Tokens of the elements and marks, without the texts in them."""
+
+    @property
+    def tokens(self) -> int:
+        """How long it is, elements and marks included."""
+        return tokens_of(len(self.text.encode()))
+
+    def told(self, whom: str) -> dict[str, Any]:
+        """What an event says of it."""
+        return {"step_id": whom, "cut": list(self.cut), "budget": self.budget}
+
+
+def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True) -> Digest:
+    """What steps brought; the longest are cut so that all of them fit. `readable` where the rest can be asked for."""
+    texts = [clean(each.text) for each in brought]
+    lengths = [len(inert(text).encode()) for text in texts]
+    over = sum(lengths) - budget * BYTES_PER_TOKEN
+    most = limit_of(lengths, over) if over > 0 else max(lengths, default=0)
+    elements: list[str] = []
+    cut: list[str] = []
+    texts_size = 0
+    for each, text, length in zip(brought, texts, lengths, strict=True):
+        kept = text if length <= most else fitting(text, most)
+        mark = ""
+        if len(kept) < len(text):
+            mark = cut_mark(len(kept), len(text), each.step.id if readable else None)
+            cut.append(each.step.id)
+        shown = inert(kept)
+        texts_size += len(shown.encode())
+        elements.append(f"{each.opening}\n{shown}{mark}\n</step>")
+    whole = "\n".join(elements)
+    return Digest(whole, budget, tuple(cut), tokens_of(len(whole.encode()) - texts_size))
+
+
+def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
+    """What a composer is told that is to put one agent's data into words."""
+    step = PlannedStep("result", agent, request)
+    digest = digest_of([Brought(step, Standing("completed", result))], budget, readable=False)
+    return composer_message(request, digest, "", "chat")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far one step has come."""
+
+    status: str = ExecutionStatus.PENDING
+    result: Result | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether others may build on it: success comes from its status and its outcome, never from its words."""
+        fit = self.result is None or self.result.outcome in (Outcome.COMPLETED, Outcome.PARTIAL)
+        return self.status == ExecutionStatus.COMPLETED and fit
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.status not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it began and did not succeed, or was not allowed to begin."""
+        return self.over and not self.succeeded and self.status != ExecutionStatus.SKIPPED
+
+
+NOT_BEGUN = Standing()
+
+STYLES = {
+    "chat": "",
+    "sms": "The answer is read as a text message: a few short sentences, no headings, no tables.",
+    "report": "The answer is read as a report: headings, and details where they matter.",
+}
+
+
+def composer_message(request: str, brought: Digest, hint: str, channel: str) -> str:
+    """The first message of a composer."""
+    parts = [request]
+    if brought.text:
+        parts.append(f"<results>\n{brought.text}\n</results>")
+    if hint:
+        parts.append(f"<presentation>{inert(hint)}</presentation>")
+    return "\n\n".join([*parts, *filter(None, [STYLES[channel]])])

@@ -1,0 +1,1 @@
+"""iterate: planner → worker → … → completer, with the state kept small."""

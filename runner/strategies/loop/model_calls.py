@@ -1,0 +1,386 @@
+"""The model calls of one conversation: each is paid for before it is made, bounded in time, and streamed.
+
+Owns the way to the model and back, the budget permit of each call, its `model_calls` row, and the wait between two attempts
+of a call: the row says that it waits, no reservation but that of the conclusion is kept, and a shutdown or a request to
+wrap up ends it. Invariants: a call is made at most once, a call that never came back is not charged, and a charge without a
+provider's count says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+
+from db.clock import stamp
+from db.ids import new_id
+from db.rows.transcript import ModelCall
+from registry import ModelSpec, Settings, Tokens, cost_of
+from runner.budget.accounts import NOTHING, Amount, Purse
+from runner.budget.budget import REASONS, Budget, Leave
+from runner.budget.estimate import Tariff
+from runner.compaction.policy import Measure
+from runner.compaction.shorten import shorten
+from runner.core import facts, turn_facts
+from runner.core.streaming import Voice
+from runner.llm.protocol import ModelError, Reply, Request, RetryWait, Usage
+from runner.messages import Message
+from runner.provider_error import PROVIDER
+from runner.strategies.context import Work
+from runner.strategies.loop.rebuild import LOST
+from runner.text import BYTES_PER_TOKEN
+
+WRITING_SECONDS = 0.5
+"""Kept before the deadline for writing down what there is, when a conclusion cannot be had."""
+
+Keep = Callable[[Reply, str], Awaitable[None]]
+"""Stores a reply; told when it was asked for."""
+
+
+class _WrapUpWanted(Exception):
+    """A conclusion was asked for while the next attempt of a call was waited for."""
+
+
+class _Unpaid(Exception):
+    """The money for a call was used by others while its next attempt was waited for."""
+
+
+class Calls:
+    """The calls of one conversation."""
+
+    __slots__ = ("_leave", "_model", "_spec", "_spending", "_waited", "_work", "lost", "voice")
+
+    def __init__(self, work: Work, spec: ModelSpec, measure: Measure) -> None:
+        assert work.model is not None
+        self._work, self._model, self._spec = work, work.model, spec
+        self._spending = spending_of(work, spec, measure)
+        self._leave: Leave | None = None
+        """Of the call that is being made."""
+        self._waited: RetryWait | None = None
+        """The last wait of that call, if it failed before."""
+        self.voice = Voice(work.recorder.speech, work.place, self._ended_early)
+        self.lost = False
+        """Whether the model was being asked when another process went that ran this execution."""
+
+    def _ended_early(self, identifier: str, status: str) -> None:
+        """A call ends without an answer. One that is cut by the end of its process is lost; the next process says so."""
+        if not self._work.goes_on_elsewhere():
+            self._work.recorder.record_nowait(turn_facts.CallBroken(self._work.place, identifier, status))
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a budget."""
+        return self._spending is not None
+
+    def keep(self, request: Request) -> None:
+        """Keep what a conclusion of the conversation costs, if there is a budget."""
+        if self._spending is not None:
+            self._spending.keep(request)
+
+    async def ask(self, whole: Request, keep: Keep, sent: Request | None = None) -> bool:
+        """Ask what a conversation asks as a whole, or something else about it. False when it could not be paid."""
+        if self._spending is None:
+            await self._call(sent or whole, keep)
+            return True
+        leave = await self._spending.leave_to_ask(whole)
+        if leave is None:
+            return False
+        try:
+            await self._paid_call(leave, whole, keep, sent)
+        except _Unpaid:
+            return False
+        return True
+
+    async def conclude(self, request: Request, messages: list[Message], keep: Keep) -> bool:
+        """Ask for the last time; what the messages brought last is cut, if that makes it affordable. False when not."""
+        if self._spending is None:
+            await self._call(request, keep, concluding=True)
+            return True
+        leave = self._spending.leave_to_conclude(request, messages)
+        if leave is None:
+            return False
+        await self._paid_call(leave, request, keep, concluding=True)
+        return True
+
+    async def _paid_call(
+        self, leave: Leave, whole: Request, keep: Keep, sent: Request | None = None, *, concluding: bool = False
+    ) -> None:
+        """A call with leave. One that fails, is cut off or cancelled is not charged: nobody told us what it cost."""
+        assert self._spending is not None
+        self._leave = leave
+        try:
+            await self._call((sent or whole).up_to(leave.answer), keep, whole, concluding=concluding)
+        finally:
+            if self._leave is not None:
+                self._spending.settle(self._leave, whole)
+            self._leave = None
+
+    async def _call(self, request: Request, keep: Keep, whole: Request | None = None, *, concluding: bool = False) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
+        await self._work.pause()  # nor does a service that stops; last, because leave to pay may have been waited for
+        work, started, self._waited = self._work, stamp(), None
+        limit = anyio.current_time() + work.limits.model_timeout
+        pause = self._wait_to_conclude if concluding else partial(self._wait_to_ask, request, whole or request)
+        request = replace(request, pause=pause)
+        reply: Reply | None = None
+        wrap_up_wanted = False
+        with work.draining, self.voice:
+            with anyio.CancelScope(deadline=limit) if concluding else work.allowance.before_wrap_up(limit):
+                work.asking = True
+                try:
+                    reply = await self._model.complete(request, self.voice.heard)
+                except _WrapUpWanted:
+                    wrap_up_wanted = True
+            work.asking = False
+            if reply is not None:
+                await keep(reply, started)
+            elif wrap_up_wanted or (not concluding and anyio.current_time() >= work.allowance.wrap_up_at):
+                await self._wait_over()
+                self.voice.break_off("cancelled")
+            else:
+                raise self._out_of_time()
+
+    def _out_of_time(self) -> ModelError:
+        """The error of a call whose time ran out, which says what it failed of if it had been made several times."""
+        seconds, hint = f"no answer within {self._work.limits.model_timeout:g} s", "raise `model_timeout`"
+        if self._waited is None:
+            return ModelError("timeout", seconds, hint, recoverable=True)
+        last = self._waited.error
+        return ModelError(last.kind, f"{last}; {seconds}", hint, recoverable=True, provider=last.provider)
+
+    # -- between two attempts ------------------------------------------------------------------------------------------
+
+    async def _wait_to_ask(self, request: Request, whole: Request, wait: RetryWait) -> None:
+        """Wait for the next attempt of an ordinary call; what it would cost is free for others meanwhile."""
+        work, spending = self._work, self._spending
+        if spending is not None and self._leave is not None:
+            self._leave.over()
+            self._leave = None
+        with work.draining.at_rest():
+            await self._wait_told(wait)
+            with anyio.move_on_after(wait.seconds):
+                await work.inbox.until_asked_to_wrap_up()
+                raise _WrapUpWanted
+        await work.pause()
+        if spending is not None:
+            self._leave = await spending.leave_again(whole, request.max_tokens)
+        await self._wait_over()
+        if spending is not None and self._leave is None:
+            raise _Unpaid
+
+    async def _wait_to_conclude(self, wait: RetryWait) -> None:
+        """Wait for the next attempt of a conclusion, unless the time for it would be over: then it has to do without."""
+        if anyio.current_time() + wait.seconds > self._work.allowance.deadline - WRITING_SECONDS:
+            raise wait.error
+        with self._work.draining.at_rest():
+            await self._wait_told(wait)
+            await anyio.sleep(wait.seconds)
+        await self._work.pause()
+        await self._wait_over()
+
+    async def _wait_told(self, wait: RetryWait) -> None:
+        """Say in the row, and to all who watch, that and why the model is waited for: nothing is in flight then."""
+        work, self._waited = self._work, wait
+        work.asking, work.activity = False, str(wait)
+        told = {
+            "action": work.activity,
+            "model": wait.model,
+            "error": str(wait.error),
+            "retry_in_seconds": round(wait.seconds, 3),
+            "gives_up_in_seconds": round(wait.left, 3),
+        }
+        if wait.error.provider is not None:
+            told[PROVIDER] = wait.error.provider.shown
+        await work.recorder.record(facts.Waiting(work.place, "model", told))
+
+    async def _wait_over(self) -> None:
+        """Take it back before the model is asked: a call that a crash cuts from here on may have cost something."""
+        if self._waited is not None:
+            await self._work.recorder.record(facts.Waiting(self._work.place, None))
+            self._work.asking = True
+
+    async def lose(self, request: Request) -> None:
+        """Write down the call, if there was one, that was cut by the end of another process; it is made once more now."""
+        if not self.lost:
+            return
+        self.lost = False
+        work = self._work
+        prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
+        bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
+        await work.recorder.record_fenced(
+            turn_facts.CallLost(work.place, work.attempt, bill.call), work.place.id, shielded=True
+        )
+        work.allowance.charge(bill.used)
+
+    def attempting(self, model: str, number: int) -> None:
+        """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
+        if number > 1:
+            self.voice.again(number)
+            self._work.now(f"asking {model} (attempt {number})")
+            attempt = {"model": model, "attempt": number}
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "model.attempt", attempt))
+
+
+class Spending:
+    """The calls of one conversation, as its budget sees them."""
+
+    __slots__ = ("_budget", "_prompt", "_tariff", "_work")
+
+    def __init__(self, work: Work, budget: Budget, tariff: Tariff, measure: Measure) -> None:
+        self._work, self._budget, self._tariff = work, budget, tariff
+        self._prompt = measure.tokens
+
+    async def leave_to_ask(self, request: Request) -> Leave | None:
+        """Leave for an ordinary call. Others' calls in flight may cost less than was set aside: it waits for them.
+
+        None when it cannot be had: then it is time to wrap up, or to wait for agents that hold money of their own.
+        """
+        prompt = self._prompt(request)
+        while (leave := self._budget.reserve(self._tariff, prompt)) is None:
+            short = self._budget.short_of(self._tariff, prompt)
+            if idle := [purse for purse in short if not purse.calls]:
+                self._give_up(idle)
+                return None
+            self._work.now("waiting for money that others may not use")
+            with self._work.allowance.before_wrap_up() as scope:
+                await short[0].until_freed()
+            if scope.cancelled_caught:
+                return None
+        return leave
+
+    async def leave_again(self, request: Request, answer: int | None) -> Leave | None:
+        """Leave for another attempt of a call; None when an answer of so many tokens can no longer be paid."""
+        leave = await self.leave_to_ask(request)
+        if leave is not None and answer is not None and leave.answer < answer:
+            leave.over()
+            return None
+        return leave
+
+    def _give_up(self, short: Sequence[Purse]) -> None:
+        """No call in flight can help. Agents that hold money of their own give the rest of it back when they end."""
+        if not self._budget.grants or any(purse.unit == "tokens" for purse in short):
+            self._wrap_up(short)
+
+    def _wrap_up(self, short: Sequence[Purse]) -> None:
+        self._work.allowance.ask_to_wrap_up(REASONS[short[0].unit])
+
+    def leave_to_conclude(self, request: Request, messages: list[Message]) -> Leave | None:
+        """Leave for the last call: what arrived last is cut until it can be paid. None when not even that helps."""
+        prompt = self._prompt(request)
+        too_long = prompt - int(self._budget.longest_prompt(self._tariff, prompt))
+        if too_long > 0:
+            shorten(messages, too_long * BYTES_PER_TOKEN)
+            prompt = self._prompt(request)
+        leave = self._budget.reserve(self._tariff, prompt, concluding=True)
+        if leave is None:
+            self._wrap_up(self._budget.short_of(self._tariff, prompt, concluding=True))
+        return leave
+
+    def keep(self, request: Request) -> None:
+        """Keep what a conclusion of the conversation costs as it stands."""
+        self._budget.keep_for_conclusion(self._tariff, self._prompt(request))
+
+    def lost(self, request: Request) -> tuple[int, Amount]:
+        """The prompt of a call that was cut by a crash, and the most it may have used: what it would get leave for now."""
+        prompt = self._prompt(request)
+        leave = self._budget.reserve(self._tariff, prompt, concluding=not request.tools)
+        if leave is None:
+            return prompt, NOTHING
+        leave.over()
+        return prompt, self._tariff.worst(prompt, leave.answer)
+
+    def settle(self, leave: Leave, request: Request) -> None:
+        """The call is over, however it ended; what was used is paid. From here on its conversation is that much longer."""
+        leave.over()
+        self.keep(request)
+
+
+def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | None:
+    """What the calls of an execution may cost, where anybody set a limit; a limit on money that cannot bind is told of."""
+    budget = work.allowance.budget
+    if budget is None:
+        return None
+    tariff = Tariff(spec, work.settings.models, waits=bool(work.catalogue))
+    if tariff.unpriced and any(purse.unit == "usd" for purse in budget.purses):
+        warning = _unpriced(tariff.unpriced)
+        work.warnings.append(warning)
+        work.recorder.record_nowait(
+            facts.Noticed(work.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning})
+        )
+    return Spending(work, budget, tariff, measure)
+
+
+def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
+    named = "; ".join(f"`{model}` has no price for {', '.join(kinds)}" for model, kinds in models.items())
+    return f"the budget does not count everything: {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What one call comes to."""
+
+    call: ModelCall
+    used: Amount
+
+
+def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> Bill:
+    """For a reply: a fallback has its own price, a rehearsal none."""
+    usage, tokens = reply.usage, _tokens(reply.usage)
+    price = None if reply.rehearsed else _answering(work.settings, spec, reply.model).price
+    cost = cost_of(tokens, price)
+    call = ModelCall(
+        id=identifier,
+        execution_id=work.place.id,
+        turn=work.allowance.own.turns + 1,
+        model=reply.model,
+        stop_reason=reply.stop_reason,
+        request_id=reply.request_id,
+        rehearsed=int(reply.rehearsed),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        cost_usd=cost.usd,
+        pricing="rehearsed" if reply.rehearsed else cost.completeness,
+        started_at=started,
+        finished_at=stamp(),
+    )
+    return Bill(call, Amount(tokens.total, cost.usd))
+
+
+def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> Bill:
+    """For a call that was cut by the end of another process: nobody knows what it used, so its worst case is charged."""
+    rehearsed = work.model is not None and work.model.rehearses
+    used = Amount(worst.tokens, 0.0 if rehearsed else worst.usd)
+    call = ModelCall(
+        id=new_id(),
+        execution_id=work.place.id,
+        turn=work.allowance.own.turns + 1,
+        model=spec.model,
+        stop_reason=LOST,
+        request_id=None,
+        rehearsed=int(rehearsed),
+        input_tokens=min(prompt, used.tokens),
+        output_tokens=max(0, used.tokens - prompt),
+        cache_read_tokens=0,
+        cache_write_tokens=0,
+        cost_usd=used.usd,
+        pricing=LOST,
+        started_at=started,
+        finished_at=started,
+    )
+    return Bill(call, used)
+
+
+def _answering(settings: Settings, spec: ModelSpec, model: str) -> ModelSpec:
+    return next((each for each in (spec, *settings.models.values()) if each.model == model), spec)
+
+
+def _tokens(usage: Usage) -> Tokens:
+    """The tokens, each counted once."""
+    brief = usage.cache_write_tokens - usage.cache_write_1h_tokens
+    return Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, brief, usage.cache_write_1h_tokens)

@@ -1,0 +1,133 @@
+"""Notes: what we tell a model in the middle of its work, and when a limit that runs low is worth telling.
+
+Owns the sentences and the thresholds. Invariant: each limit is told once, turns twice; what is not limited is never told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+
+from runner.budget.budget import Budget
+from runner.core.allowance import Allowance
+
+LAST_TURNS = 0.2
+"""The share of its turns of which the beginning is told; the last one is told, too."""
+LAST_SHARE = 0.25
+"""The share of time, money or tokens of which the beginning is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Low:
+    """Something runs low."""
+
+    what: str
+    """`turns`, `last_turn`, `seconds`, `tokens` or `usd`."""
+    left: float
+    """Beside what is kept for a conclusion."""
+    limit: float
+
+
+class Countdown:
+    """What one execution was told of."""
+
+    __slots__ = ("_allowance", "_few", "_seconds", "_told")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._few = math.ceil(allowance.limits.max_iterations * LAST_TURNS)
+        self._seconds = allowance.timeout - allowance.reserve
+        self._told: frozenset[str] = frozenset()
+
+    def news(self) -> list[Low]:
+        """What runs low and was not told yet."""
+        if not self._allowance.budget and not self._few_turns and not self._little_time:  # as nearly always
+            return []
+        low = [replace(each, left=max(0.0, each.left)) for each in self._low() if each.what not in self._told]
+        self._told |= {each.what for each in low}
+        return low
+
+    def told(self, what: Iterable[str]) -> None:
+        """It was told of these before."""
+        self._told |= frozenset(what)
+
+    @property
+    def _few_turns(self) -> bool:
+        return self._allowance.limits.max_iterations - self._allowance.own.turns <= self._few
+
+    @property
+    def _little_time(self) -> bool:
+        return self._allowance.wrap_up_at - anyio.current_time() <= self._seconds * LAST_SHARE
+
+    def _low(self) -> Iterator[Low]:
+        allowance, turns = self._allowance, self._allowance.limits.max_iterations
+        if self._few_turns:
+            left = turns - allowance.own.turns
+            yield Low("turns" if left > 1 else "last_turn", left, turns)
+        if self._little_time:
+            yield Low("seconds", allowance.seconds_before_wrap_up, self._seconds)
+        if allowance.budget is not None:
+            yield from self._spent(allowance.budget)
+
+    @staticmethod
+    def _spent(budget: Budget) -> Iterator[Low]:
+        """Of money and of tokens, the purse with the least in it. The next call costs about what a conclusion does."""
+        for unit in ("usd", "tokens"):
+            kept = budget.kept.of(unit)
+            left = [
+                Low(unit, purse.limit - purse.spent - kept, purse.limit) for purse in budget.purses if purse.unit == unit
+            ]
+            least = min(left, key=lambda each: each.left, default=None)
+            if least is not None and least.left - kept <= least.limit * LAST_SHARE:
+                yield least
+
+
+CONCLUDE = {
+    "time_budget": "Your time is nearly over.",
+    "max_iterations": "You have used all your turns.",
+    "token_budget": "The token budget is used up.",
+    "cost_budget": "The cost budget is used up.",
+    "asked": "You were asked to come to a conclusion now.",
+    "empty_answers": "You have not said anything for a while.",
+}
+
+
+def conclude_note(reason: str, *, in_form: bool = False) -> str:
+    """The last question: a conclusion from what is there, in the form it has to have if there is one."""
+    wanted = ", as JSON that fits the schema." if in_form else ": what you found, on what evidence, and what remains open."
+    return f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have{wanted}"
+
+
+def reason_of(question: str) -> str:
+    """Why a conclusion was asked for, from the question that asked for it."""
+    return next((reason for reason, words in CONCLUDE.items() if question.startswith(words)), "asked")
+
+
+COUNTDOWN = {
+    "last_turn": "This is your last turn with tools; after it you will be asked for your conclusion.",
+    "turns": "Of your {limit:.0f} turns, {left:.0f} are left.",
+    "seconds": "Of your time, about {left:.0f} seconds are left.",
+    "usd": "Of a budget of ${limit:.4f}, ${left:.4f} are left for you and whoever shares it.",
+    "tokens": "Of a budget of {limit:,.0f} tokens, {left:,.0f} are left for you and whoever shares it.",
+}
+IN_TIME = "See to what matters most, and come to a conclusion in time."
+
+
+def countdown_note(low: Sequence[Low]) -> str:
+    """What runs low, in words."""
+    return " ".join([*(COUNTDOWN[each.what].format(left=each.left, limit=each.limit) for each in low), IN_TIME])
+
+
+def counted_down(note: str) -> list[str]:
+    """What a remark of ours said to run low."""
+    return [what for what, words in COUNTDOWN.items() if words.partition("{")[0] in note and note.endswith(IN_TIME)]
+
+
+GO_ON = (
+    "Your answer was cut at the length limit of one message. Go on exactly where it stopped, repeat nothing, "
+    "and come to an end soon."
+)
+SAY_SOMETHING = "Your last message was empty. Go on with the task: call a tool, or give your answer as text."

@@ -1,0 +1,173 @@
+"""Recall: a transcript made anew from rows, wherever it was cut.
+
+Owns the way back from rows to what a model is shown. Invariant: whatever prefix of an execution's writes was committed,
+the transcript is one the Messages API accepts once its open calls have run: each call is answered exactly once, and a call
+whose outcome nobody knows is told as such, never as harmless to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from db.rows.reads import Record
+from runner.compaction.apply import Compaction, view_of
+from runner.core.history import Chapter, Past
+from runner.core.views import TOKENS
+from runner.messages import CORRECTION, REMINDER, Answer, Message, Role, ToolCall, tool_results
+from runner.result import WRITING, Artifact, Result, file_artifact
+from runner.strategies.loop.transcript import Transcript
+from runner.tools.builtin import SERVER
+from runner.tools.effects import NOT_BEGUN, cut_short, may_repeat
+from runner.tools.finish import NAME as FINISH
+from runner.tools.finish import reported
+from runner.tools.upstream.content import within_turn
+
+LOST = "lost"
+"""How a model call is priced whose answer nobody heard."""
+
+NOT_CARRIED_OUT = "error: this call was not carried out"
+
+
+@dataclass(slots=True)
+class Recalled:
+    """Where a conversation stood."""
+
+    transcript: Transcript = field(default_factory=Transcript)
+    positions: int = 0
+    """How many messages of its own are stored."""
+    final: Result | None = None
+    """What `finish` reported."""
+    concluding: str | None = None
+    """The last question of ours that asked for a conclusion."""
+    rehearsed: bool = False
+    counted: tuple[int, int] = (0, 0)
+    """Tokens of the conversation up to its newest reply, and how many messages that is."""
+    limit: int | None = None
+    """Tokens from which on room is made, where something was left out before."""
+
+    @property
+    def was_asking(self) -> bool:
+        """Whether, as far as rows can tell, its model was being asked."""
+        return not self.transcript.unanswered and not self.transcript.resting
+
+
+def recall(past: Past, citable: Container[str]) -> Recalled:
+    """The conversation as rows know it; results of `citable` servers can be cited."""
+    recalled = Recalled()
+    for chapter in past.chapters:
+        recalled.final = recalled.concluding = recalled.limit = None  # of an execution that went before
+        _Reading(recalled, past, chapter, citable).read()
+    recalled.positions = max((row["position"] for row in past.own.messages), default=-1) + 1
+    recalled.transcript.final = recalled.final
+    return recalled
+
+
+class _Reading:
+    """One chapter on its way into a transcript."""
+
+    def __init__(self, recalled: Recalled, past: Past, chapter: Chapter, citable: Container[str]) -> None:
+        self._recalled, self._past, self._chapter, self._citable = recalled, past, chapter, citable
+        self._transcript = recalled.transcript
+        self._replies = iter([row for row in chapter.model_calls if row["pricing"] != LOST])
+        self._shown: dict[str, list[Record]] = {}
+        for row in chapter.deliveries:
+            self._shown.setdefault(row["consumed_by"] or "", []).append(row)
+        self._calls: dict[str, dict[str, Record]] = {}
+        for row in chapter.tool_calls:
+            self._calls.setdefault(row["message_id"], {})[row["call_id"]] = row
+
+    def read(self) -> None:
+        for row in self._chapter.messages:
+            if row["kind"] in ("compaction", "summary"):
+                self._compacted(row)
+            elif row["role"] == "assistant":
+                self._reply(row)
+            else:
+                self._said(row)
+
+    def _said(self, row: Record) -> None:
+        if row["kind"] == "task" and row["position"] > 0:
+            self._begin_again()
+        told = [self._past.item(each) for each in self._shown.get(row["id"], ())]
+        content = from_json(row["content"])
+        reports = [item.result for item in told if item.result is not None]
+        self._transcript.append(Message("user", content, row["kind"], reports))
+        spoken = any(item.kind == "message" for item in told) and not self._transcript.exhausted
+        if spoken or row["kind"] in (REMINDER, CORRECTION):
+            self._recalled.final = self._transcript.final = None  # it is to answer once more, knowing what was said
+        if row["kind"] == "conclude":
+            self._recalled.concluding = Message("user", content).text
+
+    def _begin_again(self) -> None:
+        """Another attempt begins: of the one before it, nothing is shown any more."""
+        self._recalled.transcript = self._transcript = Transcript()
+        self._recalled.final = self._recalled.concluding = None
+        self._recalled.counted, self._recalled.limit = (0, 0), None
+
+    def _compacted(self, row: Record) -> None:
+        """What was left out then is left out now."""
+        if row["kind"] == "summary":
+            next(self._replies, None)
+        *words, decided = from_json(row["content"])
+        compaction, messages = Compaction.of_block(decided), self._transcript.messages
+        messages[:] = view_of(messages, compaction, words, self._chapter.execution)
+        self._recalled.counted, self._recalled.limit = (compaction.after_tokens, len(messages)), compaction.limit
+
+    def _reply(self, row: Record) -> None:
+        call: Mapping[str, Any] = next(self._replies, {"stop_reason": "end_turn", "model": None, "rehearsed": 0})
+        self._recalled.rehearsed = self._recalled.rehearsed or bool(call["rehearsed"])
+        if row["kind"] in ("refusal", "overflow"):
+            return
+        role: Role = "assistant"
+        message = Message(role, from_json(row["content"]), "reply", model=call["model"])
+        self._transcript.append(message, call["stop_reason"] or "end_turn")
+        self._recalled.counted = sum(call.get(name, 0) for name in TOKENS), len(self._transcript.messages)
+        asked = message.calls(call["stop_reason"] or "")
+        self._transcript.call_ids.update(each.id for each in asked)
+        self._answer(asked, self._calls.get(row["id"], {}))
+
+    def _answer(self, asked: Sequence[ToolCall], rows: Mapping[str, Record]) -> None:
+        """Pair each call with its result. What had not ended is left open in the last reply of the execution's own; what
+        an execution that went before left open, as nobody came to settle it, stays without a result."""
+        answers: dict[str, Answer] = {}
+        open_: list[ToolCall] = []
+        for each in asked:
+            row = rows.get(each.id)
+            if row is None:
+                answers[each.id] = Answer(each, NOT_CARRIED_OUT, is_error=True)
+            elif row["finished_at"] is not None:
+                answers[each.id] = Answer(each, row["result"] or "", bool(row["is_error"]), row["server"] in self._citable)
+                self._finish(row)
+            elif self._chapter is not self._past.own:
+                cut = NOT_BEGUN if row["status"] == "waiting" else cut_short(row["effect"])
+                answers[each.id] = Answer(each, cut.text, is_error=True)
+            else:
+                open_.append(_left_open(each, row))
+        self._transcript.unanswered, self._transcript.answers = open_, answers
+        if asked and not open_:
+            self._transcript.append(tool_results(within_turn(list(answers.values()))))
+
+    def _finish(self, row: Record) -> None:
+        if row["tool"] == FINISH and row["server"] == SERVER and not row["is_error"]:
+            self._recalled.final = self._transcript.final = reported(from_json(row["arguments"]))
+
+
+def _left_open(call: ToolCall, row: Record) -> ToolCall:
+    """A call that had no result, and what is to become of it."""
+    begun = row["status"] == "started" and not may_repeat(row["effect"])
+    held = "gate" if row["status"] == "waiting" else "repeat" if begun and row["effect"] == "ask" else ""
+    return replace(call, row=row["id"], lost=begun and not held, held=held)
+
+
+def written_before(past: Past) -> list[Artifact]:
+    """The files that rows say were written by an execution that goes on, or by whoever it continues."""
+    return [
+        file_artifact(from_json(row["result"])["written"])
+        for chapter in past.chapters
+        for row in chapter.tool_calls
+        if row["tool"] in WRITING and row["server"] == SERVER and row["status"] == "completed"
+    ]

@@ -1,0 +1,199 @@
+"""The tool calls of one execution, from the row that records their start to the row that records their result.
+
+Owns running them. `runner/tools/effects.py` decides whether a call may run again, `runner/approvals/gate.py` who has to
+allow it. Invariant: every started call gets exactly one result, also when cancelled. After a crash one may be missing;
+resuming settles it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Sequence
+
+import anyio
+import anyio.lowlevel
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.rows.transcript import ToolOutcome, ToolStart
+from db.store.unit import Ticket
+from registry.specs.upstreams import DEFAULT_MAX_RESULT_BYTES
+from runner.core import turn_facts
+from runner.messages import Answer, Tool, ToolCall, clean
+from runner.strategies.context import Work
+from runner.strategies.loop.required_servers import RequiredServers
+from runner.text import inert
+from runner.tools import finish
+from runner.tools.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
+from runner.tools.protocol import ToolResult
+from runner.tools.read_result import NAME as READ_RESULT
+from runner.tools.upstream.content import cut
+
+CUT_OFF = ToolResult(
+    "error: this call was cut off at the length limit of one message and was not carried out\n"
+    "hint: make it again with shorter arguments, or do it in several calls",
+    is_error=True,
+    error_type="cut_off",
+    ran=False,
+)
+
+
+class Errands:
+    """Runs what a model asks for; results of `citable` servers can be cited."""
+
+    __slots__ = ("_citable", "_required", "_results", "_work")
+
+    def __init__(self, work: Work, citable: Container[str], required: RequiredServers) -> None:
+        self._work, self._citable, self._required = work, citable, required
+        self._results: list[Ticket] = []
+        """Results on their way to the disk."""
+
+    def start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
+        """What is stored of a call before it runs."""
+        tool = self._tool(call)
+        return ToolStart(
+            id=call.row,
+            execution_id=self._work.place.id,
+            message_id=message,
+            position=position,
+            call_id=call.id,
+            tool=tool.label if tool is not None else clean(call.name),
+            server=tool.server if tool is not None else "",
+            arguments=clean(call.malformed) if call.malformed is not None else clean(to_json(call.arguments).decode()),
+            effect=_effect_of(tool),
+            started_at=stamp(),
+            status="waiting" if _must_be_allowed(call, tool) else "started",
+        )
+
+    async def run(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
+        """Run calls, all at once; whatever happens, `answers` has one for each when this is over."""
+        tools = [self._tool(call) for call in calls]
+        for call, tool in zip(calls, tools, strict=True):
+            answers[call.id] = self._answer(call, tool, NOT_BEGUN)
+        self._work.now(_doing(calls))
+
+        async def run(call: ToolCall, tool: Tool | None) -> None:
+            try:
+                answers[call.id] = self._answer(call, tool, await self._run(call, tool))
+            except anyio.get_cancelled_exc_class():
+                answers[call.id] = self._answer(call, tool, _cut_short(call, tool))
+                raise
+
+        if len(calls) == 1:  # the common case needs no task of its own
+            await run(calls[0], tools[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for call, tool in zip(calls, tools, strict=True):
+                    group.start_soon(run, call, tool, name=f"tool {call.name}")
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a tool that a call of this name would reach."""
+        return self._work.toolbox is not None and self._work.toolbox.tools.tool(name) is not None
+
+    async def too_late(self, call: ToolCall) -> ToolOutcome:
+        """How a call ends that nobody may begin any more. A report is an answer, not an act: it is heard even now."""
+        assert self._work.toolbox is not None
+        result = await self._work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
+        return self._outcome(call, result)
+
+    async def stored(self) -> None:
+        """No model reads what a crash could still take back: results are stored, together, before they are shown."""
+        results, self._results = self._results, []
+        for ticket in results:
+            await ticket.done.wait()
+            if ticket.error is not None:
+                raise ticket.error
+
+    async def _run(self, call: ToolCall, tool: Tool | None) -> ToolResult:
+        work, begun = self._work, time.monotonic()
+        assert work.toolbox is not None
+        try:
+            refused = await self._refused(call, tool)
+            await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
+            begun = time.monotonic()
+            with work.draining:
+                result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
+        except anyio.get_cancelled_exc_class():
+            if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
+                work.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
+            raise
+        if not result.recorded:
+            settled = self._settled(call, tool, result, begun)
+            if result.consumed:
+                await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
+            else:
+                self._results.append(work.recorder.record_nowait(settled))
+        work.allowance.settle_tool(result.ran)
+        self._required.called(tool.label if tool is not None else call.name, result.error_type)
+        work.inbox.took(*result.consumed)
+        return result
+
+    def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
+        """A result as its model is shown it. Upstream servers have a limit of their own, which was kept."""
+        work = self._work
+        if result.recorded or (tool is not None and tool.server in work.settings.upstreams):
+            return result
+        readable = work.toolbox is not None and work.toolbox.tools.tool(READ_RESULT) is not None
+        return cut(result, call.id, DEFAULT_MAX_RESULT_BYTES, readable=readable)
+
+    def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
+        return Answer(call, shown(result), result.is_error, citable=tool is not None and tool.server in self._citable)
+
+    async def _refused(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
+        """What the model is told of a call that is not carried out; None for one that is, as most are."""
+        if call.cut or call.lost or (call.held == "repeat" and tool is None):
+            return CUT_OFF if call.cut else INTERRUPTED
+        if tool is None or not (call.held or _must_be_allowed(call, tool)):
+            return None
+        return await self._work.permission().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
+
+    def _tool(self, call: ToolCall) -> Tool | None:
+        """The tool a call means, if there is one."""
+        return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
+
+    def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> turn_facts.ToolSettled:
+        work = self._work
+        label = tool.label if tool is not None else call.name
+        return turn_facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
+        text, whole = shown(result), clean(result.text if result.full_text is None else result.full_text)
+        return ToolOutcome(
+            id=call.row,
+            execution_id=self._work.place.id,
+            attempt=self._work.attempt,
+            status=status_of(result),
+            text=text,
+            is_error=result.is_error,
+            error_type=result.error_type,
+            full_text=whole if whole != text else None,  # what really came back, where its model is shown less or more
+            consumed=result.consumed,
+            ran=result.ran,
+        )
+
+
+def shown(result: ToolResult) -> str:
+    """A result as its model reads it: what comes from outside holds no mark of ours, whichever tool returned it."""
+    if not result.mark:
+        return inert(result.text)
+    return inert(result.text[: -len(result.mark)]) + result.mark
+
+
+def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
+    """Whether a call that could be carried out waits for a person first."""
+    return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
+
+
+def _effect_of(tool: Tool | None) -> str:
+    return tool.effect if tool is not None else "read_only"  # what is not there does nothing
+
+
+def _cut_short(call: ToolCall, tool: Tool | None) -> ToolResult:
+    begun = call.flight.sent or call.held == "repeat"  # before a restart, if not since
+    return cut_short(_effect_of(tool)) if begun else NOT_BEGUN
+
+
+def _doing(calls: Sequence[ToolCall]) -> str:
+    names = list(dict.fromkeys(call.name.replace("__", ".") for call in calls))
+    shown = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    return f"calling {shown}" if len(calls) == 1 else f"calling {shown} ({len(calls)} calls)"

@@ -1,0 +1,97 @@
+"""The toolbox of an execution: the one place where its sources of tools are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from registry import AgentSpec, Limits, ToolFilter
+from runner.core.services import Services
+from runner.messages import Tool, ToolCall
+from runner.snapshot import Family
+from runner.tools.builtin import SERVER, OwnTool, OwnTools
+from runner.tools.composite import CompositeTools
+from runner.tools.dispatch import dispatch_tools
+from runner.tools.protocol import ToolExecutor, ToolResult
+from runner.tools.secrets import Mask
+from runner.tools.upstream.pool import UpstreamCaller, UpstreamTools
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools of one execution, and what is known of the servers behind them."""
+
+    tools: CompositeTools
+    upstream: UpstreamTools | None
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Servers that could not be reached, and why."""
+        return self.upstream.unavailable if self.upstream is not None else {}
+
+    async def stop_servers(self) -> None:
+        """End the servers that are this execution's own, whatever still uses the other tools."""
+        if self.upstream is not None:
+            await self.upstream.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a toolbox is made for."""
+
+    agent: AgentSpec
+    limits: Limits
+    scope_id: str
+    denied_above: Sequence[ToolFilter]
+    """Filters of the ancestors: what they deny is denied here too."""
+    trace: Mapping[str, str]
+    """Sent with every call of an upstream server."""
+
+
+class _Masked:
+    """The tools of a program that embeds Outrider: what they return holds no more secrets than what servers do."""
+
+    def __init__(self, tools: ToolExecutor, mask: Mask) -> None:
+        self._tools, self._mask = tools, mask
+
+    async def list_tools(self) -> Sequence[Tool]:
+        return await self._tools.list_tools()
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        return await self._mask.result(await self._tools.call(call))
+
+    async def close(self) -> None:
+        await self._tools.close()
+
+
+def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
+    """Dispatch tools if there is anybody to dispatch, then our other tools, then the servers'."""
+    layers: list[ToolExecutor] = []
+    if family.catalogue:
+        layers.append(OwnTools(dispatch_tools(family, marked=False)))
+    layers.append(OwnTools(own))
+    layers.extend(_Masked(factory(needs.agent), services.upstreams.mask) for factory in services.extra_tools)
+    upstream = None
+    if needs.agent.mcp_servers:
+        caller = UpstreamCaller(needs.scope_id, needs.limits.tool_timeout, needs.trace)
+        upstream = services.upstreams.tools(needs.agent.mcp_servers, caller)
+        layers.append(upstream)
+
+    def unavailable() -> Mapping[str, str]:
+        return upstream.unavailable if upstream is not None else {}
+
+    return Toolbox(CompositeTools(layers, permits(needs.agent, needs.denied_above), unavailable), upstream)
+
+
+def permits(agent: AgentSpec, denied_above: Sequence[ToolFilter]) -> Callable[[Tool], bool]:
+    """Which tools an agent may have, below callers who denied some."""
+
+    def permitted(tool: Tool) -> bool:
+        server = None if tool.server == SERVER else tool.server
+        name = tool.label.removeprefix(f"{tool.server}.") if server is not None else tool.label
+        if any(above.denies(name, server) for above in denied_above):
+            return False
+        return agent.tools.permits(name, server) if server is not None else not agent.tools.denies(name)
+
+    return permitted

@@ -1,0 +1,202 @@
+"""Answering: from what the steps of a plan brought to its result. A composer words it; without one, or when it fails, the
+answer is put together from what is there, so that nothing found is lost by a sentence that could not be written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from db.status import ExecutionStatus
+from runner.chat import phrase
+from runner.core import facts
+from runner.result import OWN_WORDS, Outcome, Problem, Result, missing_servers, summarise
+from runner.roles import COMPOSER
+from runner.strategies.child_tracker import Seating
+from runner.strategies.compose import Brought, composer_message, digest_of
+from runner.strategies.conclusion import Conclusion
+from runner.strategies.context import Work
+from runner.strategies.plan.progress import Progress
+from runner.strategies.staff import Commissioner
+from runner.text import is_raw
+
+_RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
+"""What a plan has used up, by the reason of its end."""
+MOST_NAMED = 20
+"""Steps that a sentence names; of more it is said how many there are."""
+_URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
+
+
+class Answering:
+    """Makes the result of one plan."""
+
+    def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
+        self._work, self._commissioner = work, commissioner
+        self._seating, self._progress = seating, progress
+        self._conclusion = Conclusion(work)
+
+    def keep_price(self) -> None:
+        """Keep what a composer costs that is told what the steps brought so far, if there is to be one."""
+        asks = self._progress.spec.compose in ("always", "auto") and COMPOSER not in self._seating.taken
+        if asks and self._conclusion.limited:
+            digest = digest_of(self._progress.brought(), self._commissioner.composer_budget, readable=False)
+            self._conclusion.keep(self._commissioner.composer(self._work.quoted), digest.tokens)
+
+    async def answer(self, reason: str | None, problem: Problem | None) -> Result:
+        """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
+        brought = self._progress.brought()
+        left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
+        errors = [*_errors(left), *self._beyond_limits(left), *([problem] if problem is not None else [])]
+        errors += [lack for each in brought if each.succeeded for lack in missing_servers(each.standing.result)]
+        if reason in _RAN_OUT and (left or problem is not None):
+            errors.insert(0, _ran_out(reason, left, self._work.allowance.timeout))
+        text = await self._text(brought, problem)
+        bare = self._progress.spec.compose == "never" and brought
+        return Result(
+            _outcome(brought, errors, left),
+            summarise(text),
+            [each.shown() for each in brought] if bare else text,
+            reason or next(filter(None, (*(each.type for each in errors), *map(_shortfall, brought))), None),
+            errors=errors,
+            signals={} if bare or _is_technical(text, brought) else {"worded": True},
+        )
+
+    def _beyond_limits(self, left: Sequence[Brought]) -> Iterator[Problem]:
+        """What the limits of the plan kept from being done: steps beyond them, a wish for another plan."""
+        progress = self._progress
+        cut = [each.step for each in left if progress.versions and each.step.id in progress.current.cut]
+        if cut:
+            uncounted = progress.current.uncounted
+            more = f" and {uncounted} more" if uncounted else ""
+            names = ", ".join(f"`{step.id}` ({step.agent})" for step in cut[:MOST_NAMED])
+            names += f" and {len(cut) - MOST_NAMED + uncounted} more" if len(cut) > MOST_NAMED else more
+            message = f"{progress.beyond_limit.message}; not done: {names}"
+            advice = "raise `plan.max_steps`, or ask for less at once"
+            yield replace(progress.beyond_limit, message=message, recommendation=advice)
+        if (unmet := progress.unmet) is not None:
+            limit = "max_replans" if len(progress.versions) > progress.spec.max_replans else "max_steps"
+            message = f"step `{unmet.step_id}` called for another plan, and there may be none: {unmet.reason}"
+            yield Problem(limit, message, recoverable=False, recommendation=f"raise `plan.{limit}`")
+
+    async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
+        if not self._progress.versions and problem is not None:
+            return phrase("no_plan", self._work.locale)
+        if not brought and self._progress.on_empty == "nothing":
+            return phrase("nothing", self._work.locale)
+        compose = self._progress.spec.compose
+        alone = len({each.step.agent for each in brought}) == 1
+        if compose == "never" and brought:
+            return phrase("count", self._work.locale, done=sum(each.succeeded for each in brought), all=len(brought))
+        if compose in ("concat", "never") or (compose == "auto" and alone and not is_raw(joined(brought))):
+            return "\n\n".join(filter(None, (joined(brought), self._not_done(brought))))
+        composed = await self._composed(brought)
+        if composed is None or is_raw(composed):
+            return self._without_composer(brought)
+        return with_links(composed, brought)
+
+    async def _composed(self, brought: Sequence[Brought]) -> str | None:
+        spec = self._progress.spec
+        hint = self._progress.current.response_hint if self._progress.versions else ""
+        budget = self._commissioner.composer_budget
+        digest = digest_of(brought, budget, readable=False)
+        request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
+        if over := self._conclusion.over(request):
+            digest = digest_of(brought, max(0, min(budget, digest.tokens - digest.frame) - over), readable=False)
+            request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
+        if digest.cut:
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
+        self._work.now("wording the answer")
+        self._conclusion.hand_over()
+        await self._seating.give(COMPOSER, request)
+        await self._seating.repeat_what_was_said()
+        await self._seating.until_ended([COMPOSER])
+        end = self._seating.end_in(COMPOSER)
+        said = end.answer if end is not None and end.result is not None and end.result.status == "completed" else None
+        return said.text if said is not None and said.text.strip() else None
+
+    def _without_composer(self, brought: Sequence[Brought]) -> str:
+        self._work.warnings.append("the answer was put together without a model: nobody could word it")
+        if not brought:
+            return phrase("nothing", self._work.locale)
+        return "\n\n".join(filter(None, (self._put_together(brought), self._not_done(brought))))
+
+    def _not_done(self, brought: Sequence[Brought]) -> str:
+        """What was planned and never begun, where no composer says it."""
+        skipped = [each.step for each in brought if each.standing.status == ExecutionStatus.SKIPPED]
+        if not skipped or not any(each.succeeded for each in brought):
+            return ""
+        tasks = [f"- {summarise(step.task)}" for step in skipped[:MOST_NAMED]]
+        tasks += [f"- … (+{len(skipped) - MOST_NAMED})"] if len(skipped) > MOST_NAMED else []
+        return "\n".join([phrase("not_done", self._work.locale), *tasks])
+
+    def _put_together(self, brought: Sequence[Brought]) -> str:
+        done = [each for each in brought if each.succeeded]
+        words = joined([each for each in done if not is_raw(each.text)] if done else brought)
+        count = phrase("count", self._work.locale, done=len(done), all=len(brought))
+        if self._progress.spec.compose != "auto":
+            return words or count
+        return f"{count}\n\n{words}" if done and words else count
+
+
+def joined(brought: Sequence[Brought]) -> str:
+    """What succeeded, one after the other; if nothing did, the first failure, else the first that was blocked."""
+    texts = [each.text for each in brought if each.succeeded and each.text.strip()]
+    if texts:
+        return "\n\n".join(texts)
+    first = _first_failure(brought)
+    return first.text if first is not None else ""
+
+
+def _first_failure(brought: Sequence[Brought]) -> Brought | None:
+    failures = [each for each in brought if each.standing.failed]
+    return next((each for each in failures if each.standing.status != "blocked"), failures[0] if failures else None)
+
+
+def _is_technical(text: str, brought: Sequence[Brought]) -> bool:
+    """Whether an answer is nothing but a failure that no agent told in its own words: nothing to show a person."""
+    first = None if any(each.succeeded for each in brought) else _first_failure(brought)
+    if first is None or text != first.text or first.standing.result is None:
+        return False
+    return not first.standing.result.signals.get(OWN_WORDS)
+
+
+def with_links(text: str, brought: Sequence[Brought]) -> str:
+    """An answer with every link that was made: those it leaves out are added."""
+    found = [url.rstrip(".,;:!?") for each in brought if each.succeeded for url in _URL.findall(each.text)]
+    missing = [url for url in dict.fromkeys(found) if url not in text]
+    return "\n".join([text, *missing]) if missing else text
+
+
+def _errors(brought: Sequence[Brought]) -> list[Problem]:
+    problems: list[Problem] = []
+    for each in brought:
+        if each.standing.failed:
+            known = each.standing.result.errors if each.standing.result is not None else ()
+            first = known[0] if known else Problem("failed", each.text)
+            where = {"step": each.step.id, "agent": each.step.agent}
+            message = f"step `{each.step.id}` ({each.step.agent}): {first.message}"
+            problem = Problem(first.type, message, first.code, first.severity, context=where)
+            problems.append(problem.because_of(first))
+    return problems
+
+
+def _ran_out(reason: str, left: Sequence[Brought], seconds: float) -> Problem:
+    """What a plan ended with that had used up what it had, which were so many seconds."""
+    names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
+    message = f"the {_RAN_OUT[reason]} of the plan ran out before {names}"
+    if reason != "time_budget":
+        return Problem(reason, message, recoverable=False)
+    return Problem("timeout", message, context={"timeout": round(seconds, 3)})
+
+
+def _shortfall(brought: Brought) -> str | None:
+    """Why a step that others may build on is not whole, if it is not."""
+    result = brought.standing.result
+    return result.reason or "partial" if brought.succeeded and result and result.outcome is Outcome.PARTIAL else None
+
+
+def _outcome(brought: Sequence[Brought], errors: Sequence[Problem], left: Sequence[Brought]) -> Outcome:
+    if not left and not errors and not any(map(_shortfall, brought)):
+        return Outcome.COMPLETED
+    return Outcome.PARTIAL if any(each.succeeded for each in brought) else Outcome.FAILED

@@ -1,0 +1,142 @@
+"""Lint: what of a blueprint can be carried out, and what is wrong with the rest.
+
+Owns the checks (agents, ids, dependencies, caps) and the order of the steps. A step with a fault is kept, with the
+fault: it gets a row that says why it never ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from registry import fold
+from runner.strategies.plan.parse import PlannedStep
+
+NOBODY = "nobody"
+"""The agent of a step that names none."""
+LONGEST_NAME = 100
+"""Of an agent that a planner made up."""
+MOST_CUT = 100
+"""Steps beyond the limit of a plan that are kept, each as a row that says so; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a step cannot be carried out."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """Steps in an order that respects their dependencies, and what is wrong with some of them."""
+
+    steps: tuple[PlannedStep, ...]
+    """Also those that are not carried out."""
+    faults: Mapping[str, Fault]
+    """By step id."""
+    cut: frozenset[str] = frozenset()
+    """Ids of the steps that are not carried out because there are too many; they come last."""
+    uncounted: int = 0
+    """Steps beyond those, which are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a plan may be made of."""
+
+    agents: Sequence[str]
+    """Names that may be planned for."""
+    room: int
+    """Steps it may have."""
+    done: Collection[str] = ()
+    """Ids of steps of earlier versions that succeeded: they may be depended on."""
+    taken: Collection[str] = ()
+    """Ids that were used before."""
+    version: int = 1
+
+
+def lint(steps: Iterable[PlannedStep], bounds: Bounds) -> Linted:
+    """Check the steps of a blueprint."""
+    wished, most = list(steps), bounds.room + MOST_CUT
+    known = {fold(name): name for name in bounds.agents}
+    named = [_with_agent(step, known) for step in _with_own_ids(wished[:most], bounds)]
+    ordered, circular = _ordered(named)
+    every = (*ordered, *circular)  # ordered before it is cut: what is kept depends on nothing that is not
+    kept, cut = every[: bounds.room], frozenset(step.id for step in every[bounds.room :])
+    faults: dict[str, Fault] = {}
+    for step in kept:
+        if fold(step.agent) not in known:
+            named_none = step.agent == NOBODY
+            message = "no agent is named" if named_none else f"there is no agent `{step.agent}`"
+            faults[step.id] = Fault("unknown_agent", message)
+    ids = {step.id for step in every} | set(bounds.done)
+    for step in kept:
+        missing = [each for each in step.depends_on if each not in ids]
+        if missing:
+            names = ", ".join(f"`{each}`" for each in missing)
+            faults.setdefault(step.id, Fault("dependency_failed", f"it depends on {names}, which the plan does not have"))
+    for step in circular:
+        if step.id not in cut:
+            message = f"it waits for itself: {', '.join(step.depends_on)}"
+            faults.setdefault(step.id, Fault("dependency_failed", message))
+    return Linted(every, faults, cut, len(wished) - len(named))
+
+
+def _with_agent(step: PlannedStep, known: Mapping[str, str]) -> PlannedStep:
+    """A step whose agent is written as it is configured; one that names no agent there is keeps what it names."""
+    return replace(step, agent=known.get(fold(step.agent)) or _name(step.agent) or NOBODY)
+
+
+def _name(written: str) -> str:
+    """A made-up name as others may be shown it: on one line, not too long."""
+    return "".join(letter if letter.isprintable() else " " for letter in written[:LONGEST_NAME]).strip()
+
+
+def without(steps: Sequence[PlannedStep], done: Iterable[PlannedStep]) -> list[PlannedStep]:
+    """The steps that are not done yet: one equal to a completed one, agent and task, is left out."""
+    known = {(fold(step.agent), step.task): step.id for step in done}
+    same = {step.id: known[key] for step in steps if (key := (fold(step.agent), step.task)) in known}
+    kept = [step for step in steps if step.id not in same]
+    return [replace(step, depends_on=tuple(same.get(each, each) for each in step.depends_on)) for step in kept]
+
+
+def _with_own_ids(steps: list[PlannedStep], bounds: Bounds) -> list[PlannedStep]:
+    """Steps whose ids nobody has had before; what depends on a renamed one depends on its new name."""
+    taken: set[str] = set(bounds.taken)
+    renamed: dict[str, str] = {}
+    fresh: list[PlannedStep] = []
+    for step in steps:
+        own = step.id
+        if own in taken:
+            own = f"{step.id}_v{bounds.version}" if bounds.version > 1 else f"{step.id}_2"
+            number = 2
+            while own in taken:
+                number += 1
+                own = f"{step.id}_{number}"
+        if own != step.id and step.id not in {each.id for each in fresh}:
+            renamed[step.id] = own
+        taken.add(own)
+        fresh.append(replace(step, id=own))
+    return [replace(step, depends_on=tuple(_renamed(step, each, renamed) for each in step.depends_on)) for step in fresh]
+
+
+def _renamed(step: PlannedStep, dependency: str, renamed: Mapping[str, str]) -> str:
+    new = renamed.get(dependency, dependency)
+    return dependency if new == step.id else new
+
+
+def _ordered(steps: Sequence[PlannedStep]) -> tuple[list[PlannedStep], list[PlannedStep]]:
+    """The steps in the order given as far as dependencies allow, and those that wait for themselves."""
+    waiting, ordered = list(steps), []
+    own = {step.id for step in steps}
+    placed: set[str] = set()
+    while waiting:
+        ready = next((step for step in waiting if all(each in placed or each not in own for each in step.depends_on)), None)
+        if ready is None:
+            break
+        waiting.remove(ready)
+        ordered.append(ready)
+        placed.add(ready.id)
+    return ordered, waiting

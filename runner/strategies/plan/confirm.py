@@ -1,0 +1,77 @@
+"""Confirmation: a person says whether a step of a plan may be carried out.
+
+The question is put as any other, about a call: `run_step`, with the agent and its task as arguments. So everything that
+asks, shows and answers questions knows it already, and an answer survives a restart. The step waits as a pending row.
+"""
+
+from __future__ import annotations
+
+import anyio
+from pydantic_core import to_json
+
+from db.clock import stamp
+from db.rows.transcript import ToolOutcome, ToolStart
+from runner.core import turn_facts
+from runner.messages import Tool, ToolCall, clean
+from runner.strategies.context import Work
+from runner.strategies.plan.parse import PlannedStep
+from runner.tools.builtin import SERVER
+from runner.tools.effects import NOT_BEGUN, status_of
+from runner.tools.protocol import ToolResult
+
+RUN_STEP = Tool(
+    "run_step", "Carry out a step of a plan.", {}, label="run_step", server=SERVER, effect="idempotent", gate="ask"
+)
+ALLOWED = ToolResult("it may be carried out")
+
+
+async def confirmed(work: Work, step: PlannedStep) -> bool:
+    """Whether a person allows a step; waits for the answer."""
+    arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
+    call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
+    asked = await work.asked_before(call.row)
+    if asked is not None and asked["finished_at"] is not None:
+        return not asked["is_error"]
+    if asked is None:
+        await _begin(work, call)
+    allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
+    try:
+        refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
+    except anyio.get_cancelled_exc_class():
+        if not work.goes_on_elsewhere():
+            work.recorder.record_nowait(_settled(work, call, NOT_BEGUN))
+        raise
+    result = refusal or ALLOWED
+    await work.recorder.record(_settled(work, call, result), shielded=True)
+    return not result.is_error
+
+
+async def _begin(work: Work, call: ToolCall) -> None:
+    start = ToolStart(
+        id=call.row,
+        execution_id=work.place.id,
+        message_id="",
+        position=0,
+        call_id=call.id,
+        tool=RUN_STEP.label,
+        server=SERVER,
+        arguments=to_json(call.arguments).decode(),
+        effect=RUN_STEP.effect,
+        started_at=stamp(),
+        status="waiting",
+    )
+    await work.recorder.record_fenced(turn_facts.Asked(work.place, work.attempt, start), work.place.id, shielded=True)
+
+
+def _settled(work: Work, call: ToolCall, result: ToolResult) -> turn_facts.ToolSettled:
+    outcome = ToolOutcome(
+        id=call.row,
+        execution_id=work.place.id,
+        attempt=work.attempt,
+        status=status_of(result),
+        text=result.text,
+        is_error=result.is_error,
+        error_type=result.error_type,
+        ran=False,  # only a person was asked
+    )
+    return turn_facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)

@@ -1,0 +1,241 @@
+"""The progress of a plan: its versions as their rows have them, and the state of each step. Rows restore all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import takewhile
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from db.rows import plans
+from db.rows.executions import Place
+from db.rows.plans import NewPlan, PlanStatus
+from db.rows.reads import Record
+from db.status import ExecutionStatus
+from db.store.unit import Write
+from registry import OnEmptyPlan, PlanSpec
+from runner.core.ending import Dismissal
+from runner.core.facts import plan_event
+from runner.core.history import Past
+from runner.messages import clean
+from runner.result import Problem
+from runner.strategies.child_tracker import Seating
+from runner.strategies.compose import Brought, Standing
+from runner.strategies.plan.check import Fault
+from runner.strategies.plan.parse import PlannedStep
+from runner.strategies.plan.schedule import Course, Trigger, may_replan
+from runner.text import Window, windowed
+
+
+class Progress:
+    """What a plan knows. Steps are known by their ids, which no two versions share."""
+
+    def __init__(self, spec: PlanSpec, seating: Seating, on_empty: OnEmptyPlan) -> None:
+        self.spec, self._seating, self.on_empty = spec, seating, on_empty
+        self.versions: list[Version] = []
+        self.at_work: set[str] = set()
+        """Steps that were released, now or before a restart."""
+        self.dismissed: dict[str, Dismissal] = {}
+        self.status: PlanStatus | None = None
+        """How far the newest version has come, as rows have it; None before there is any."""
+
+    def recall(self, past: Past) -> None:
+        """Know again the plan and how far it had come; what it continues gives its plan on."""
+        made = {row["version"]: Version.of_row(row) for row in past.plans if _was_made(row)}
+        self.versions = list(made.values())
+        own = [row["status"] for row in past.plans if row["execution_id"] not in past.earlier]
+        self.status = PlanStatus(own[-1]) if own else None
+        running = [row for row in past.children if row["status"] == ExecutionStatus.RUNNING]
+        self.at_work = {row["step_id"] for row in running if row["parent_execution_id"] not in past.earlier}
+
+    @property
+    def current(self) -> Version:
+        """The newest version."""
+        return self.versions[-1]
+
+    @property
+    def steps(self) -> list[str]:
+        """Every step that has a row."""
+        return [step.id for version in self.versions for step in version.steps if step.id in self._seating.taken]
+
+    def standing(self, step: str) -> Standing:
+        """How far a step has come."""
+        end = self._seating.end_in(step)
+        if end is not None and end.result is not None:
+            return Standing(end.result.status, end.answer)
+        if step in self.dismissed:
+            return Standing(self.dismissed[step].status)
+        return Standing(ExecutionStatus.RUNNING if step in self.at_work else ExecutionStatus.PENDING)
+
+    def course(self) -> Course:
+        """The newest version and how far it has come."""
+        done = frozenset(each.step.id for each in self.brought() if each.succeeded)
+        return Course(self.spec, self.current.steps, {step.id: self.standing(step.id) for step in self.current.steps}, done)
+
+    def brought(self) -> list[Brought]:
+        """Every step that was not replaced before it began, in order, and what became of it."""
+        found: list[Brought] = []
+        for version in self.versions:
+            for step in version.steps:
+                standing = self.standing(step.id)
+                if version is self.current or standing.status != ExecutionStatus.SKIPPED:
+                    found.append(Brought(step, standing))
+        return found
+
+    def earlier(self, step: str) -> list[Brought]:
+        """What a step is shown of those before it: the newest results and failures. One after it that could never begin is
+        no result.
+        """
+        brought = self.brought()
+        before = {each.step.id for each in takewhile(lambda each: each.step.id != step, brought)}
+        over = [
+            each
+            for each in brought
+            if each.standing.result is not None
+            and (each.step.id in before or each.standing.status not in (ExecutionStatus.BLOCKED, ExecutionStatus.SKIPPED))
+        ]
+        return list(windowed(over, Window(max_entries=self.spec.previous_results)))
+
+    @property
+    def replaced(self) -> set[str]:
+        """Steps of versions that a later one took the place of; one without steps takes the place of nothing."""
+        newest = max((number for number, version in enumerate(self.versions) if version.steps), default=0)
+        return {step.id for version in self.versions[:newest] for step in version.steps}
+
+    @property
+    def lost(self) -> bool:
+        """Whether a failure ends the plan that nothing took the place of."""
+        failed = any(each.standing.failed and each.step.id not in self.replaced for each in self.brought())
+        return failed and self.spec.on_step_failure == "replan"
+
+    @property
+    def begun(self) -> int:
+        """How many steps ever began, or were not allowed to."""
+        idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)
+        return sum(each.standing.status not in idle for each in self.brought())
+
+    @property
+    def beyond_limit(self) -> Problem:
+        """Why a step is not carried out that the plan has beyond its limit."""
+        return Problem("max_steps", f"a plan has at most {self.spec.max_steps} steps", recoverable=False)
+
+    @property
+    def unmet(self) -> Trigger | None:
+        """What calls for another version although the limits allow none; what failed says so itself."""
+        if not self.versions or self._may_replan(time_left=True):
+            return None
+        trigger = self.course().trigger()
+        return trigger if trigger is not None and trigger.type != "step_failed" else None
+
+    def trigger(self, *, time_left: bool) -> Trigger | None:
+        """What calls for another version, if something does and there may be one."""
+        return self.course().trigger() if self._may_replan(time_left=time_left) else None
+
+    def _may_replan(self, *, time_left: bool) -> bool:
+        return may_replan(self.spec, replans=len(self.versions) - 1, begun=self.begun, time_left=time_left)
+
+
+def _was_made(row: Record) -> bool:
+    """Whether a row holds a plan, and not only that one was asked for."""
+    return row["status"] != PlanStatus.PLANNING and not (row["status"] == PlanStatus.FAILED and row["steps"] == "[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What is to be done now. Steps of earlier versions that succeeded are not in it."""
+
+    number: int
+    steps: tuple[PlannedStep, ...] = ()
+    faults: Mapping[str, Fault] = field(default_factory=dict)
+    """Why some of them cannot run, by id."""
+    analysis: str = ""
+    resolved: Mapping[str, Any] = field(default_factory=dict)
+    response_hint: str = ""
+    trigger: Trigger | None = None
+    cut: frozenset[str] = frozenset()
+    """Steps beyond the limit of the plan, by id: they are kept and not carried out."""
+    uncounted: int = 0
+    """Steps beyond those, of which nothing is kept."""
+
+    def row(self, execution: str, request: str, status: PlanStatus = PlanStatus.EXECUTING) -> NewPlan:
+        """Its row."""
+        steps = [
+            {**asdict(step), "fault": _shown(self.faults.get(step.id)), **({"cut": True} if step.id in self.cut else {})}
+            for step in self.steps
+        ]
+        return NewPlan(
+            id=f"{execution}.{self.number}",
+            execution_id=execution,
+            version=self.number,
+            status=status,
+            request=clean(request),
+            analysis=clean(self.analysis),
+            resolved_values=clean(to_json(self.resolved).decode()),
+            steps=clean(to_json(steps).decode()),
+            response_hint=clean(self.response_hint),
+            trigger=clean(to_json(self.trigger.shown()).decode()) if self.trigger is not None else None,
+        )
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Version:
+        """Read a stored version."""
+        steps: list[PlannedStep] = []
+        faults: dict[str, Fault] = {}
+        cut: set[str] = set()
+        for each in from_json(row["steps"]):
+            fault = each.pop("fault")
+            cut.update([each["id"]] if each.pop("cut", False) else [])
+            step = PlannedStep(**{**each, "depends_on": tuple(each["depends_on"])})
+            steps.append(step)
+            if fault is not None:
+                faults[step.id] = Fault(**fault)
+        trigger = Trigger(**from_json(row["trigger"])) if row["trigger"] else None
+        resolved = from_json(row["resolved_values"])
+        return cls(
+            number=row["version"],
+            steps=tuple(steps),
+            faults=faults,
+            cut=frozenset(cut),
+            analysis=row["analysis"],
+            resolved=resolved,
+            response_hint=row["response_hint"],
+            trigger=trigger,
+        )
+
+
+def _shown(fault: Fault | None) -> dict[str, str] | None:
+    return asdict(fault) if fault is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A version of a plan was made, or has become what its status says."""
+
+    place: Place
+    attempt: int
+    plan: NewPlan
+
+    def write(self) -> Write:
+        plan = self.plan
+        names = ("id", "agent", "task", "depends_on")
+        steps = [{name: each[name] for name in names} for each in from_json(plan.steps)]
+        told = plan_event(self.place, plan.status, plan.version, {"steps": steps} if steps else {})
+        return plans.keep(plan, self.attempt, [told])
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMarked:
+    """A version of a plan has a new status."""
+
+    place: Place
+    attempt: int
+    version: int
+    status: PlanStatus
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the event."""
+
+    def write(self) -> Write:
+        told = plan_event(self.place, self.status, self.version, self.more)
+        return plans.mark(self.place.id, self.attempt, self.version, self.status, [told])

@@ -1,0 +1,55 @@
+"""The words of a plan: what its planner, its steps and its composer are told. Text from outside stands in blocks it cannot
+break out of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runner.strategies.compose import Brought, Digest
+from runner.strategies.plan.check import Fault
+from runner.strategies.plan.schedule import Trigger
+from runner.text import beside, inert
+
+REVISE = """\
+The plan has to be revised. Make a plan for what is still to be done, in the same form as before:
+keep what is completed and do not repeat it, replace what failed or cannot run, add steps if they are needed, and reach the
+goal with what is known now."""
+
+REPAIR = "Your plan cannot be carried out as it is. Make it again, in the same form, without these faults:"
+
+SHOWN_OF_ERROR = 2_000
+"""Characters of what went wrong in a step."""
+
+
+def step_message(task: str, earlier: Digest) -> str:
+    """The first message of a step: its task, and what the steps before it brought."""
+    if not earlier.text:
+        return beside(task)
+    return beside(task, f"<context_from_previous_steps>\n{earlier.text}\n</context_from_previous_steps>")
+
+
+def replan_message(request: str, trigger: Trigger, steps: Sequence[Brought], done: Digest) -> str:
+    """The first message of a planner that is to revise a plan; `done` are the steps that succeeded. A request stands beside
+    blocks, here and below: it must not hold any but its own.
+    """
+    state = "\n".join(f"{each.opening}{inert(each.step.task)}</step>" for each in steps)
+    errors = "\n".join(_error(each.step.id, each.text) for each in steps if each.standing.failed)
+    parts = [request, f"<plan>\n{state}\n</plan>"]
+    if done.text:
+        parts.append(f"<results>\n{done.text}\n</results>")
+    if errors:
+        parts.append(f"<errors>\n{errors}\n</errors>")
+    why = f"Replan needed: {trigger.type} in {trigger.step_id}: <reason>{inert(trigger.reason)}</reason>"
+    return "\n\n".join([*parts, REVISE, why])
+
+
+def repair_message(first: str, faults: Mapping[str, Fault]) -> str:
+    """The first message of a planner whose plan cannot be carried out."""
+    listed = "\n".join(_error(step, fault.message) for step, fault in faults.items())
+    return f"{first}\n\n{REPAIR}\n<errors>\n{listed}\n</errors>"
+
+
+def _error(step: str, message: str) -> str:
+    shown = message if len(message) <= SHOWN_OF_ERROR else f"{message[:SHOWN_OF_ERROR]}…"
+    return f'<error step="{step}">{inert(shown)}</error>'

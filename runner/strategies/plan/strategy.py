@@ -1,0 +1,248 @@
+"""plan: a planner makes steps, agents carry them out, a composer words the answer. All of them are children of the plan.
+
+A step is born held, as a pending row, and released when it may begin: the whole plan is visible before its first step is at
+work. What a plan knows is in rows, so it goes on after a crash at its next step. What follows from an end is decided in
+`runner/strategies/plan/schedule.py`; nothing is compared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from db.rows.plans import PlanStatus
+from registry import AgentSpec, OnEmptyPlan
+from runner.core import facts
+from runner.core.ending import Dismissal
+from runner.core.history import Past
+from runner.errors import Refusal
+from runner.result import Outcome, Problem, Result
+from runner.roles import PLAN
+from runner.strategies.child_tracker import Seating
+from runner.strategies.compose import digest_of
+from runner.strategies.context import Work
+from runner.strategies.plan.answer import Answering
+from runner.strategies.plan.confirm import confirmed
+from runner.strategies.plan.parse import PlannedStep
+from runner.strategies.plan.planner import Drafting
+from runner.strategies.plan.progress import PlanMarked, Planned, Progress, Version
+from runner.strategies.plan.prompts import step_message
+from runner.strategies.plan.schedule import Course, Trigger
+from runner.strategies.staff import Commissioner
+
+
+class Plan:
+    """A plan at work."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, AgentSpec)
+        self._work = work
+        self._seating = Seating(work, lambda row: row["step_id"])
+        self._progress = Progress(work.subject.plan, self._seating, _on_empty(work))
+        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task, work.history)
+        self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
+        self._answering = Answering(work, self._commissioner, self._seating, self._progress)
+        self._answer: Result | None = None
+
+    @property
+    def found(self) -> str:
+        """What the steps brought so far, also those that were stopped with it."""
+        return "\n\n".join(text for step in self._progress.steps if (text := self._seating.text_of(step)))
+
+    def recall(self, past: Past) -> None:
+        """Know again the plan and how far it had come."""
+        self._seating.recall(past)
+        self._progress.recall(past)
+
+    async def run(self) -> Result:
+        """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
+        if self._answer is None:
+            self._answer = await self._come_to_an_end()
+        await self._seating.read()
+        return self._answer
+
+    async def _come_to_an_end(self) -> Result:
+        """The answer; a plan that is stopped, or runs out of time, has failed."""
+        answer: Result | None = None
+        try:
+            answer = await self._work_out()
+            return answer
+        finally:
+            if answer is None and not self._work.goes_on_elsewhere():
+                work = self._work
+                work.recorder.record_nowait(facts.PlanGivenUp(work.place, work.attempt, self._number))
+
+    async def _work_out(self) -> Result:
+        if self._progress.versions and self._progress.status is None:  # of what it continues
+            await self._planned(self._progress.current, PlanStatus.EXECUTING)
+        await self._seating.heed_again()
+        self._answering.keep_price()
+        trigger = await self._carry_out() if self._progress.versions else None
+        while not self._progress.versions or trigger is not None:
+            if not await self._advance(trigger):
+                break
+            trigger = await self._carry_out()
+        return await self._conclude()
+
+    # -- plan ----------------------------------------------------------------------------------------------------------
+
+    async def _advance(self, trigger: Trigger | None) -> bool:
+        """Make the next version; False when there is none."""
+        work = self._work
+        if trigger is None:
+            work.now("planning")
+            await self._planned(Version(1), PlanStatus.PLANNING)
+        else:
+            work.now(f"revising the plan: {trigger.reason}")
+            await self._mark(PlanStatus.REPLANNING, trigger=trigger.shown())
+        version = await self._drafting.draft(trigger, work.settle_dates)
+        if version is None:
+            return False
+        await self._planned(version, PlanStatus.EXECUTING)
+        self._progress.versions.append(version)
+        return True
+
+    # -- carry out -----------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self) -> Trigger | None:
+        """Run the steps of the newest version; what calls for another one, or None when there is nothing more to do."""
+        await self._seat_steps()
+        while True:
+            await self._seating.read()
+            if self._seating.why_stop is not None:
+                return None
+            trigger, begins = self._trigger(), list[PlannedStep]()
+            if trigger is None:
+                course = self._progress.course()
+                if course.lost:
+                    return None
+                self._block(course)
+                self._answering.keep_price()
+                begins = self._progress.course().startable()
+                await self._start(begins)
+            running = self._progress.course().running
+            if running:
+                await self._seating.until_ended(running, one=True)
+            elif not begins:
+                return trigger
+
+    async def _seat_steps(self) -> None:
+        """Every step has a row before the first begins; one that cannot run says why, and so do those it replaces."""
+        version = self._progress.current
+        self._skip(Problem("replaced", "another plan took its place"), but=[step.id for step in version.steps])
+        for step in version.steps:
+            await self._seating.give(step.id, self._commissioner.step(step))
+            if step.id in version.cut:
+                self._dismiss(step.id, Dismissal("skipped", self._progress.beyond_limit))
+                continue
+            fault = version.faults.get(step.id)
+            problem = Problem(fault.type, fault.message) if fault is not None else self._refusal(step)
+            if problem is not None:
+                self._dismiss(step.id, Dismissal("blocked", problem))
+        await self._seating.repeat_what_was_said()
+
+    def _refusal(self, step: PlannedStep) -> Problem | None:
+        """Why the agent of a step may not be started, if it never may; what is only so at the moment passes."""
+        try:
+            self._work.admit(step.agent)
+        except Refusal as refusal:
+            passes = refusal.kind in ("wrapping_up", "limit")
+            return None if passes else Problem(refusal.kind, str(refusal), context=refusal.context)
+        return None
+
+    async def _start(self, steps: Sequence[PlannedStep]) -> None:
+        for step in sorted(steps, key=lambda each: each.confirm):  # nobody waits for a person who need not
+            self._work.now(f"step {step.id}: {step.agent}")
+            child = self._seating.taken[step.id]
+            if step.confirm and not await confirmed(self._work, step):
+                self._dismiss(step.id, Dismissal("skipped", Problem("denied", "a person did not allow it")))
+                continue
+            prompt = self._prompt(step)
+            try:
+                self._work.release(child, prompt, await self._known(step, prompt))
+            except Refusal as refusal:
+                if refusal.kind != "budget":
+                    raise
+                self._seating.unpaid = refusal.context["reason"]
+                return
+            self._progress.at_work.add(step.id)
+
+    def _prompt(self, step: PlannedStep) -> str:
+        """What a step is told: its task, and what those before it brought."""
+        earlier = digest_of(self._progress.earlier(step.id), self._commissioner.budget_of(step))
+        if earlier.cut:
+            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
+        return step_message(step.task, earlier)
+
+    async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
+        """What the same step brought lately, where that may be used again."""
+        seconds, work = self._progress.spec.cache_ttl, self._work
+        row = await work.same_step(step.agent, prompt, seconds) if seconds else None
+        if row is None:
+            return None
+        told = {"step_id": step.id, "cached_from": row["id"]}
+        work.recorder.record_nowait(facts.Noticed(work.place, "plan.cached", told))
+        return Result.of_json(row["result"]).stamped(cached_from=row["id"])
+
+    def _block(self, course: Course) -> None:
+        for step, broken in course.doomed().items():
+            message = f"it depends on {', '.join(f'`{each}`' for each in broken)}, which did not succeed"
+            self._dismiss(step, Dismissal("blocked", Problem("dependency_failed", message, context={"depends_on": broken})))
+
+    def _trigger(self) -> Trigger | None:
+        if self._drafting.problem is not None:
+            return None
+        return self._progress.trigger(time_left=self._work.allowance.wrap_up is None)
+
+    # -- answer --------------------------------------------------------------------------------------------------------
+
+    async def _conclude(self) -> Result:
+        why = self._seating.why_stop
+        self._skip(Problem(why or "not_needed", "the plan ended before its turn came"))
+        await self._seating.until_ended(self._progress.steps)
+        result = await self._answering.answer(why, self._drafting.problem)
+        await self._mark(self._final_status(result, why), outcome=result.outcome.value)
+        return result
+
+    def _final_status(self, result: Result, why: str | None) -> PlanStatus:
+        """A plan that was cut short, or that a failure ended, has failed, whatever it brought until then."""
+        through = result.outcome is Outcome.PARTIAL and why is None and not self._progress.lost
+        return PlanStatus.COMPLETED if result.outcome is Outcome.COMPLETED or through else PlanStatus.FAILED
+
+    # -- say -----------------------------------------------------------------------------------------------------------
+
+    def _dismiss(self, step: str, dismissal: Dismissal) -> None:
+        if not self._progress.standing(step).over and step not in self._progress.at_work:
+            self._progress.dismissed[step] = dismissal
+            self._work.dismiss(self._seating.taken[step], dismissal)
+
+    def _skip(self, problem: Problem, but: Collection[str] = ()) -> None:
+        for step in self._progress.steps:
+            if step not in but:
+                self._dismiss(step, Dismissal("skipped", problem))
+
+    async def _planned(self, version: Version, status: PlanStatus) -> None:
+        work = self._work
+        await self._record(Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
+
+    async def _mark(self, status: PlanStatus, **more: object) -> None:
+        work = self._work
+        await self._record(PlanMarked(work.place, work.attempt, self._number, status, more), status)
+
+    @property
+    def _number(self) -> int:
+        """The version that is under way: the first one, also while it is being made."""
+        return max(1, len(self._progress.versions))
+
+    async def _record(self, fact: Planned | PlanMarked, status: PlanStatus) -> None:
+        if self._progress.status is status:
+            return  # written before a restart
+        await self._work.recorder.record_fenced(fact, self._work.place.id, shielded=True)
+        self._progress.status = status
+
+
+def _on_empty(work: Work) -> OnEmptyPlan:
+    """What a plan without steps comes to: whoever asks for one is answered; a route had agents in mind."""
+    assert isinstance(work.subject, AgentSpec)
+    if work.role != PLAN:
+        return work.subject.plan.on_empty_plan or "answer"
+    return work.subject.plan.on_empty_plan or ("direct" if len(work.catalogue) == 1 else "nothing")

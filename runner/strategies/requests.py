@@ -1,0 +1,169 @@
+"""Requests: what an execution is born from, for each way of coming into the world, and once more from its row.
+
+Pure. Owns how settings, an order or a row become a `SpawnRequest`; whether it may start is the guard's question.
+Invariant: the request made again from a row is the one the row was made from, under the same settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from db.rows.reads import Record
+from db.status import ExecutionStatus
+from registry import (
+    CALLERS,
+    CHOOSERS,
+    AgentSpec,
+    CatalogueEntry,
+    ChainSpec,
+    LimitOverrides,
+    Place,
+    Settings,
+)
+from runner.core.guard import entry_of, permit
+from runner.core.history import name_of
+from runner.core.spawn import SpawnRequest
+from runner.errors import Refusal
+from runner.inputs import accepted_input
+from runner.origin import Origin, User
+from runner.prompt.system import first_message
+from runner.roles import HANDLERS
+from runner.strategies.chain import SYNTHESIS, Brief, merging, seated, seats
+from runner.strategies.iterate.requests import PARTS, Components
+from runner.strategies.route.commands.parse import call_in
+from runner.strategies.route.commands.task import is_errand
+from runner.strategies.staff import Commissioner
+from runner.text import inert
+
+
+def top_level(settings: Settings, name: str, task: str, data: Any, timeout: float | None = None) -> SpawnRequest:
+    """A top-level execution; raises UnknownName, and Refusal for a command that is written wrong."""
+    subject = settings.agent_or_chain(name)
+    call = LimitOverrides(timeout=timeout) if timeout is not None else None
+    if isinstance(subject, ChainSpec):
+        return SpawnRequest(subject, task, settings.limits_for_chain(subject, call), role="root", input=data)
+    catalogue, prompt = settings.catalogue(subject), first_message(task, data)
+    command = call_in(subject, task)
+    limits = settings.limits_for(subject, None, call)
+    if command is not None and call is None:
+        limits = replace(limits, timeout=command.seconds(limits.wrap_up_reserve))
+    return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
+
+
+def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str = "") -> Iterator[AgentSpec]:
+    """The agents that a chain, or whoever has a staff, needs for a task, whatever happens."""
+    command = call_in(subject, task)
+    if command is not None:
+        yield from map(settings.agent, command.command.agents)
+    elif isinstance(subject, ChainSpec):
+        yield from (
+            settings.stage_agent(Place(subject, stage, agent)) for stage in subject.stages for agent in stage.agents
+        )
+    elif subject.strategy == "plan":
+        yield settings.agent(subject.plan.planner)
+        if subject.plan.compose not in ("concat", "never"):
+            yield settings.agent(subject.plan.composer)
+    elif subject.strategy == "route":
+        yield settings.agent(subject.route.respondent)
+        if subject.sub_agents != ():
+            yield settings.agent(subject.route.classifier)
+            yield from first_agents(settings, settings.agent(subject.route.planner))
+    elif subject.strategy == "iterate":
+        yield from map(Components(settings, subject, (), "").who, PARTS)
+
+
+def dispatched(settings: Settings, entry: CatalogueEntry, task: str, data: Any = None) -> SpawnRequest:
+    """An agent that another one sends, with input if it takes any; raises Refusal where that does not fit."""
+    agent = settings.agent(entry.name).overridden(entry.overrides)
+    given = accepted_input(agent, data)
+    made = SpawnRequest(agent, task, settings.limits_for(agent), catalogue=settings.catalogue(agent))
+    return made if given is None else replace(made, input=given, prompt=first_message(task, given))
+
+
+def again(settings: Settings, row: Record, above: SpawnRequest | None, user: User | None = None) -> SpawnRequest:
+    """The request a row was made from; raises UnknownName or Refusal where the settings no longer have its agent, or the
+    user may no longer use it.
+
+    Its first message is not made again: it is stored. `user` is whom it works for.
+    """
+    made = _of_role(settings, row, above)
+    if isinstance(made.agent, AgentSpec) and not made.held:  # what is held is asked when it begins
+        permit(made.agent.name, made.agent.requires, user)
+    limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
+    return replace(
+        made,
+        limits=limits,
+        granted=row["budget_from_execution_id"] is not None,
+        timeout=row["timeout_seconds"],
+        key=row["idempotency_key"],
+        origin=Origin(row["principal"], row["session_id"], user=user),
+        continues=row["continues_execution_id"],
+    )
+
+
+def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> SpawnRequest:
+    name, task = name_of(row), row["task"] or ""
+    if above is None:
+        top = top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
+        return replace(top, role=row["role"])
+    if not isinstance(above.agent, ChainSpec) and above.agent.strategy == "iterate":
+        return Components(settings, above.agent, above.catalogue, above.task, above.history).again(row)
+    if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CHOOSERS:
+        return Commissioner(settings, above.agent, above.catalogue, above.task, above.history).again(row)
+    if not isinstance(above.agent, ChainSpec):
+        given = from_json(row["input"]) if row["input"] else None
+        return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task, given)
+    brief = Brief(above.task, above.input)
+    for stage in above.agent.stages:
+        if stage.name == row["stage"]:
+            if row["role"] == SYNTHESIS:
+                return merging(settings, stage, brief)
+            for seat in seats(above.agent, stage):
+                if seat.step == row["step_id"]:
+                    return seated(settings, seat, brief)
+    raise Refusal("unknown_agent", f"`{above.agent.name}` has no such agent in a stage `{row['stage']}`", "start it anew")
+
+
+def continued(settings: Settings, row: Record, text: str, asker: Origin) -> SpawnRequest:
+    """A new execution that goes on from one that has ended, with fresh limits; raises UnknownName.
+
+    It belongs to whom the old one belongs to, and lives in the session of whoever asks for it.
+    """
+    made = top_level(settings, name_of(row), row["task"] or "", None)
+    data = from_json(row["input"]) if row["input"] else None
+    origin = replace(asker, principal=row["principal"])
+    return replace(made, input=data, prompt=inert(text), origin=origin, continues=row["id"])
+
+
+def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Sequence[Record], text: str) -> None:
+    """Refuse to continue what would do nothing more, or where nobody would read `text`; raises Refusal."""
+    if isinstance(subject, ChainSpec):
+        skipped = any(each["status"] == ExecutionStatus.SKIPPED for each in children)
+        if row["status"] == ExecutionStatus.COMPLETED and not skipped:
+            last = children[-1]["id"] if children else row["continues_execution_id"]
+            hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
+            raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
+    elif subject.strategy == "route" and not _commanded(children) and (handler := _handler(row, children)) is not None:
+        hint = f"continue whoever handled it, `{handler}`, or start it anew with what is to be done now"
+        raise Refusal("ended", f"`{subject.name}` has passed on the message it was given", hint)
+    elif subject.strategy in CALLERS and row["outcome"] == "completed":
+        hint = "start it anew, with what is to be done now as its task"
+        raise Refusal("ended", f"`{subject.name}` has done all of it", hint)
+    elif text and subject.strategy == "function":
+        hint = "start it anew, with all it should know as its task"
+        raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)
+
+
+def _commanded(children: Sequence[Record]) -> bool:
+    """Whether they work for a command: of that, what remains can be done."""
+    return any(is_errand(each) for each in children)
+
+
+def _handler(row: Record, children: Sequence[Record]) -> str | None:
+    """Whoever handled what a route was given, if it has come to its end."""
+    done = [each["id"] for each in children if each["role"] in HANDLERS and each["status"] == ExecutionStatus.COMPLETED]
+    return done[-1] if done and row["status"] == ExecutionStatus.COMPLETED else None

@@ -1,0 +1,1 @@
+"""route: a command goes by its rules, any other message by one classifier call."""

@@ -1,0 +1,1 @@
+"""Commands: parsed once, matched by rules, carried out for work items."""

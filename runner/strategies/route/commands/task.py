@@ -1,0 +1,232 @@
+"""The task of a command: one work item of a call, the rule of the command that matches it, and the requests for its agents.
+
+Pure, but for reading the file with a work item's plan from a workspace or beside the configuration; nothing outside those
+folders is read. `language` is the domain of a task, not a spoken language. Rules decide; no model is asked. The matching
+rule stands in the input of each agent's row, so a resumed command does not match again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from db.rows.reads import Record
+from db.status import ExecutionStatus
+from registry import ARGUMENTS, AgentSpec, CommandSpec, Complexity, Folder, PhaseSpec, Settings, When, fold
+from runner.core.delegation import KEY, Delegation
+from runner.core.spawn import SpawnRequest
+from runner.inputs import accepted_input
+from runner.prompt.system import first_message
+from runner.prompt.user_parts import view_of
+from runner.result import Outcome
+from runner.roles import DIRECT
+from runner.strategies.route.commands.parse import Call
+from runner.text import BYTES_PER_TOKEN, excerpt
+from runner.work_items.board import WorkItem
+
+RULE = "rule"
+"""Where the number of the rule that held stands in the input of an execution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What is to be done for one work item, or for none."""
+
+    call: Call
+    number: int | None
+    item: WorkItem | None
+    language: str
+    complexity: Complexity
+    rule: int
+    plan: str = ""
+    """The text of the item's plan, where it can be read."""
+
+    @property
+    def command(self) -> CommandSpec:
+        """The command."""
+        return self.call.command
+
+    @property
+    def phases(self) -> Sequence[PhaseSpec]:
+        """Who works, one after the other."""
+        return self.command.rules[self.rule].phases
+
+    def seat(self, phase: int) -> str:
+        """The seat of who works in a phase, counted from 1."""
+        return seat_of(self.number, phase)
+
+    @property
+    def task(self) -> str:
+        """What its agents are told: the text of the command, with what was written behind its name put in as it stands."""
+        prompt = self.command.prompt
+        if prompt is None:
+            return self.call.about(self.number)
+        return prompt.replace(ARGUMENTS, self.call.about(self.number).partition(" ")[2])
+
+    def input(self, phase: PhaseSpec, agent: AgentSpec, delegation: Delegation) -> dict[str, Any]:
+        """What an agent's row keeps: the arguments by their names, the item, its mode, the delegation, the rule.
+
+        Raises Refusal where the arguments are not what the agent takes.
+        """
+        values = dict(self.call.values)
+        numbered = self.command.item_argument
+        if numbered is not None:
+            values[numbered.name] = self.number
+        taken = {name: value for name, value in values.items() if value is not None}
+        given = accepted_input(agent, taken) or {}
+        item = {"item": shown_item(self.item)} if self.item is not None else {}
+        mode = {"mode": phase.mode} if phase.mode is not None else {}
+        return {**given, **item, **mode, KEY: delegation.context(), RULE: self.rule}
+
+
+def seat_of(number: int | None, phase: int) -> str:
+    """The seat of who works on an item in a phase."""
+    return f"{number}/{phase}" if number is not None else str(phase)
+
+
+def number_of(seat: str) -> int | None:
+    """The item whose seat it is."""
+    number, slash, _ = seat.partition("/")
+    return int(number) if slash else None
+
+
+def commissioned(
+    settings: Settings, errand: Errand, phase: int, delegation: Delegation, earlier: Sequence[tuple[str, str]]
+) -> SpawnRequest:
+    """Somebody who works in a phase, counted from 1; `earlier` is what those before brought, by their names.
+
+    Raises Refusal.
+    """
+    spec = errand.phases[phase - 1]
+    given = errand.input(spec, settings.agent(spec.agent), delegation)
+    made = _request(settings, spec.agent, errand.seat(phase), errand.task, given)
+    assert isinstance(made.agent, AgentSpec)
+    plan = [(f"plan {errand.item.plan}", errand.plan)] if errand.item is not None and errand.plan else []
+    shown = {name: value for name, value in given.items() if name != RULE}
+    brought = _fitted([*plan, *earlier], view_of(made.agent, DIRECT).budget)
+    return replace(made, timeout=delegation.timeout, prompt=first_message(errand.task, shown, brought))
+
+
+def commissioned_again(settings: Settings, row: Record, name: str) -> SpawnRequest:
+    """The request a row of an errand was made from."""
+    return _request(settings, name, row["step_id"], row["task"] or "", from_json(row["input"]))
+
+
+def is_errand(row: Record) -> bool:
+    """Whether a row was made for a command."""
+    return row["role"] == DIRECT and row["input"] is not None and KEY in from_json(row["input"])
+
+
+def is_whole(row: Record) -> bool:
+    """Whether all was done that a row was made for."""
+    return bool(row["status"] == ExecutionStatus.COMPLETED and row["outcome"] == Outcome.COMPLETED)
+
+
+def shown_item(item: WorkItem) -> dict[str, Any]:
+    """A work item as agents and templates see it."""
+    return {
+        "number": item.number,
+        "title": item.title,
+        "status": item.status,
+        "language": item.language,
+        "complexity": item.complexity,
+        "plan": item.plan,
+        "depends_on": list(item.depends_on),
+        "artifacts": [dict(each) for each in item.artifacts],
+    }
+
+
+def _request(settings: Settings, name: str, seat: str, task: str, given: Mapping[str, Any]) -> SpawnRequest:
+    told = given[KEY]["task_context"]
+    agent = _informed(settings, settings.agent(name), told["complexity"], told["language"])
+    return SpawnRequest(
+        agent=agent,
+        task=task,
+        limits=settings.limits_for(agent),
+        role=DIRECT,
+        catalogue=settings.catalogue(agent),
+        step=seat,
+        input=given,
+    )
+
+
+def _informed(settings: Settings, agent: AgentSpec, complexity: Complexity, language: str) -> AgentSpec:
+    """The agent, shown as many context files as the complexity of a request calls for; where there are any."""
+    files = settings.context_files
+    if not (files.common or files.languages or files.full):
+        return agent
+    return replace(agent, context=replace(agent.context, level=LEVELS[complexity], language=language))
+
+
+def _fitted(texts: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
+    """What others brought, each cut to its share of so many tokens."""
+    most = budget * BYTES_PER_TOKEN // max(1, len(texts))
+    return [(name, excerpt(text, most, None)) for name, text in texts]
+
+
+GENERAL = "general"
+"""The language of what says none."""
+
+LEVELS: dict[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3}
+"""Which context files are shown."""
+
+MANY = 5
+"""Work items of one call, or others an item waits for: from here on it is complex."""
+
+_METADATA = re.compile(r"^[\s>*_-]*language[\s*_]*:[\s*_`\"']*([A-Za-z0-9][\w+#.-]*)", re.IGNORECASE | re.MULTILINE)
+_METADATA_LINES = 40
+"""Of a plan: what stands further below is its text."""
+
+
+def language_of(item: WorkItem | None, plan: str) -> str:
+    """The language of a work item: its own, else that of its plan's metadata, else general."""
+    if item is not None and item.language:
+        return item.language
+    found = _METADATA.search("\n".join(plan.splitlines()[:_METADATA_LINES]))
+    return found[1].rstrip(".").lower() if found is not None else GENERAL
+
+
+def complexity_of(command: CommandSpec, item: WorkItem | None, count: int) -> Complexity:
+    """How complex a request is: as its command or its item says, else by how many items it is about and waits for."""
+    if command.complexity is not None:
+        return command.complexity
+    if item is not None and item.complexity is not None:
+        return item.complexity
+    waits_for = len(item.depends_on) if item is not None else 0
+    most = max(count, waits_for)
+    return "complex" if most >= MANY else "moderate" if count > 1 or waits_for else "simple"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a rule may look at."""
+
+    language: str
+    has_plan: bool
+    complexity: Complexity
+
+
+def rule_for(command: CommandSpec, question: Question) -> int | None:
+    """The number of the rule that holds, if one does."""
+    return next((index for index, rule in enumerate(command.rules) if _holds(rule.when, question)), None)
+
+
+def _holds(when: When, question: Question) -> bool:
+    return (
+        (when.language is None or fold(question.language) in map(fold, when.language))
+        and (when.plan is None or when.plan is question.has_plan)
+        and (when.complexity is None or question.complexity in when.complexity)
+    )
+
+
+def plan_text(settings: Settings, route: AgentSpec, path: str) -> str:
+    """The text of a plan, whose path may begin with the name of a workspace; raises Unreadable."""
+    workspaces = {each.name: each.path for name in route.route.commanded for each in settings.agent(name).workspaces}
+    name, _, rest = path.partition("/")
+    if rest and name in workspaces:
+        return Folder(workspaces[name]).read(rest)
+    return settings.context_files.folder.read(path)

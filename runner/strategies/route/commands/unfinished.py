@@ -1,0 +1,87 @@
+"""What a command left unfinished when it was called before: the same command for the same work items goes on with that.
+
+Owns which call counts as the same. Nothing is written here. The work items of a call are looked up, too, so that a command
+about one that is not there is refused before anything is begun for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from db.rows.lists import Caller
+from db.rows.reads import Reads, Record
+from registry import AgentSpec
+from runner.core.history import lineage
+from runner.core.services import Services
+from runner.core.spawn import SpawnRequest
+from runner.errors import Refusal
+from runner.messages import CARRY_ON
+from runner.strategies.route.commands.parse import Call, call_in
+from runner.strategies.route.commands.run import no_item
+from runner.strategies.route.commands.task import is_errand, is_whole, number_of
+from runner.work_items.board import Items
+
+
+async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
+    """A top-level request; one for a command that was not finished before goes on with it. Raises Refusal."""
+    call = call_in(request.agent, request.task)
+    if call is None or not call.numbers:
+        return request
+    assert isinstance(request.agent, AgentSpec)
+    reads = services.database.reads
+    board = Items(services.settings.work_items.board, reads.work_items)
+    if not [number for number in call.numbers if await board.find(number) is not None]:
+        raise no_item(call.numbers[0])
+    user, principal = request.origin.user, request.origin.principal
+    caller = Caller(request.agent.name, principal, user.id if user is not None else None)
+    before = await _unfinished(reads, call, request.agent, await reads.calls.of(caller))
+    return replace(request, continues=before, prompt=CARRY_ON) if before is not None else request
+
+
+async def _unfinished(reads: Reads, call: Call, agent: AgentSpec, rows: Sequence[Record]) -> str | None:
+    """The newest call that was about all these items, if it left something of them undone."""
+    calls = {row["id"]: read for row in rows if (read := _same(call, agent, row)) is not None}
+    continued = {row["id"]: row["continues_execution_id"] for row in rows}
+    for row in rows:
+        covered: set[int] = set()
+        each = row["id"] if row["id"] in calls else None
+        while each is not None and each in calls:
+            covered.update(calls[each].numbers)
+            each = continued.get(each)
+        if covered.issuperset(call.numbers):
+            return row["id"] if await _is_open(reads, row, call, calls[row["id"]]) else None
+    return None
+
+
+def _same(call: Call, agent: AgentSpec, row: Record) -> Call | None:
+    """A call of before, if it was of the same command with the same arguments, work items apart."""
+    try:
+        other = call_in(agent, row["task"])
+    except Refusal:
+        return None
+    if other is None or other.command.name != call.command.name or _rest(other) != _rest(call):
+        return None
+    return other
+
+
+def _rest(call: Call) -> Mapping[str, Any]:
+    numbered = call.command.item_argument
+    return {name: value for name, value in call.values.items() if numbered is None or name != numbered.name}
+
+
+async def _is_open(reads: Reads, row: Record, call: Call, other: Call) -> bool:
+    """Whether a call that has ended left something undone of what is wanted now."""
+    if row["finished_at"] is None or is_whole(row):
+        return False
+    if set(other.numbers) == set(call.numbers):
+        return True
+    newest: dict[str, Record] = {}
+    for each in await lineage(reads, row["id"]):
+        newest.update({child["step_id"]: child for child in await reads.children(each) if is_errand(child)})
+    done: dict[int, list[bool]] = {number: [] for number in call.numbers}
+    for seat, child in newest.items():
+        if (number := number_of(seat)) in done:
+            done[number].append(is_whole(child))
+    return not all(ends and all(ends) for ends in done.values())

@@ -1,0 +1,166 @@
+"""route: a command goes by its table; of any other message one classifier call decides who handles it: an agent directly,
+several by a plan, or nobody but words.
+
+The route itself asks no model and calls no tool. Whether an agent may work for the user is the guard's question on every
+path; one that may not gets a row that says why. What was decided is in rows: after a crash no classifier is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from registry import AgentSpec
+from runner.chat import phrase
+from runner.core import facts
+from runner.core.history import Past
+from runner.core.spawn import SpawnRequest
+from runner.errors import UNSAFE, Refusal
+from runner.result import Outcome, Problem, Result, failed, partial, summarise
+from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN
+from runner.strategies.child_tracker import Seating
+from runner.strategies.compose import wording_of
+from runner.strategies.conclusion import Conclusion
+from runner.strategies.context import Work
+from runner.strategies.route.classify import Decision, read_decision
+from runner.strategies.route.commands.parse import call_in
+from runner.strategies.route.commands.run import Course
+from runner.strategies.staff import Commissioner
+from runner.text import is_raw, tokens_of
+
+
+class Route:
+    """A message on its way to whoever handles it."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.subject, AgentSpec)
+        self._work = work
+        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
+        self._seating = Seating(work, lambda row: row["step_id"])
+        self._answer: Result | None = None
+        self._conclusion = Conclusion(work)
+        self._course: Course | None = None
+        try:
+            call = call_in(work.subject, work.task)
+            self._course = Course(work, self._seating, call) if call is not None else None
+        except Refusal as refusal:  # whoever called it hears why; at the top nothing was begun for it
+            problem = Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint)
+            self._answer = failed(problem)
+
+    @property
+    def found(self) -> str:
+        """What whoever handles the message has said."""
+        if self._course is not None:
+            return self._course.found
+        texts = [self._seating.text_of(seat) for seat in (COMPOSER, PLAN, DIRECT, ANSWER)]
+        return next((text for text in texts if text), "")
+
+    def recall(self, past: Past) -> None:
+        """Know again who was asked."""
+        if self._course is not None:
+            self._course.recall(past)
+        else:
+            self._seating.recall(past)
+
+    async def run(self) -> Result:
+        """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
+        if self._answer is None:
+            await self._seating.heed_again()
+            self._answer = await (self._course.run() if self._course is not None else self._handled())
+        await self._seating.read()
+        return self._answer
+
+    async def _handled(self) -> Result:
+        """Without anybody to choose from there is nothing to decide."""
+        return await self._handle(await self._decide() if self._work.catalogue else Decision())
+
+    async def _decide(self) -> Decision:
+        work = self._work
+        work.now("deciding who handles it")
+        end = await self._end_of(CLASSIFIER, self._commissioner.classifier(work.prompt))
+        names = [entry.name for entry in work.catalogue]
+        decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
+        if HANDLERS.isdisjoint(self._seating.taken):
+            told = {"intent": decision.intent, "agents": list(decision.agents), "plan": decision.needs_plan}
+            work.recorder.record_nowait(
+                facts.Noticed(work.place, "route.decided", {**told, "confidence": decision.confidence})
+            )
+        return decision
+
+    async def _handle(self, decision: Decision) -> Result:
+        if not decision.agents:
+            return await self._end_of(ANSWER, self._commissioner.respondent(self._work.prompt))
+        at_work = not HANDLERS.isdisjoint(self._seating.taken)  # since before a restart: that was allowed
+        if not at_work and self._seating.why_stop is None:
+            refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
+            if len(refusals) == len(decision.agents):
+                return await self._denied(decision, refusals)
+        if decision.needs_plan:
+            self._work.now(f"planning for {', '.join(decision.agents)}")
+            return await self._end_of(PLAN, self._commissioner.plan(decision.agents, self._work.prompt))
+        return await self._direct(decision.agents[0])
+
+    async def _direct(self, agent: str) -> Result:
+        work = self._work
+        work.now(f"handing over to {agent}")
+        result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt), self._keep_price)
+        if result.outcome is Outcome.FAILED or not is_raw(result.text):
+            return result
+        worded = await self._end_of(COMPOSER, self._composer(agent, result))
+        if worded.outcome is not Outcome.FAILED and not is_raw(worded.text):
+            return replace(result, summary=worded.summary, output=worded.text)
+        work.warnings.append(f"what `{agent}` answered is data that nobody could put into words; its own result has it")
+        text = phrase("count", work.locale, done=int(result.outcome is Outcome.COMPLETED), all=1)
+        return replace(result, summary=text, output=text)
+
+    def _keep_price(self) -> None:
+        """Keep what a composer costs, from what an agent that has been born leaves: that one comes first."""
+        if COMPOSER not in self._seating.taken and self._conclusion.limited:
+            self._conclusion.keep(self._commissioner.composer(self._work.quoted))
+
+    def _composer(self, agent: str, result: Result) -> SpawnRequest:
+        """The request for a composer that puts data into words; of the data it is told what can be paid."""
+        quoted, budget = self._work.quoted, self._commissioner.composer_budget
+        request = self._commissioner.composer(wording_of(quoted, agent, result, budget))
+        if over := self._conclusion.over(request):
+            size = tokens_of(len(result.text.encode()))
+            request = self._commissioner.composer(wording_of(quoted, agent, result, max(0, min(budget, size) - over)))
+        self._conclusion.hand_over()
+        return request
+
+    def _refusal(self, agent: str) -> Refusal | None:
+        try:
+            self._work.admit(agent)
+        except Refusal as refusal:
+            return refusal
+        return None
+
+    async def _denied(self, decision: Decision, refusals: list[Refusal]) -> Result:
+        """Nobody concerned may work for the user: each gets a row that says why, and the user is told; raises Refusal."""
+        for refusal in refusals:
+            if refusal.kind in UNSAFE:
+                raise refusal
+        seats = {f"{DIRECT}.{agent}": agent for agent in decision.agents}
+        for (seat, agent), refusal in zip(seats.items(), refusals, strict=True):
+            await self._seating.deny(seat, replace(self._commissioner.direct(agent), step=seat), refusal)
+        await self._seating.until_ended(seats)
+        told = dict.fromkeys(map(self._reason, decision.agents, refusals))
+        reasons = "; ".join(told)
+        text = phrase("denied", self._work.locale, reasons=reasons)
+        problems = [Problem(refusal.kind, str(refusal), recommendation=refusal.hint) for refusal in refusals]
+        return Result(Outcome.BLOCKED, summarise(text), text, refusals[0].kind, errors=problems)
+
+    def _reason(self, agent: str, refusal: Refusal) -> str:
+        missing, context = refusal.context.get("missing"), refusal.context
+        if missing in ("capability", "connection"):
+            return phrase(missing, self._work.locale, agent=context["agent"], connection=context["what"])
+        return phrase("not_startable", self._work.locale, agent=agent)
+
+    async def _end_of(self, seat: str, request: SpawnRequest, began: Callable[[], None] = lambda: None) -> Result:
+        """What whoever has a seat returned; nobody new gets one when it is time to conclude."""
+        seating = self._seating
+        if seat not in seating.taken and seating.why_stop is not None:
+            return partial("", seating.why_stop)
+        await seating.give(seat, request)
+        began()
+        return await seating.result_in(seat)

@@ -1,0 +1,156 @@
+"""Outrider's own tools: a name, a description for models, a checked set of arguments, and what happens.
+
+Owns the checking: unknown, missing and wrong arguments are refused by us, naming the field and never echoing its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails, PydanticUndefined, to_json
+
+from db.errors import UnknownExecution
+from registry.text.durations import LONGEST
+from runner.messages import Tool, ToolCall
+from runner.tools.protocol import ToolResult
+
+SERVER = "orchestrator"
+"""Under this reserved name calls of our own tools are recorded."""
+
+MOST_PROBLEMS, LONGEST_NAME = 5, 60
+"""What a refusal tells: names of arguments come from the caller, as many and as long as it likes."""
+
+_WORDS = {
+    "extra_forbidden": "is not an argument of this tool",
+    "missing": "is required",
+    "dict_type": "is wrong: it should be an object",
+}
+"""Where the validation library speaks to programmers."""
+
+
+class Arguments(BaseModel):
+    """The arguments of one of our tools: strict, and nothing beyond what is declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTool(Generic[A]):
+    """One of our tools."""
+
+    name: str
+    description: str
+    arguments: type[A]
+    run: Callable[[ToolCall, A], Awaitable[ToolResult]]
+    effect: str = "read_only"
+
+    def definition(self) -> Tool:
+        """As a model sees it."""
+        return _definition(self.name, self.description, self.arguments, self.effect)
+
+
+@cache
+def _definition(name: str, description: str, arguments: type[Arguments], effect: str) -> Tool:
+    # Made once for each kind of tool, not for each execution: a schema costs more than the rest of a small execution.
+    schema = compact(arguments.model_json_schema())
+    for named, field in arguments.model_fields.items():
+        schema["properties"][named]["description"] = field.description
+        if field.default not in (None, "", PydanticUndefined):
+            schema["properties"][named]["default"] = field.default
+    return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
+
+
+UNSAID = ("title", "description", "default", "minLength", "exclusiveMinimum")
+"""What a schema need not say: its names say it, or a refusal does."""
+ANYTHING: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
+"""What limits nothing."""
+
+
+def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema as short as it can be said: no null beside a type, and no definition apart from its only use."""
+    definitions = schema.get("$defs", {})
+    whole = to_json(schema).decode()
+    shared = [name for name in definitions if whole.count(f'"#/$defs/{name}"') > 1]
+
+    def short(value: Any) -> Any:
+        if isinstance(value, list):
+            return [short(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if (name := str(value.get("$ref", "")).rpartition("/")[2]) and name not in shared:
+            return short(definitions[name])
+        if "anyOf" in value:
+            kinds = [each for each in value["anyOf"] if each != {"type": "null"}]
+            return short(kinds[0]) if len(kinds) == 1 else {"anyOf": short(kinds)}
+        said = {key: each for key, each in value.items() if key not in UNSAID and (key, each) not in ANYTHING}
+        return {key: named(each) if key == "properties" else short(each) for key, each in said.items()}
+
+    def named(parts: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: short(part) for name, part in parts.items()}
+
+    body: dict[str, Any] = short({key: value for key, value in schema.items() if key != "$defs"})
+    return {**body, "$defs": named({name: definitions[name] for name in shared})} if shared else body
+
+
+def answer(value: Any, mark: str = "", **more: Any) -> ToolResult:
+    """A structured answer, shown as JSON; `mark` is one of ours that stands after it."""
+    return ToolResult(to_json(value).decode() + mark, structured=value, mark=mark, **more)
+
+
+def refuse(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
+    """An error written for a model: what was wrong, what to do next."""
+    problem = {"type": kind, "message": message, "hint": hint}
+    return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, structured=problem, error_type=kind, ran=ran)
+
+
+class OwnTools:
+    """A `ToolExecutor` over some of our tools."""
+
+    def __init__(self, tools: Sequence[OwnTool[Any]]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+        self._definitions = [tool.definition() for tool in tools]
+
+    async def list_tools(self) -> Sequence[Tool]:
+        """Always the same, in the same order."""
+        return self._definitions
+
+    async def call(self, call: ToolCall) -> ToolResult:
+        """Check the arguments, then do it."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return refuse("unknown_tool", f"there is no tool `{call.name[:200]}`", "use one of the tools you were given")
+        try:
+            arguments = tool.arguments.model_validate(dict(call.arguments))
+        except ValidationError as error:
+            return _invalid(tool, error)
+        try:
+            return await tool.run(call, arguments)
+        except UnknownExecution as error:
+            return refuse("not_found", str(error), error.hint)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _invalid(tool: OwnTool[Any], error: ValidationError) -> ToolResult:
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    problems = [_problem(each) for each in found[:MOST_PROBLEMS]]
+    if len(found) > MOST_PROBLEMS:
+        problems.append(f"and {len(found) - MOST_PROBLEMS} more")
+    known = ", ".join(f"`{name}`" for name in tool.arguments.model_fields) or "none"
+    message = f"the arguments of `{tool.name}` were refused: {'; '.join(problems)}"
+    return refuse("invalid_arguments", message, f"its arguments are: {known}")
+
+
+def _problem(found: ErrorDetails) -> str:
+    name = ".".join(str(part) for part in found["loc"]) or "arguments"
+    shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name[:LONGEST_NAME])
+    what = _WORDS.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
+    return f"`{shown}{'…' if len(name) > LONGEST_NAME else ''}` {what}"

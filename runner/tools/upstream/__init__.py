@@ -1,0 +1,1 @@
+"""Upstream MCP servers: supervised connections, calls, transports with caps."""

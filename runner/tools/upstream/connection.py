@@ -1,0 +1,251 @@
+"""One life of one connection to an upstream server, from its start to its end, in one task.
+
+Owns: the mcp client (entered and left in `run`, in the same task) and the reason it ended. Must not know: agents, sent
+names, or when to connect again.
+Invariant: `settled` is set within the start timeout, with a client or a failure; after a failure nothing is served.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from runner.errors import first_cause
+from runner.tools.upstream.listing import Listing, list_offers
+from runner.tools.upstream.process import CannotStart, LastWords, ServerCommand
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult, InputRequiredResult
+    from pydantic import TypeAdapter
+
+    from registry.specs.upstreams import UpstreamSpec
+
+LISTING_SECONDS = 60.0
+"""How long a list of tools is taken for current from a server that does not tell of changes."""
+
+Mode = Literal["auto", "legacy"]
+"""Whether to ask which protocol a server speaks, or to shake hands in the older one without asking."""
+
+logger = logging.getLogger("outrider.upstream")
+
+
+async def load_sdk() -> None:
+    """Import the SDK, which takes most of a second; in a thread the loop goes on meanwhile."""
+    if "mcp" not in sys.modules:
+        await anyio.to_thread.run_sync(import_module, "mcp")
+
+
+class Unavailable(Exception):
+    """The server cannot be used now; the message says why."""
+
+
+class InputRequired(Exception):
+    """The server wants to ask somebody something before it answers."""
+
+
+class Connection:
+    """A client of one server: started once, ended once."""
+
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        mode: Mode,
+        on_failure: Callable[[Connection], None],
+        on_change: Callable[[], None] = lambda: None,
+        clear: Callable[[str], str] = str,
+    ) -> None:
+        self.spec = spec
+        self.mode = mode
+        self.was_mute = False
+        self.settled = anyio.Event()
+        self.ended = anyio.Event()
+        self.failure: str | None = None
+        self._on_failure = on_failure
+        self._on_change = on_change
+        self._closing = anyio.Event()
+        self._starting: anyio.CancelScope | None = None
+        self._client: Client | None = None
+        self._clear = clear
+        """Takes secrets out of what the server says of itself."""
+        self._last_words = LastWords(clear)
+        self._listing: Listing | None = None
+        self._listed_at = 0.0
+        self._listing_lock = anyio.Lock()
+
+    @property
+    def started(self) -> bool:
+        """Whether the server ever answered."""
+        return self._client is not None
+
+    @property
+    def usable(self) -> bool:
+        """Whether calls may be made, now or when it has settled."""
+        return self.failure is None and not self._closing.is_set()
+
+    @property
+    def client(self) -> Client:
+        """The client of a connection that works."""
+        if self._client is None or not self.usable:
+            raise Unavailable(self.failure or "the connection is closed")
+        return self._client
+
+    async def run(self) -> None:
+        """Connect, and keep the client open until the connection is closed or lost; never raises but for cancellation."""
+        try:
+            await load_sdk()
+            async with anyio.create_task_group() as tasks:
+                self._starting = tasks.cancel_scope
+                tasks.start_soon(self._watch_start, tasks.cancel_scope)
+                await self._live(tasks)
+        except Exception as error:
+            self.fail(_reason(error))
+            logger.debug("connection to %s ended", self.spec.name, exc_info=error)
+        finally:
+            self._closing.set()
+            self.settled.set()
+            self.ended.set()
+
+    async def listing(self) -> Listing:
+        """Return what the server offers; callers at the same time share one request."""
+        if (current := self._current()) is not None:
+            return current  # every call comes by here: no lock, no turn of the loop
+        async with self._listing_lock:
+            if (current := self._current()) is None:
+                asked_at = anyio.current_time()
+                current = self._listing = await list_offers(self.client, self.spec)
+                self._listed_at = asked_at
+            return current
+
+    def _current(self) -> Listing | None:
+        old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
+        return None if old else self._listing
+
+    async def call(self, tool: str, arguments: dict[str, Any], trace: Mapping[str, str]) -> CallToolResult:
+        """Send one call. Results are not checked against the server's own schema: that would run its patterns here."""
+        import mcp.types as t
+
+        meta = cast("t.RequestParamsMeta", dict(trace)) if trace else None
+        request = t.CallToolRequest(params=t.CallToolRequestParams(name=tool, arguments=arguments, _meta=meta))
+        answer = await self.client.session.send_request(request, _answer_adapter())
+        if isinstance(answer, t.InputRequiredResult):
+            raise InputRequired
+        return answer
+
+    async def answers(self) -> bool:
+        """Ask the server for a sign of life."""
+        from mcp import MCPError
+
+        try:
+            await self.client.list_tools()
+        except Unavailable:
+            return False
+        except MCPError:
+            return self.usable
+        return True
+
+    def close(self) -> None:
+        """Ask for the end; `ended` tells when it has come. A start under way is given up."""
+        self._closing.set()
+        if not self.started and self._starting is not None:
+            self._starting.cancel()
+
+    def fail(self, reason: str) -> None:
+        """Note why the connection is of no more use; the first reason stands, and a closed connection needs none."""
+        if not self.usable:
+            return
+        said = str(self._last_words)
+        self.failure = f"{reason}; it said: {said}" if said else reason
+        self._on_failure(self)
+        self.settled.set()
+        self._closing.set()
+
+    async def _watch_start(self, scope: anyio.CancelScope) -> None:
+        """End a start that takes too long. The failure is told before the clean-up, which may take its own time."""
+        with anyio.move_on_after(self.spec.start_timeout):
+            await self.settled.wait()
+        if not self.settled.is_set():
+            self.was_mute = True
+            self.fail(f"did not answer within {self.spec.start_timeout:g} s of its start")
+            scope.cancel()
+
+    async def _live(self, tasks: TaskGroup) -> None:
+        from mcp import Client
+
+        listening = anyio.CancelScope()
+        async with Client(self._transport(), mode=self.mode, cache=None, message_handler=self._on_message) as client:
+            self._client = client
+            who = client.server_info
+            logger.info(
+                "upstream %s connected: %s, protocol %s",
+                self.spec.name,
+                self._clear(f"{who.name} {who.version}") if who is not None else "nameless",
+                client.protocol_version,
+            )
+            self.settled.set()
+            tasks.start_soon(self._listen, client, listening, name=f"changes of {self.spec.name}")
+            await self._closing.wait()
+            listening.cancel()
+
+    async def _listen(self, client: Client, listening: anyio.CancelScope) -> None:
+        """Hear of changes as the newer protocol tells them; a server that does not, or stops, is asked now and then."""
+        from mcp import MCPError
+        from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+        offered = client.server_capabilities.tools
+        if offered is None or not offered.list_changed:
+            return
+        try:
+            with listening:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._outdated()
+        except (MCPError, ListenNotSupportedError, SubscriptionLost) as error:
+            logger.debug("upstream %s tells of no changes: %s", self.spec.name, error)
+
+    def _transport(self) -> Any:
+        if self.spec.command is not None:
+            from runner.tools.upstream.stdio import stdio_transport
+
+            command = ServerCommand(self.spec.command, self.spec.env, self.spec.cwd)
+            return stdio_transport(command, self._last_words, self.fail)
+        from runner.tools.upstream.http import http_transport
+
+        return http_transport(self.spec.url or "", self.spec.headers, self.fail)
+
+    async def _on_message(self, message: object) -> None:
+        import mcp.types as t
+
+        if isinstance(message, t.ToolListChangedNotification):
+            self._outdated()
+
+    def _outdated(self) -> None:
+        """The list has changed: it is asked for again when it is next needed, and told of once until then."""
+        if self._listing is not None:
+            self._listing = None
+            self._on_change()
+
+
+@cache
+def _answer_adapter() -> TypeAdapter[InputRequiredResult | CallToolResult]:
+    """What a server may answer to a call; made once, because it costs more than the call."""
+    import mcp.types as t
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(t.InputRequiredResult | t.CallToolResult)
+
+
+def _reason(error: Exception) -> str:
+    """The first cause inside nested groups, in words."""
+    cause = first_cause(error)
+    if isinstance(cause, CannotStart):
+        return str(cause)
+    return f"could not be connected: {str(cause).strip() or type(cause).__name__}"

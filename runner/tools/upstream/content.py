@@ -1,0 +1,134 @@
+"""What an upstream answered, as a tool result: text for a model, structure for rows, and nothing dropped in silence.
+
+Owns: the mapping of content blocks to text, the cut at the cap of one result and of all results of one turn, and their
+markers. Must not know: connections or servers. Invariant: the text is within the cap and clean; whatever was cut off is in
+`full_text`, up to the cap on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_json
+
+from runner.marks import restored
+from runner.messages import Answer, clean
+from runner.text import first_bytes, limit_of, size_in_bytes
+from runner.tools.protocol import ToolResult
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult, ContentBlock
+
+STORED_CAP = 10_000_000
+"""Most of one result that is kept at all, in bytes."""
+TURN_CAP = 200_000
+"""Most of all results of one turn that a model is shown, in bytes, unless a server's `max_result_bytes` allows more."""
+
+
+def tool_result(answer: CallToolResult) -> ToolResult:
+    """Return an answer as the result of a call, whole."""
+    structured = cleaned(answer.structured_content)
+    parts = [part for part in map(_in_words, answer.content) if part]
+    text = "\n".join(parts)
+    if not text and structured is not None:
+        text = to_json(structured).decode()
+    return ToolResult(
+        text=clean(text),
+        is_error=bool(answer.is_error),
+        structured=structured,
+        error_type="tool_error" if answer.is_error else None,
+        seams=tuple(accumulate(map(len, parts[1:-1]), lambda end, length: end + 1 + length, initial=len(parts[0])))
+        if len(parts) > 1
+        else (),
+    )
+
+
+def cut(result: ToolResult, call_id: str, cap: int, *, readable: bool = True) -> ToolResult:
+    """Return the result with its text within the cap, and at its end how to read the rest, where there is a tool for it."""
+    total = size_in_bytes(result.text)
+    if total <= cap:
+        return result
+    stored = result.text if total <= STORED_CAP else first_bytes(result.text, STORED_CAP)
+    lost = f", of which {size(STORED_CAP)} are kept" if total > STORED_CAP else ""
+    # The marker names the place it stands at, so it is measured with the longest number that can be there.
+    handle = call_id if readable else None
+    room = cap - len(_marker(total, total, lost, handle).encode())
+    head = first_bytes(result.text, max(0, room))
+    marker = _marker(len(head), total, lost, handle)
+    return replace(result, text=head + marker, full_text=stored, mark=marker)
+
+
+def within_turn(answers: Sequence[Answer]) -> Sequence[Answer]:
+    """The answers of one turn, the longest cut so that all of them fit; rows keep each as it was.
+
+    The same answers are always cut in the same way: a conversation that is made from rows again is the same one.
+    """
+    lengths = [size_in_bytes(each.text) for each in answers]
+    most = max(TURN_CAP, *lengths) if lengths else TURN_CAP
+    over = sum(lengths) - most
+    if over <= 0:
+        return answers
+    limit = limit_of(lengths, over)
+    pairs = zip(answers, lengths, strict=True)
+    return [each if length <= limit else _cut_for_turn(each, limit) for each, length in pairs]
+
+
+def _cut_for_turn(answer: Answer, limit: int) -> Answer:
+    room = limit - len(_turn_marker(limit, answer.call.id).encode())
+    head = first_bytes(answer.text, max(0, room))
+    return replace(answer, text=head + _turn_marker(len(restored(head)), answer.call.id))
+
+
+def _turn_marker(shown: int, call_id: str) -> str:
+    return (
+        f"\n[cut after {shown} characters: the results of this turn are too long together. "
+        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}]'
+    )
+
+
+def _marker(shown: int, total: int, lost: str, call_id: str | None) -> str:
+    read_on = (
+        f'Read on with `read_result`: execution_id "{call_id}", offset {shown}' if call_id is not None else "Ask for less"
+    )
+    return f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. {read_on}]"
+
+
+def _in_words(block: ContentBlock) -> str:
+    """One block as text: text as it is, anything else by its name and size."""
+    match block.type:
+        case "text":
+            return block.text
+        case "image" | "audio":
+            return f"[{block.type} {block.mime_type}, {size(len(block.data) * 3 // 4)}]"
+        case "resource_link":
+            return f"[link to {block.name}: {block.uri}]"
+        case "resource":
+            resource = block.resource
+            text = getattr(resource, "text", None)
+            if isinstance(text, str):
+                return f"[resource {resource.uri}]\n{text}"
+            blob = getattr(resource, "blob", "")
+            return f"[resource {resource.uri} {resource.mime_type or 'of unknown type'}, {size(len(blob) * 3 // 4)}]"
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value whose every text any store and any API accepts."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(str(key)): cleaned(item) for key, item in value.items()}
+    return value
+
+
+def size(count: int) -> str:
+    """A number of bytes as people write it."""
+    if count < 1000:
+        return f"{count} bytes"
+    if count < 1_000_000:
+        return f"{count / 1000:.0f} kB"
+    return f"{count / 1_000_000:.1f} MB"
