@@ -21,7 +21,8 @@ from bench.measure import main
 from registry import AgentSpec, load
 from runner.llm.models import Models
 from runner.messages import Tool, ToolCall
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.tools.protocol import ToolResult
 from server.app import Blueprint, open_service
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from runner.errors import Refusal
     from runner.functions.context import Context
     from runner.result import Outcome, Problem, Result
-    from runner.service.dispatcher import Dispatcher, Order, open_dispatcher
+    from runner.service.dispatcher import Dispatcher, open_dispatcher
+    from runner.service.order import Order
     from runner.snapshot import Child
 
 __all__ = ["Child", "Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "open_dispatcher"]
@@ -21,7 +22,7 @@ _HOMES = {
     "Child": "runner.snapshot",
     "Context": "runner.functions.context",
     "Dispatcher": "runner.service.dispatcher",
-    "Order": "runner.service.dispatcher",
+    "Order": "runner.service.order",
     "Outcome": "runner.result",
     "Problem": "runner.result",
     "Refusal": "runner.errors",

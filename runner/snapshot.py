@@ -7,7 +7,7 @@ children are meant; an id outside it does not exist.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Protocol
@@ -76,6 +76,8 @@ class DispatchOrder:
     """What the agent takes by name."""
     key: str | None = None
     """The same key again means the same child."""
+    answer: Callable[[Child], str] | None = None
+    """The result of the call, from the child that was started; stored in the transaction of its row."""
 
 
 class Family(Protocol):
@@ -87,7 +89,7 @@ class Family(Protocol):
         ...
 
     async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
-        """Start an agent, and settle the call with `dispatch_answer` in the same transaction; raises Refusal.
+        """Start an agent, and settle the call with its answer in the same transaction; raises Refusal.
 
         True when the key was used before: then nothing is started or settled, and the child is the one of that time.
         """

@@ -17,7 +17,6 @@ from db.database import Database, open_database
 from db.latch import Latch
 from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
-from runner.approvals.approvals import Approvals
 from runner.core import facts
 from runner.core.events import Bus
 from runner.core.execution import Execution
@@ -87,7 +86,6 @@ class _Assembly:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
         self.notices = _Notices(recorder)
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
-        self._approvals = Approvals(recorder, database.reads.questions)
         self.own_models: list[Models] = []
         self._draining = Draining()
         self._prepared = Latch()
@@ -133,7 +131,6 @@ class _Assembly:
             prepared=self._prepared,
             models=throttle.over(models) if throttle is not None else models,
             upstreams=upstreams,
-            approvals=self._approvals,
             extra_tools=blueprint.extra_tools,
             functions={**registered(blueprint.functions), **functions},
             environ=blueprint.environ,
@@ -189,8 +186,7 @@ class _Notices:
             self._recorder.record_nowait(
                 Failed(execution.place, execution.name, "tool_unavailable", missing, "medium", where)
             )
-            if execution.work is not None:
-                execution.work.warnings.append(missing)
+            execution.state.warnings.append(missing)
 
     def _of(self, scope_id: str) -> Execution | None:
         return self.dispatcher.tree.get(scope_id) if self.dispatcher is not None else None

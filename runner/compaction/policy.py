@@ -86,7 +86,7 @@ class Headroom:
         self._measure.count(tokens, messages)
         self.tried = False
 
-    def recall(self, counted: tuple[int, int], limit: int | None) -> None:
+    def restore(self, counted: tuple[int, int], limit: int | None) -> None:
         """Know again how long the conversation was, and what was learnt about the window."""
         self._measure.count(*counted)
         self._limit = self._due = self._limit if limit is None else limit

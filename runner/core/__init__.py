@@ -1,1 +1,1 @@
-"""The execution tree: spawn, life, children, delivery, cancellation and end of executions, and the facts that record them."""
+"""The execution tree: spawn, life, children, delivery, cancellation and end of executions, and their facts."""

@@ -18,12 +18,12 @@ from db.rows.reads import Reads
 from db.status import ExecutionStatus
 from runner.chat import answer_of, language_for
 from runner.core import facts
-from runner.core.ending import Cause
 from runner.core.execution import Execution
 from runner.core.orphans import settle_loose_ends
 from runner.core.recorder import Recorder
 from runner.core.services import Services
 from runner.core.tree import Tree
+from runner.core.verdict import Cause
 from runner.core.views import gone_owners
 from runner.text import language_of
 
@@ -33,7 +33,7 @@ log = logging.getLogger("outrider.cancellation")
 class Cancellation:
     """Stops executions, wherever they run."""
 
-    def __init__(self, services: Services, tree: Tree, group: TaskGroup) -> None:
+    def __init__(self, services: Services, tree: Tree[Execution], group: TaskGroup) -> None:
         self._services, self._tree, self._group = services, tree, group
 
     async def cancel(self, execution: str, by: str, reason: str, *, patient: bool = True) -> str:
@@ -51,7 +51,7 @@ class Cancellation:
     def stop_here(self, execution: str, cause: Cause) -> None:
         """The second fact: cancel the scope, if the execution lives in this process."""
         top = self._tree.get(execution)
-        if top is None or top.cause is not None:
+        if top is None or top.life.cause is not None:
             return
         doomed = list(self._tree.below(top))
         top.cancel(cause)

@@ -9,42 +9,43 @@ plan gets its first message with its release.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 
 from db.clock import stamp
 from db.ids import ExecutionId, new_execution_id, new_id
 from db.latch import Latch
-from db.rows.executions import Place, Start
-from db.rows.transcript import ToolOutcome
-from db.status import ExecutionStatus
-from registry import CALLERS, AgentSpec, ToolFilter
-from runner.core import facts
+from db.rows.executions import Place
+from db.rows.executions import Start as RowStart
+from db.rows.reads import Record
+from db.rows.transcript import MessageDraft, ToolOutcome
+from db.status import SLOT, ExecutionStatus
+from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings, ToolFilter
+from runner.budget.estimate import AnswerPrice
+from runner.chat import heard_of
+from runner.core import ending, facts
 from runner.core.allowance import Allowance
-from runner.core.delegation import labelled_path
-from runner.core.ending import Cause, Closing, Dismissal, End, said_by_provider, salvaged, verdict
+from runner.core.ending import EndView
+from runner.core.guard import too_little_left
 from runner.core.inbox import Inbox, Item
-from runner.core.services import Habitat
-from runner.core.slots import Slots
-from runner.core.spawn import SpawnRequest, first_of, keep_an_answer, spawned
-from runner.core.strategy import Strategy
-from runner.core.views import child_of, end_of, reports_of
+from runner.core.services import Services
+from runner.core.slots import Slots, StartGate
+from runner.core.spawn import Above, SpawnRequest, first_draft, new_row, node_of
+from runner.core.strategy import State, Strategy
+from runner.core.tree import Children, Node, Tree
+from runner.core.verdict import Cause, End, Life, said_by_provider, salvaged, verdict
+from runner.core.views import end_item, reports_of, usage_of
 from runner.errors import first_cause
 from runner.messages import clean
 from runner.origin import Origin
 from runner.result import Result
-from runner.resume.restore import Heritage, Resumption
-from runner.roles import CONCLUDING, EXTRACTOR
-from runner.snapshot import Child
-from runner.strategies.context import Work
-from runner.strategies.retries import Attempts
+from runner.roles import CONCLUDING, EXTRACTOR, SUB_AGENT
+from runner.snapshot import Child, DispatchOrder
 from runner.text import inert
 
 log = logging.getLogger("outrider.execution")
@@ -55,81 +56,147 @@ LAST_WRITE_SECONDS = 5.0
 TURNS_TO_CLOSE = 2
 """Turns of the event loop: in the first a connection is told to close, in the second it does."""
 
-NO_KEYS: Mapping[str, str] = MappingProxyType({})
+
+class Start:
+    """How an execution gets from its row to work: this one is new, `runner/resume/restore.py` restores rows."""
+
+    has_rows = False
+    """Whether rows may lie below it that are not in memory."""
+
+    @property
+    def row(self) -> Record | None:
+        """The row it is made from; None for a new execution."""
+        return None
+
+    @property
+    def needs_slot(self) -> bool:
+        """Whether it is to work, and not only to come to its end."""
+        return True
+
+    def turn(self, execution: Execution) -> AbstractAsyncContextManager[None]:
+        """Its turn among those that are read from their rows."""
+        return nullcontext()
+
+    async def begin(self, execution: Execution) -> None:
+        """Before it starts: its usage and clock; raises Fenced or Interrupted."""
+
+    async def restore(self, execution: Execution) -> End | None:
+        """Take up what rows know; its end, if it is not to go on."""
+        return None
+
+    def restart_children(self, execution: Execution) -> None:
+        """Restart its open children in its own group, once, before its strategy."""
+
+
+FRESH = Start()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What all executions of one configuration share. Children have their parent's."""
+
+    services: Services
+    tree: Tree[Execution]
+    assemble: Callable[[Execution], Strategy]
+    """Makes the strategy of an execution that has just started, with its model and its tools."""
+    price_of_answer: Callable[[Settings, SpawnRequest], AnswerPrice | None]
+    """Estimates the answer of an execution before it has tools; None for a strategy that asks no model itself."""
+    dispatched: Callable[[Settings, CatalogueEntry, DispatchOrder], SpawnRequest]
+    """The request for an agent that another one dispatches; raises Refusal."""
+    continued: Start
+    """How an execution starts that continues an ended one."""
 
 
 class Execution:
     """One agent at work on one task."""
 
     __slots__ = (
-        "_failed", "_resumption", "alive", "allowance", "attempt", "attempts", "born", "born_at", "cause", "closing",
-        "delegation_path", "depth", "done", "ended", "ended_at", "error", "group", "habitat", "hold", "id", "inbox", "keys",
-        "limits", "name", "origin", "parent", "path", "place", "position", "request", "result", "scope", "services", "slot",
-        "slots", "stage", "status", "strategy", "tree", "work",
+        "_start", "allowance", "children", "done", "environment", "gate", "life", "node", "parent", "request", "scope",
+        "slot", "state", "strategy",
     )  # fmt: skip
 
     def __init__(
-        self, habitat: Habitat, request: SpawnRequest, parent: Execution | None, heritage: Heritage | None = None
+        self,
+        environment: Environment,
+        request: SpawnRequest,
+        parent: Execution | None,
+        start: Start | None = None,
+        position: int = 1,
     ) -> None:
-        self.habitat, self.services, self.tree = habitat, habitat.services, habitat.tree
-        self.request, self.parent = request, parent
-        self.id = new_execution_id() if heritage is None else ExecutionId(heritage.row["id"])
-        self.name = request.name or request.agent.name
-        self.limits = request.limits
-        if parent is not None and parent.limits.max_depth < request.limits.max_depth:
-            self.limits = replace(request.limits, max_depth=parent.limits.max_depth)  # depth binds below
-        self.path: tuple[str, ...] = (*(parent.path if parent is not None else ()), request.agent.name)
-        above = parent.delegation_path if parent is not None else ()
-        self.delegation_path: tuple[str, ...] = labelled_path(above, request.agent.name, request.role, request.input)
-        """The same with commands as labels, as the registry of delegations shows it."""
-        self.depth: int = 0 if parent is None else parent.depth + int(isinstance(parent.request.agent, AgentSpec))
-        self.stage: str | None = request.stage or (parent.stage if parent is not None else None)
-        root: str = parent.place.root_execution_id if parent is not None else self.id
-        self.origin: Origin = parent.origin if parent is not None else request.origin.in_session()
-        self.place: Place = Place(self.id, parent.id if parent is not None else None, root, self.origin.session)
-        self.position = 1 if heritage is None else int(heritage.row["position"])
-        purse = parent.allowance if parent is not None else None
-        self.allowance: Allowance = Allowance(self.limits, purse, self._timeout(), self.id, granted=request.granted)
-        self.inbox = Inbox(wake_on_any=self.limits.wake == "any")
-        self.slots = Slots(self.limits.max_concurrent_agents)
-        """For its children."""
-        tops = self.tree.background_slots if request.role == EXTRACTOR else self.tree.root_slots
-        slots = parent.slots if parent is not None else tops
-        self.slot = slots.none() if request.held else slots.reserve()
-        self.hold = Hold() if request.held else None
-        """Whether it must not begin before its parent says so."""
+        self.environment, self.request, self.parent = environment, request, parent
+        self._start = start or (FRESH if request.continues is None else environment.continued)
+        row, above = self._start.row, parent.allowance if parent is not None else None
+        identifier = new_execution_id() if row is None else ExecutionId(row["id"])
+        position = position if row is None else row["position"]
+        self.node: Node = node_of(request, identifier, position, parent.above if parent is not None else None)
+        status = ExecutionStatus(request.start.status if row is None else row["status"])
+        self.life = Life(status, 1 if row is None else row["attempt"])
+        granted = request.dispatch.granted
+        self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), identifier, granted=granted)
+        self.children: Children[Execution] = Children(self.limits)
+        gated = request.start.gated
+        self.slot = self._slots.none() if gated else self._slots.reserve()
+        self.gate = StartGate() if gated else None
         self.scope = anyio.CancelScope()
-        self.cause: Cause | None = None
-        self.status = ExecutionStatus(request.status if heritage is None else heritage.row["status"])
-        self.result: Result | None = None
-        self.error: str | None = None
         self.done = Latch()
-        self.attempt = 1 if heritage is None else int(heritage.row["attempt"])
-        self.born_at = anyio.current_time()
-        self.ended_at: float | None = None
-        self.alive: dict[str, Execution] = {}
-        """Its children that have a task."""
-        self.ended: dict[str, Child] = {}
-        """Its children that are over."""
-        self.keys: Mapping[str, str] = NO_KEYS
-        """Its children that were dispatched with a key, by it."""
-        self.born = 0
-        """How many children it ever tried to start: their positions never repeat, even if a row could not be stored."""
-        self.group: TaskGroup | None = None
-        self.work: Work | None = None
+        self.state = State(self.prompt)
         self.strategy: Strategy | None = None
-        self._failed = False
-        self.closing = Closing(self)
-        self.attempts = Attempts(self) if request.retries else None
-        goes_on = heritage is not None or request.continues is not None
-        self._resumption = Resumption(self, heritage) if goes_on else None
 
     def _timeout(self) -> float:
         if self.request.timeout is not None:
             return self.request.timeout
-        if self.parent is not None and self.request.role == "sub_agent":
+        if self.parent is not None and self.request.role == SUB_AGENT:
             return min(self.parent.limits.agent_timeout, self.limits.timeout)
         return self.limits.timeout
+
+    @property
+    def _slots(self) -> Slots:
+        if self.parent is not None:
+            return self.parent.children.slots
+        return self.tree.background_slots if self.request.role == EXTRACTOR else self.tree.root_slots
+
+    # -- what others ask of it -----------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> ExecutionId:
+        return ExecutionId(self.node.place.id)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def place(self) -> Place:
+        return self.node.place
+
+    @property
+    def origin(self) -> Origin:
+        return self.node.origin
+
+    @property
+    def limits(self) -> Limits:
+        return self.node.limits
+
+    @property
+    def services(self) -> Services:
+        return self.environment.services
+
+    @property
+    def tree(self) -> Tree[Execution]:
+        return self.environment.tree
+
+    @property
+    def inbox(self) -> Inbox:
+        return self.children.inbox
+
+    @property
+    def status(self) -> ExecutionStatus:
+        return self.life.status
+
+    @property
+    def above(self) -> Above:
+        """What the node of a child takes over."""
+        return Above(self.node, is_agent=isinstance(self.request.agent, AgentSpec))
 
     @property
     def denied(self) -> tuple[ToolFilter, ...]:
@@ -143,55 +210,104 @@ class Execution:
         return (self.parent.request.role, *self.parent.roles_above) if self.parent is not None else ()
 
     @property
-    def found(self) -> str:
-        """What there is to show when it does not come to its own end: its last words, and what its children brought."""
-        agent, own = self.request.agent, self.strategy.found if self.strategy is not None else ""
+    def partial_output(self) -> str:
+        """What there is to show when it does not come to its own end: its last text, and the reports of its children."""
+        agent, own = self.request.agent, self.strategy.partial_output if self.strategy is not None else ""
         if isinstance(agent, AgentSpec) and agent.strategy in CALLERS:
             return own  # it knows which of its children have something to show
-        return "\n\n".join(part for part in (own, reports_of(self.ended.values())) if part.strip())
+        return "\n\n".join(part for part in (own, reports_of(self.children.ended.values())) if part.strip())
 
     @property
-    def told(self) -> list[Item]:
-        """What was said to its caller before it was born: it is in its inbox from the beginning."""
-        return [item.passed_on(self.id) for item in self.request.said]
+    def messages(self) -> list[Item]:
+        """Messages the parent received before this child was spawned; copied into its inbox at creation."""
+        return [item.passed_on(self.id) for item in self.request.messages]
 
     @property
     def prompt(self) -> str:
-        """Its first user message."""
         return clean(self.request.prompt) if self.request.prompt is not None else inert(self.request.task)
 
-    # -- birth and start -----------------------------------------------------------------------------------------------
+    @property
+    def activity(self) -> str:
+        """The current action, in words."""
+        if self.slot.queue_position:
+            return f"waiting for a slot (place {self.slot.queue_position})"
+        if self.status is ExecutionStatus.PENDING:
+            return "waiting for its turn" if self.gate is not None else "about to start"
+        return self.state.activity
+
+    def snapshot(self) -> Child:
+        """How it looks to its caller."""
+        life = self.life
+        return Child(
+            id=self.id,
+            agent=self.name,
+            task=self.request.task,
+            status=life.status.value,
+            queue_position=self.slot.queue_position,
+            result=life.result,
+            error=life.error,
+            activity=self.activity,
+            elapsed=life.elapsed,
+            remaining=self.allowance.seconds_left if self.status is ExecutionStatus.RUNNING else None,
+            usage=usage_of(self.allowance),
+            waiting_for="approval" if self.allowance.stands else None,
+        )
+
+    # -- spawn and start -----------------------------------------------------------------------------------------------
 
     async def enter(self, settled: ToolOutcome | None = None) -> bool:
-        """Store it; False when it is refused. One that need not wait for a slot begins with its row: a commit less.
+        """Store it; False when it is refused. One that need not wait for a slot starts with its row: a commit less.
 
-        Shielded, because its task must follow its row. Whatever the reason, one that is not stored keeps no slot and no
-        money. Raises Refusal when no answer of it can be paid.
+        Shielded, because its task must follow its row. An execution that is not stored, whatever the reason, keeps no slot
+        and no money. Raises Refusal when its answer cannot be paid.
         """
-        begins = self.status is ExecutionStatus.PENDING and not self.slot.queue_position and self.hold is None
-        fact = spawned(self, settled)
-        if begins:
-            fact = replace(fact, started=self._beginning())
+        starts = self.status is ExecutionStatus.PENDING and not self.slot.queue_position and self.gate is None
+        fact = self._spawned(settled)
+        if starts:
+            fact = replace(fact, started=self._started())
         held = False
         try:
-            if self.hold is None:
-                keep_an_answer(self)
+            if self.gate is None:
+                self.reserve_answer()
             stored = await self.services.recorder.record(fact, shielded=True, patient=self.parent is not None)
             held = stored.held
         finally:
             if not held:
                 self.slot.release()
                 self.allowance.close()
-        if held and begins:
-            self.status = ExecutionStatus.RUNNING
+        if held and starts:
+            self.life.status = ExecutionStatus.RUNNING
         return held
 
-    def _beginning(self) -> facts.Started:
+    def _spawned(self, settled: ToolOutcome | None) -> facts.Spawned:
+        new = new_row(self.services, self.request, self.node, self.allowance, self.status)
+        if self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0:
+            new = replace(new, waiting_for=SLOT)
+        parent = self.parent.place if self.parent is not None else None
+        heard = heard_of(new) if self.request.chat else None
+        first = self._first_message() if self.gate is None else None  # a gated one gets it when it starts
+        told = [facts.Posted(self.place, item.id, item.kind, item.payload) for item in self.messages]
+        return facts.Spawned(new, first, parent, settled, heard=heard, told=told)
+
+    def _first_message(self) -> MessageDraft | None:
+        return first_draft(self.id, self.prompt) if self.status is ExecutionStatus.PENDING else None
+
+    def reserve_answer(self) -> None:
+        """Reserve the price of an answer until it ends; raises Refusal when its budget does not pay for one."""
+        budget = self.allowance.budget
+        if budget is None or self.status is not ExecutionStatus.PENDING:
+            return
+        price = self.environment.price_of_answer(self.services.settings, self.request)
+        short = budget.keep_for_conclusion(price.tariff, price.prompt) if price is not None else None
+        if short is not None:
+            raise too_little_left(self.name, short, top_level=self.parent is None)
+
+    def _started(self) -> facts.Started:
         """The clock runs from here."""
         self.allowance.start(concludes=self.request.role in CONCLUDING)
-        first = first_of(self) if self.hold is not None else None  # whoever is not held has it since its birth
-        start = Start(stamp(), self.deadline(), self.attempt)
-        return facts.Started(self.place, self.name, start, first, self.request.step)
+        first = self._first_message() if self.gate is not None else None  # any other one has it since its spawn
+        start = RowStart(stamp(), self.deadline(), self.life.epoch)
+        return facts.Started(self.place, self.name, start, first, self.request.step.id)
 
     def deadline(self) -> str:
         """Its hard end, as rows have it."""
@@ -204,7 +320,7 @@ class Execution:
         end: End | None = None
         try:
             with self.scope:
-                if self._resumption is None or self._resumption.needs_slot:
+                if self._start.needs_slot:
                     end = await self._turn()
                 if end is None:
                     end = await self._live()
@@ -215,105 +331,119 @@ class Execution:
                 if end is None:
                     for _ in range(TURNS_TO_CLOSE):  # the connections of a whole tree close before its end is written down
                         await anyio.lowlevel.checkpoint()
-                await self.closing.finish(final)
+                if not self.status.is_terminal:
+                    self.life.end(await ending.finish(self.view(), final, self.why_stopped))
             if last_write.cancelled_caught:
                 log.error("the end of execution %s (%s) was not written in time", self.id, self.name)
-                self.closing.assume(final)
+                if not self.status.is_terminal:
+                    self.life.end(ending.assumed(self.view(), final))
             self._leave()
-            if self.work is not None and self.work.toolbox is not None:
+            if self.state.tools is not None:
                 with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True):
-                    await self.work.toolbox.tools.close()
+                    await self.state.tools.close()
 
     async def _turn(self) -> End | None:
-        """Wait until it may begin; its end, if it never is to."""
-        if self.hold is not None and (dismissed := await self.hold.wait()) is not None:
-            return dismissed
-        if self.slot.queue_position:
+        """Wait until it may start; its end, if it never is to."""
+        dismissed = await self.gate.wait() if self.gate is not None else None
+        if dismissed is None and self.slot.queue_position:
             await self.slot.wait()
-        return None
+        return dismissed
 
     async def _live(self) -> End | None:
-        """From the start to an answer; None when somebody else wrote the end."""
+        """From the start to an answer; None when another process wrote the end."""
         try:
-            async with self._resumption.turn() if self._resumption is not None else nullcontext():
-                if not await self._start():
+            async with self._start.turn(self):
+                if not await self._begin():
                     return None
-                self.work, self.strategy = self.habitat.begin(self)
+                self.strategy = self.environment.assemble(self)
                 self.allowance.bind(self.scope)
-                if self._resumption is not None and (end := await self._resumption.recall()) is not None:
+                if (end := await self._start.restore(self)) is not None:
                     return end
             return await self._work_until_accepted()
         except Exception as error:
             log.exception("execution %s (%s) failed", self.id, self.name)
             return error
 
-    async def _start(self) -> bool:
-        """pending → running, unless it was born running; False when it was cancelled before."""
-        if self._resumption is not None:
-            await self._resumption.start()
+    async def _begin(self) -> bool:
+        """pending → running, unless it was stored as running; False when it was cancelled before."""
+        await self._start.begin(self)
         if self.status is ExecutionStatus.PENDING:
-            if not (await self.services.recorder.record(self._beginning())).held:
+            if not (await self.services.recorder.record(self._started())).held:
                 return False
-            self.status = ExecutionStatus.RUNNING
+            self.life.status = ExecutionStatus.RUNNING
         return True
 
     async def _work_until_accepted(self) -> End | None:
         """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
         while True:
             end: End | None = None
-            async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.group:
-                if self._resumption is not None:
-                    self._resumption.restart_children()
+            async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.children.group:
+                self._start.restart_children(self)
                 end = await self._strategy_end()
                 if not isinstance(end, Result):
-                    self._failed = True
-                    if self.group is not None:
-                        self.group.cancel_scope.cancel("the parent failed")
+                    self.life.failed = True
+                    if self.children.group is not None:
+                        self.children.group.cancel_scope.cancel("the parent failed")
             assert end is not None
-            judged = verdict(end, self.found)
-            if judged.status is not ExecutionStatus.COMPLETED or await self.closing.write(judged, shielded=True):
+            judged = verdict(end, self.partial_output)
+            if judged.status is not ExecutionStatus.COMPLETED:
                 return end
-            if (refused := await self.closing.why_refused()) is not None:
+            self.life.end(await ending.write(self.view(), judged, shielded=True))
+            if self.status.is_terminal:
+                return end
+            refused = await ending.why_refused(self.view())
+            if not isinstance(refused, list):
                 return refused
-
-    def adopt(self, child: Execution) -> None:
-        """A child whose row is there runs in this execution's group from now on."""
-        assert self.group is not None
-        self.alive[child.id] = child
-        self.tree.add(child)
-        self.inbox.expect(child.id)
-        self.group.start_soon(child.run, name=f"{child.name} {child.id}")
-
-    @property
-    def had_children(self) -> bool:
-        """Whether rows may lie below it."""
-        return bool(self.ended or self.alive) or self._resumption is not None
+            for item in refused:
+                self.inbox.put(item)
 
     @property
     def _may_have_children(self) -> bool:
-        """Whether it needs a task group: an agent in a loop without a catalogue, as most are, starts nobody."""
+        """Whether it needs a task group: an agent in a loop without a catalogue, as most are, spawns nothing."""
         agent = self.request.agent
         return bool(self.request.catalogue) or not isinstance(agent, AgentSpec) or agent.strategy != "loop"
 
     async def _strategy_end(self) -> End:
         assert self.strategy is not None
-        if self.request.known is not None:
-            return self.request.known
+        if self.request.start.known is not None:
+            return self.request.start.known
         try:
-            end = await self.attempts.run() if self.attempts is not None else await self.strategy.run()
+            return await self.strategy.run()
         except Exception as error:
-            end = first_cause(error)
-        if not isinstance(end, Exception):
-            return end
-        log.info("execution %s (%s) ends with %r%s", self.id, self.name, end, said_by_provider(end))
-        return salvaged(end, self.found, self.allowance.wrap_up)
+            cause = first_cause(error)
+            log.info("execution %s (%s) ends with %r%s", self.id, self.name, cause, said_by_provider(cause))
+            return salvaged(cause, self.partial_output, self.allowance.wrap_up)
+
+    def adopt(self, child: Execution) -> None:
+        """A child whose row is there runs in this execution's group from now on."""
+        assert self.children.group is not None
+        self.children.alive[child.id] = child
+        self.tree.add(child)
+        self.inbox.expect(child.id)
+        self.children.group.start_soon(child.run, name=f"{child.name} {child.id}")
 
     # -- end -----------------------------------------------------------------------------------------------------------
 
+    def view(self) -> EndView:
+        """What its last write is made from."""
+        return EndView(
+            node=self.node,
+            request=self.request,
+            life=self.life,
+            allowance=self.allowance,
+            state=self.state,
+            children=self.children.ended,
+            had_children=bool(self.children.ended or self.children.alive) or self._start.has_rows,
+            partial_output=self.partial_output,
+            recorder=self.services.recorder,
+            reads=self.services.database.reads,
+            parent=self.parent.place if self.parent is not None else None,
+        )
+
     def cancel(self, cause: Cause) -> None:
         """Stop it: its model call, its tools, its children. The first cause counts."""
-        if self.cause is None:
-            self.cause = cause
+        if self.life.cause is None:
+            self.life.cause = cause
         self.scope.cancel(cause.reason or cause.kind)
 
     async def ask_to_wrap_up(self) -> None:
@@ -330,25 +460,25 @@ class Execution:
 
     def why_stopped(self) -> Cause:
         """Its own cause or deadline, or what stopped the nearest ancestor; silence above is silence here."""
-        if self.cause is not None:
-            return self.cause
+        if self.life.cause is not None:
+            return self.life.cause
         if anyio.current_time() >= self.allowance.deadline:
             return Cause("deadline", seconds=self.allowance.timeout)
-        holder = self.parent
-        while holder is not None:
-            if holder.cause is not None:
-                return holder.cause if holder.cause.silent else Cause("parent", holder.cause.by, holder.cause.reason)
-            if holder._failed or anyio.current_time() >= holder.allowance.deadline:
-                return Cause("parent", holder.name, "its parent ended")
-            holder = holder.parent
+        above = self.parent
+        while above is not None:
+            if (cause := above.life.cause) is not None:
+                return cause if cause.silent else Cause("parent", cause.by, cause.reason)
+            if above.life.failed or anyio.current_time() >= above.allowance.deadline:
+                return Cause("parent", above.name, "its parent ended")
+            above = above.parent
         return Cause("shutdown", "outrider", "the service stopped")
 
-    def goes_on_elsewhere(self) -> bool:
-        """Whether it is being stopped without an end, so that another process goes on with it."""
-        holder: Execution | None = self
-        while holder is not None and holder.cause is None:
-            holder = holder.parent
-        return holder is not None and holder.cause is not None and holder.cause.silent
+    def resumes_elsewhere(self) -> bool:
+        """Whether it is being stopped without an end, so that another process resumes it."""
+        each: Execution | None = self
+        while each is not None and each.life.cause is None:
+            each = each.parent
+        return each is not None and each.life.cause is not None and each.life.cause.silent
 
     def _leave(self) -> None:
         """Tell the parent, free the slot, be forgotten."""
@@ -357,45 +487,14 @@ class Execution:
         self.tree.remove(self)
         self.allowance.close()
         if self.parent is not None:
-            self.parent.alive.pop(self.id, None)
-            self.parent.ended[self.id] = child_of(self)
-            self.parent.inbox.put(end_of(self))
+            self.parent.children.leave(self.snapshot(), end_item(self.node, self.life, self.allowance.own.tool_calls))
         self.slot.release()
         self.done.set()
 
     async def abandon(self) -> None:
         """It did not stop within the grace: write its end for it, let its parent go on, and stop its servers."""
-        if await self.closing.give_up():
+        if (final := await ending.give_up(self.view(), self.why_stopped(), self.activity)) is not None:
+            self.life.end(final)
             self._leave()
-            if self.work is not None and self.work.toolbox is not None:
-                await self.work.toolbox.stop_servers()
-
-
-class Hold:
-    """Waits for one of two words; the first counts."""
-
-    __slots__ = ("_dismissal", "_said")
-
-    def __init__(self) -> None:
-        self._said = Latch()
-        self._dismissal: Dismissal | None = None
-
-    @property
-    def waits(self) -> bool:
-        """Whether nobody has said anything yet."""
-        return not self._said.is_set
-
-    def release(self) -> None:
-        """It may begin."""
-        self._said.set()
-
-    def dismiss(self, dismissal: Dismissal) -> None:
-        """It will never begin."""
-        if self.waits:
-            self._dismissal = dismissal
-            self._said.set()
-
-    async def wait(self) -> Dismissal | None:
-        """None when it may begin, else how it ends instead."""
-        await self._said.wait()
-        return self._dismissal
+            if self.state.tools is not None:
+                await self.state.tools.stop_servers()

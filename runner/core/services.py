@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from db.database import Database
 from db.latch import Latch
 from registry import CALLERS, AgentSpec, ChainSpec, ModelSpec, Settings
-from runner.approvals.approvals import Approvals
-from runner.budget.estimate import AnswerPrice
 from runner.core.events import Bus
 from runner.core.recorder import Recorder
 from runner.core.shutdown import Draining
-from runner.core.strategy import Strategy
-from runner.core.tree import Tree
-from runner.functions.callables import Called
 from runner.llm.protocol import ChoosesModels, Model
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstream.pool import Upstreams
 
-if TYPE_CHECKING:
-    from runner.core.execution import Execution
-    from runner.core.spawn import SpawnRequest
-    from runner.strategies.context import Work
+FunctionCall = Callable[[Any], Awaitable[Any]]
+"""An agent that is a Python function, called with `runner.functions.callables.Call`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +33,9 @@ class Services:
     """Set once a model can be asked without delay."""
     models: ChoosesModels
     upstreams: Upstreams
-    approvals: Approvals
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider: one executor for each execution."""
-    functions: Mapping[str, Called] = field(default_factory=dict)
+    functions: Mapping[str, FunctionCall] = field(default_factory=dict)
     """Agents that are no models, by name."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The variables this process was given."""
@@ -62,15 +54,3 @@ class Services:
         """Who answers for a subject, if it needs anybody; raises NoModel."""
         spec = self.model_spec(subject)
         return self.models.choose(spec) if spec is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Habitat:
-    """The surroundings of an execution."""
-
-    services: Services
-    tree: Tree
-    begin: Callable[[Execution], tuple[Work, Strategy]]
-    """Makes the work and the strategy of an execution that has just started."""
-    price_of_answer: Callable[[Settings, SpawnRequest], AnswerPrice | None]
-    """Estimates the answer of an execution before it has tools; None for a strategy that asks no model itself."""

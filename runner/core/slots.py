@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from db.latch import Latch
+from runner.core.verdict import Dismissal
 
 
 class Slots:
@@ -82,3 +83,33 @@ class Slot:
         if not self.released:
             self.released = True
             self._slots.leave(self._number)
+
+
+class StartGate:
+    """Keeps a stored execution from starting until its parent releases or dismisses it; the first word counts."""
+
+    __slots__ = ("_dismissal", "_opened")
+
+    def __init__(self) -> None:
+        self._opened = Latch()
+        self._dismissal: Dismissal | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the parent has neither released nor dismissed it."""
+        return not self._opened.is_set
+
+    def release(self) -> None:
+        """It may start."""
+        self._opened.set()
+
+    def dismiss(self, dismissal: Dismissal) -> None:
+        """It will never start."""
+        if self.is_closed:
+            self._dismissal = dismissal
+            self._opened.set()
+
+    async def wait(self) -> Dismissal | None:
+        """None when it may start, else how it ends instead."""
+        await self._opened.wait()
+        return self._dismissal

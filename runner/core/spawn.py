@@ -1,113 +1,208 @@
 """Spawn: the request for an execution, and the row and first message made from it. Any process can start it from these two.
 
-An execution that answers a user is stored together with the user's message. It is admitted only if its answer can be paid:
-until it ends, the price of one is reserved. The same dispatch key again means the execution it was first used for.
+Owns what a request may ask for, and what counts as the same dispatch: the same key again means the execution it was first
+used for. Whether it may start is decided in `runner/core/guard.py`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic_core import to_json
 
 from db.clock import stamp
 from db.ids import new_id
-from db.rows.executions import NewExecution
-from db.rows.transcript import MessageDraft, ToolOutcome
-from db.status import SLOT, ExecutionStatus
-from registry import ChainSpec
-from runner.chat import heard_of
-from runner.core import facts
-from runner.messages import clean
-from runner.roles import COMMISSIONED
-
-if TYPE_CHECKING:
-    from runner.core.execution import Execution
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from registry import AgentSpec, CatalogueEntry, Limits, fold
-from runner.core.guard import too_little_left
+from db.rows.executions import NewExecution, Place
+from db.rows.transcript import MessageDraft
+from db.status import ExecutionStatus
+from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, fold
+from runner.core.allowance import Allowance
+from runner.core.delegation import labelled_path
 from runner.core.inbox import Item
+from runner.core.services import Services
+from runner.core.tree import Node
 from runner.errors import Refusal
-from runner.messages import ToolCall
+from runner.messages import ToolCall, clean
 from runner.origin import NOWHERE, Origin
 from runner.result import Result
+from runner.roles import COMMISSIONED, SUB_AGENT
 from runner.snapshot import Child
 
 
-def spawned(execution: Execution, settled: ToolOutcome | None) -> facts.Spawned:
-    """Its birth, with the call that asked for it and what its user said."""
-    new, parent = _row_of(execution), execution.parent.place if execution.parent is not None else None
-    heard = heard_of(new) if execution.request.chat else None
-    first = first_of(execution) if execution.hold is None else None  # one that is held gets it when it begins
-    told = [facts.Posted(execution.place, item.id, item.kind, item.payload) for item in execution.told]
-    return facts.Spawned(new, first, parent, settled, heard=heard, told=told)
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """Which part of its parent's work a child is."""
+
+    id: str | None = None
+    """The parent finds its children by it: a step of a plan, an agent of a stage, a role of the staff."""
+    stage: str | None = None
+    depends_on: tuple[str, ...] = ()
+    """The steps it builds on."""
+    retries: int = 0
+    """Further attempts, when one fails in a way another may not."""
+    label: str | None = None
+    """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
 
 
-def _row_of(execution: Execution) -> NewExecution:
-    """The row it is born with."""
-    request, agent = execution.request, execution.request.agent
-    spec = execution.services.model_spec(agent)
-    top = execution.parent is None
-    given = request.input if top or request.role in COMMISSIONED else None
-    labelled = to_json(execution.delegation_path).decode()
-    waits = execution.status is ExecutionStatus.PENDING and execution.slot.queue_position > 0
-    return NewExecution(
-        id=execution.id,
-        parent_execution_id=execution.place.parent_execution_id,
-        root_execution_id=execution.place.root_execution_id,
-        owner=execution.services.database.owner,
-        agent=execution.name,
-        role=request.role,
-        strategy="chain" if isinstance(agent, ChainSpec) else agent.strategy,
-        position=execution.position,
-        depth=execution.depth,
-        path="/".join(execution.path),
-        delegation_path=labelled if execution.delegation_path != execution.path else None,
-        created_at=stamp(),
-        status=execution.status.value,
-        stage=execution.stage,
-        step_id=request.step,
-        depends_on=to_json(request.depends_on).decode() if request.depends_on else None,
-        session_id=execution.origin.session,
-        principal=execution.origin.principal,
-        tool_call_id=request.call.row if request.call is not None else None,
-        idempotency_key=request.key,
-        continues_execution_id=request.continues,
-        task=clean(request.task),
-        input=to_json(given).decode() if given is not None else None,
-        timeout_seconds=execution.allowance.timeout,
-        model=spec.model if spec is not None else None,
-        budget_usd=execution.limits.max_cost_usd,
-        budget_tokens=execution.limits.max_tokens,
-        budget_from_execution_id=execution.allowance.granted_from,
-        config_hash=execution.services.settings.hash,
-        waiting_for=SLOT if waits else None,
-        reason=request.reason,
-        user_id=execution.origin.user.id if execution.origin.user is not None else None,
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What the staff of a strategy is shown beside its task."""
+
+    roster: Sequence[CatalogueEntry] = ()
+    """Agents to plan for or to choose from; it cannot dispatch them."""
+    instructions: str = ""
+    """The instructions of the agent it works for."""
+    history: int | None = None
+    """Messages of the conversation it is shown in its role, if it is shown any; None for as many as the window has."""
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchInfo:
+    """The dispatch that asks for a child."""
+
+    call: ToolCall | None = None
+    """The tool call; settled in the transaction of the row."""
+    answer: Callable[[Child], str] | None = None
+    """The result of that call, once the child has its id."""
+    key: str | None = None
+    """The caller's key; no two children of a parent have the same."""
+    granted: bool = False
+    """Whether its budget is taken out of its caller's in advance."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartMode:
+    """How a child begins."""
+
+    gated: bool = False
+    """Whether it waits until its parent releases it, and gets its first message then."""
+    known: Result | None = None
+    """Its result, where it need not work for it: the same step succeeded lately."""
+    status: str = "pending"
+    """`skipped` makes a row for what will not run."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """An execution to start: which agent, on what task, in which role."""
+
+    agent: AgentSpec | ChainSpec
+    task: str
+    limits: Limits
+    role: str = SUB_AGENT
+    """One of `runner/roles.py`."""
+    catalogue: Sequence[CatalogueEntry] = ()
+    timeout: float | None = None
+    input: Any = None
+    prompt: str | None = None
+    """The first user message, where it is more than the task."""
+    step: StepInfo = StepInfo()
+    briefing: Briefing = Briefing()
+    dispatch: DispatchInfo = DispatchInfo()
+    start: StartMode = StartMode()
+    origin: Origin = NOWHERE
+    """Of a top-level execution; a child has its parent's."""
+    chat: bool = False
+    """Whether its task is a message of its user."""
+    continues: str | None = None
+    """An ended execution: this one goes on from its transcript, and has its children."""
+    messages: Sequence[Item] = field(default=())
+    """Messages its parent received: they are in its inbox from the beginning."""
+
+    def starting(self, **mode: Any) -> SpawnRequest:
+        """The same with another start mode."""
+        return replace(self, start=replace(self.start, **mode))
+
+    @property
+    def name(self) -> str:
+        """The name it is shown by."""
+        return self.step.label or self.agent.name
+
+
+Spawn = Callable[[SpawnRequest], Awaitable[Child]]
+"""Starts a child; raises Refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Above:
+    """What the node of a child takes over from its parent."""
+
+    node: Node
+    is_agent: bool
+    """A chain is a label and no hop: it does not make its stages deeper."""
+
+
+def node_of(request: SpawnRequest, identifier: str, position: int, above: Above | None) -> Node:
+    """Where an execution will stand in its tree; limits on depth bind everything below."""
+    parent, limits = above.node if above is not None else None, request.limits
+    if parent is not None and parent.limits.max_depth < limits.max_depth:
+        limits = replace(limits, max_depth=parent.limits.max_depth)
+    origin = parent.origin if parent is not None else request.origin.in_session()
+    root = parent.place.root_execution_id if parent is not None else identifier
+    labelled = parent.delegation_path if parent is not None else ()
+    return Node(
+        place=Place(identifier, parent.id if parent is not None else None, root, origin.session),
+        name=request.name,
+        path=(*(parent.path if parent is not None else ()), request.agent.name),
+        delegation_path=labelled_path(labelled, request.agent.name, request.role, request.input),
+        depth=0 if above is None else above.node.depth + above.is_agent,
+        stage=request.step.stage or (parent.stage if parent is not None else None),
+        position=position,
+        origin=origin,
+        limits=limits,
     )
 
 
-def first_of(execution: Execution) -> MessageDraft | None:
-    """Its first message; what will not run has none."""
-    if execution.status is not ExecutionStatus.PENDING:
-        return None
-    content = to_json([{"type": "text", "text": execution.prompt}]).decode()
-    return MessageDraft(new_id(), execution.id, 0, "user", "task", content)
+def new_row(
+    services: Services, request: SpawnRequest, node: Node, allowance: Allowance, status: ExecutionStatus
+) -> NewExecution:
+    """The row of a spawned execution."""
+    agent, place, step = request.agent, node.place, request.step
+    spec = services.model_spec(agent)
+    top = place.parent_execution_id is None
+    given = request.input if top or request.role in COMMISSIONED else None
+    labelled = to_json(node.delegation_path).decode()
+    return NewExecution(
+        id=place.id,
+        parent_execution_id=place.parent_execution_id,
+        root_execution_id=place.root_execution_id,
+        owner=services.database.owner,
+        agent=node.name,
+        role=request.role,
+        strategy="chain" if isinstance(agent, ChainSpec) else agent.strategy,
+        position=node.position,
+        depth=node.depth,
+        path="/".join(node.path),
+        delegation_path=labelled if node.delegation_path != node.path else None,
+        created_at=stamp(),
+        status=status.value,
+        stage=node.stage,
+        step_id=step.id,
+        depends_on=to_json(step.depends_on).decode() if step.depends_on else None,
+        session_id=node.origin.session,
+        principal=node.origin.principal,
+        tool_call_id=request.dispatch.call.row if request.dispatch.call is not None else None,
+        idempotency_key=request.dispatch.key,
+        continues_execution_id=request.continues,
+        task=clean(request.task),
+        input=to_json(given).decode() if given is not None else None,
+        timeout_seconds=allowance.timeout,
+        model=spec.model if spec is not None else None,
+        budget_usd=node.limits.max_cost_usd,
+        budget_tokens=node.limits.max_tokens,
+        budget_from_execution_id=allowance.granted_from,
+        config_hash=services.settings.hash,
+        reason=request.start.reason,
+        user_id=node.origin.user.id if node.origin.user is not None else None,
+    )
 
 
-def keep_an_answer(execution: Execution) -> None:
-    """Set aside what a conclusion of an execution that is about to be born costs; raises Refusal."""
-    budget = execution.allowance.budget
-    if budget is None or execution.status is not ExecutionStatus.PENDING:
-        return
-    price = execution.habitat.price_of_answer(execution.services.settings, execution.request)
-    if price is None:
-        return
-    if (short := budget.keep_for_conclusion(price.tariff, price.prompt)) is not None:
-        raise too_little_left(execution.name, short, top_level=execution.parent is None)
+def first_draft(execution: str, prompt: str) -> MessageDraft:
+    """Its first user message, as a row."""
+    return MessageDraft(new_id(), execution, 0, "user", "task", to_json([{"type": "text", "text": prompt}]).decode())
 
 
 def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = True) -> Child:
@@ -120,60 +215,3 @@ def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = T
             {"execution_id": child.id},
         )
     return child
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
-    """A child to start: who, on what, and as what."""
-
-    agent: AgentSpec | ChainSpec
-    task: str
-    limits: Limits
-    granted: bool = False
-    """Whether its limit on money is taken out of its caller's in advance."""
-    role: str = "sub_agent"
-    """`root`, `stage`, `synthesis` or `sub_agent`; in a plan `planner`, `step`, `composer`; in a route `classifier`,
-    `direct`, `plan`, `answer`; in an iteration `planner`, `worker`, `completer`."""
-    catalogue: Sequence[CatalogueEntry] = ()
-    timeout: float | None = None
-    input: Any = None
-    stage: str | None = None
-    step: str | None = None
-    """Which of its stage or plan it is, for its parent to know it again."""
-    depends_on: tuple[str, ...] = ()
-    """The steps it builds on."""
-    retries: int = 0
-    """Further attempts, when one fails in a way another may not."""
-    roster: Sequence[CatalogueEntry] = ()
-    """Agents it is shown, to plan for or to choose from; it cannot dispatch them."""
-    brief: str = ""
-    """The instructions of whoever it works for."""
-    history: int | None = None
-    """Messages of the conversation it is shown in its role, if it is shown any; None for as many as the window has."""
-    name: str | None = None
-    """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
-    prompt: str | None = None
-    """The first user message, where it is more than the task."""
-    said: Sequence[Item] = ()
-    """What was said to whoever it works for: it hears that from the beginning."""
-    call: ToolCall | None = None
-    """The tool call that asks for it; settled in the same transaction."""
-    key: str | None = None
-    """The caller's name for this dispatch; no two children of a parent have the same."""
-    held: bool = False
-    """Whether it is born waiting, and begins when its parent releases it: with its first message then, not now."""
-    known: Result | None = None
-    """Its result, where it need not work for it: the same was done lately."""
-    status: str = "pending"
-    """`skipped` makes a row for what will not run."""
-    reason: str | None = None
-    origin: Origin = NOWHERE
-    """Of a top-level execution; a child has its parent's."""
-    chat: bool = False
-    """Whether its task is what its user said."""
-    continues: str | None = None
-    """An execution that has ended: this one goes on from its transcript, and has its children."""
-
-
-Spawn = Callable[[SpawnRequest], Awaitable[Child]]
-"""Starts a child; raises Refusal."""

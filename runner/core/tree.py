@@ -23,14 +23,22 @@ found in the rows.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
+from anyio.abc import TaskGroup
+
+from db.ids import ExecutionId
+from db.rows.executions import Place
+from registry import Limits
+from runner.core.inbox import Inbox, Item
 from runner.core.slots import Slots
+from runner.origin import Origin
+from runner.snapshot import Child
 
-if TYPE_CHECKING:
-    from runner.core.execution import Execution
-
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 BACKGROUND = 2
 """Top-level executions for which no caller waits that run at once, besides all others."""
@@ -39,35 +47,96 @@ RETURNING = 4
 """Executions of one level that are read from their rows at the same time: as many as there are connections to read by."""
 
 
-class Tree:
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Where an execution stands in its tree."""
+
+    place: Place
+    name: str
+    path: tuple[str, ...]
+    """The agents from the top to itself."""
+    delegation_path: tuple[str, ...]
+    """The same with commands as labels, as the registry of delegations shows it."""
+    depth: int
+    """How many agents dispatched one another down to here; a chain is a label and no hop."""
+    stage: str | None
+    position: int
+    """Among the children of its parent, from 1."""
+    origin: Origin
+    limits: Limits
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.place.id
+
+
+class Live(Protocol):
+    """An execution, as far as the tree knows it."""
+
+    @property
+    def id(self) -> ExecutionId: ...
+
+    @property
+    def children(self) -> Children[Any]: ...
+
+
+E_co = TypeVar("E_co", bound=Live)
+
+
+class Children(Generic[E_co]):
+    """The children of one execution: those alive, those ended, and what they share: group, slots and the parent's inbox."""
+
+    __slots__ = ("alive", "ended", "group", "inbox", "keys", "slots", "spawned")
+
+    def __init__(self, limits: Limits) -> None:
+        self.alive: dict[str, E_co] = {}
+        """Those that have a task."""
+        self.ended: dict[str, Child] = {}
+        self.keys: Mapping[str, str] = NO_KEYS
+        """Those that were dispatched with a key, by it."""
+        self.spawned = 0
+        """How many it ever tried to start: positions never repeat, even if a row could not be stored."""
+        self.group: TaskGroup | None = None
+        self.slots = Slots(limits.max_concurrent_agents)
+        self.inbox = Inbox(wake_on_any=limits.wake == "any")
+
+    def leave(self, snapshot: Child, end: Item) -> None:
+        """A child has ended. No await between its row and this: an end is never seen undelivered."""
+        self.alive.pop(snapshot.id, None)
+        self.ended[snapshot.id] = snapshot
+        self.inbox.put(end)
+
+
+class Tree(Generic[E_co]):
     """The executions that have a task in this process."""
 
     def __init__(self, max_concurrent_roots: int) -> None:
         self.root_slots = Slots(max_concurrent_roots)
         self.background_slots = Slots(BACKGROUND)
-        """For what is learned from conversations: no message waits for a slot because of it."""
+        """For extractions from conversations: no message waits for a slot because of them."""
         self.returning: dict[int, Slots] = defaultdict(lambda: Slots(RETURNING))
-        """For those that go on after their process went, by their level: thousands come back one after the other, so the
-        first is at work while the last still waits, and a tree is not held up by the tops of all others."""
-        self._alive: dict[str, Execution] = {}
+        """For resumed executions, by their level: thousands are restored one after the other, so the first works while the
+        last still waits, and the roots of other trees do not hold up a tree."""
+        self._alive: dict[str, E_co] = {}
 
-    def add(self, execution: Execution) -> None:
+    def add(self, execution: E_co) -> None:
         """It has a row, and its task is about to start."""
         self._alive[execution.id] = execution
 
-    def remove(self, execution: Execution) -> None:
+    def remove(self, execution: E_co) -> None:
         """Its end is written."""
         self._alive.pop(execution.id, None)
 
-    def get(self, identifier: str) -> Execution | None:
+    def get(self, identifier: str) -> E_co | None:
         """The live execution with this id."""
         return self._alive.get(identifier)
 
-    def __iter__(self) -> Iterator[Execution]:
+    def __iter__(self) -> Iterator[E_co]:
         return iter(tuple(self._alive.values()))
 
-    def below(self, top: Execution) -> Iterator[Execution]:
+    def below(self, top: E_co) -> Iterator[E_co]:
         """`top` and all live executions below it, parents before children."""
         yield top
-        for child in tuple(top.alive.values()):
+        for child in tuple(top.children.alive.values()):
             yield from self.below(child)

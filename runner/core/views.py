@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from db.clock import moment
 from db.database import Database
 from db.ids import result_delivery
-from db.status import ExecutionStatus
 from db.store.owners import DOUBT_SECONDS, doubtful, is_alive, survives
+from runner.core.allowance import Allowance
 from runner.core.inbox import Item
+from runner.core.tree import Node
+from runner.core.verdict import Life
 from runner.messages import Delivered
 from runner.result import UNVERIFIED, Result
 from runner.snapshot import Child
-
-if TYPE_CHECKING:
-    from runner.core.execution import Execution
-from collections.abc import Iterable
-
 from runner.text import SHOWN_TOGETHER, cut, shares
 
 INTERRUPTED = "interrupted: the process that ran it is gone"
@@ -94,67 +91,35 @@ async def subtree_usage(database: Database, executions: Sequence[str]) -> Mappin
     }
 
 
-def child_of(execution: Execution) -> Child:
-    """An execution as its caller sees it."""
-    return Child(
-        id=execution.id,
-        agent=execution.name,
-        task=execution.request.task,
-        status=execution.status.value,
-        queue_position=execution.slot.queue_position,
-        result=execution.result,
-        error=execution.error,
-        activity=activity_of(execution),
-        elapsed=elapsed_of(execution),
-        remaining=execution.allowance.seconds_left if execution.status is ExecutionStatus.RUNNING else None,
-        usage=usage_of(execution),
-        waiting_for="approval" if execution.allowance.stands else None,
-    )
-
-
-def end_of(execution: Execution) -> Item:
-    """How it ended, as its parent's inbox has it."""
-    result = execution.result
+def end_item(node: Node, life: Life, tool_calls: int) -> Item:
+    """How an execution ended, as its parent's inbox has it."""
+    result = life.result
     delivered = Delivered(
-        execution_id=execution.id,
-        agent=execution.name,
-        status=execution.status.value,
+        execution_id=node.id,
+        agent=node.name,
+        status=life.status.value,
         outcome=result.outcome.value if result is not None else None,
         text=result.text if result is not None else "",
-        tool_calls=execution.allowance.own.tool_calls,
+        tool_calls=tool_calls,
         unverified=result.metadata.get(UNVERIFIED, ()) if result is not None else (),
     )
-    return Item(result_delivery(execution.id), "result", result=delivered, answer=result)
+    return Item(result_delivery(node.id), "result", result=delivered, answer=result)
 
 
-def activity_of(execution: Execution) -> str:
-    """What it does at the moment, in words."""
-    if execution.slot.queue_position:
-        return f"waiting for a slot (place {execution.slot.queue_position})"
-    if execution.status is ExecutionStatus.PENDING:
-        return "waiting for its turn" if execution.hold is not None else "about to start"
-    return execution.work.activity if execution.work is not None else "starting"
-
-
-def elapsed_of(execution: Execution) -> float:
-    """Seconds since it was born."""
-    return (execution.ended_at if execution.ended_at is not None else anyio.current_time()) - execution.born_at
-
-
-def standing_of(execution: Execution) -> dict[str, Any]:
-    """Where it stands, as its result tells: in whose session, how deep, behind whom, and for how long."""
+def standing_of(node: Node, elapsed: float) -> dict[str, Any]:
+    """Where an execution stands, as its result tells: session, depth, path and duration."""
     return {
-        "session_id": execution.origin.session,
-        "agent_type": execution.request.agent.name,
-        "delegation_depth": execution.depth,
-        "delegation_path": list(execution.delegation_path),
-        "duration_seconds": round(elapsed_of(execution), 3),
+        "session_id": node.origin.session,
+        "agent_type": node.path[-1],
+        "delegation_depth": node.depth,
+        "delegation_path": list(node.delegation_path),
+        "duration_seconds": round(elapsed, 3),
     }
 
 
-def usage_of(execution: Execution) -> dict[str, Any]:
-    """What it used itself, without its children, and its budget if it has one."""
-    spent = execution.allowance.own
+def usage_of(allowance: Allowance) -> dict[str, Any]:
+    """What an execution used itself, without its children, and its budget if it has one."""
+    spent = allowance.own
     used = {
         "turns": spent.turns,
         "tokens": spent.tokens,
@@ -162,7 +127,7 @@ def usage_of(execution: Execution) -> dict[str, Any]:
         "dispatches": spent.dispatches,
         "tool_calls": spent.tool_calls,
     }
-    budget = execution.allowance.budget.shown if execution.allowance.budget is not None else None
+    budget = allowance.budget.shown if allowance.budget is not None else None
     return {**used, "budget": budget} if budget else used
 
 

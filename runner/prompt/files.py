@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape, unescape
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -20,12 +19,9 @@ import anyio.to_thread
 from registry import AgentSpec, Folder, Unreadable
 from registry.text.folder import MOST_BYTES
 from runner.core import facts
+from runner.core.execution import Execution
 from runner.prompt.user_parts import Personal, view_of
 from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert, limit_of
-from runner.tools.read_result import NAME as READ_RESULT
-
-if TYPE_CHECKING:
-    from runner.core.execution import Execution
 
 log = logging.getLogger("outrider.files")
 
@@ -61,25 +57,25 @@ class Shelf:
         return f"context files could not be read: {named}; this was answered without them"
 
 
-async def files_for(execution: Execution, beside: Personal) -> str:
-    """The files an execution is shown, in the room that what it is told of its user leaves. It never fails."""
-    agent, work, services = execution.request.agent, execution.work, execution.services
-    if not isinstance(agent, AgentSpec) or work is None or not (patterns := _patterns(execution)):
+async def files_for(execution: Execution, beside: Personal, *, readable: Callable[[], bool]) -> str:
+    """The files an execution is shown, in the room that the user parts of its prompt leave; `readable` tells whether it can
+    read the rest of one. It never fails.
+    """
+    agent, warnings, services = execution.request.agent, execution.state.warnings, execution.services
+    if not isinstance(agent, AgentSpec) or not (patterns := _patterns(execution)):
         return ""
     told = len(f"{beside.memory}{beside.history}".encode())
-    room = max(0, view_of(agent, work.role).budget * BYTES_PER_TOKEN - told)
-    tool = work.toolbox.tools.tool(READ_RESULT) if work.toolbox is not None else None
-    readable = tool is not None and tool.name == READ_RESULT
+    room = max(0, view_of(agent, execution.request.role).budget * BYTES_PER_TOKEN - told)
     folder = services.settings.context_files.folder
     try:
         with anyio.fail_after(SECONDS):
-            made = partial(shelf_of, folder, patterns, room, readable=readable, clear=services.upstreams.mask.text)
+            made = partial(shelf_of, folder, patterns, room, readable=readable(), clear=services.upstreams.mask.text)
             shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
     except Exception as error:  # whatever it is: somebody waits for an answer
         log.warning("execution %s goes on without its files: %r", execution.id, error)
         shelf = Shelf(faults=("they took too long" if isinstance(error, TimeoutError) else type(error).__name__,))
-    if shelf.faults and shelf.warning not in work.warnings:
-        work.warnings.append(shelf.warning)
+    if shelf.faults and shelf.warning not in warnings:
+        warnings.append(shelf.warning)
         services.recorder.record_nowait(
             facts.Noticed(execution.place, "context.degraded", {"layer": "files", "message": shelf.warning})
         )

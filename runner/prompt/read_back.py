@@ -6,19 +6,15 @@ its task, and the latter two of whoever it continues. Anything else does not exi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic_core import from_json
 
+from db.rows.reads import Reads
+from runner.core.execution import Execution
 from runner.core.history import lineage
 from runner.messages import Message
 from runner.prompt.files import SCHEME, file_text
 from runner.result import Result
 from runner.roles import COMPLETER, PLANNER, STAGE, STEP, WORKER
-
-if TYPE_CHECKING:
-    from db.rows.reads import Reads
-    from runner.core.execution import Execution
 
 SHOWN_STEPS = frozenset({STEP, PLANNER, WORKER, COMPLETER})
 """The roles that are shown results of steps or tasks, which may be cut."""
@@ -28,7 +24,7 @@ SHOWN_STAGES = frozenset({STAGE})
 
 async def full_text(execution: Execution, identifier: str) -> str | None:
     """The whole text behind an id: of a child, of a step or file it was shown, of a call, or of itself: its task."""
-    child = execution.ended.get(identifier)
+    child = execution.children.ended.get(identifier)
     if child is not None:
         return child.result.text if child.result is not None else None
     if identifier.startswith(SCHEME):

@@ -24,13 +24,12 @@ from db.status import ExecutionStatus
 from registry import Settings
 from runner.core import facts
 from runner.core.cancel import wish_to_cancel
-from runner.core.execution import Execution
+from runner.core.execution import Environment, Execution
 from runner.core.history import Legacy, name_of
-from runner.core.services import Habitat
 from runner.core.views import gone_owners
 from runner.resume.configs import Editions
 from runner.resume.readiness import Here, Lack, listed
-from runner.resume.restore import inherit
+from runner.resume.restore import resumed
 from runner.users.users import People
 
 log = logging.getLogger("outrider.adoption")
@@ -46,9 +45,11 @@ PATIENCE_SECONDS = 1.0
 class Adoption:
     """Takes over trees for one service; `start` gives an execution its task."""
 
-    def __init__(self, habitat: Habitat, editions: Editions, people: People, start: Callable[[Execution], None]) -> None:
-        self._habitat, self._editions, self._people, self._start = habitat, editions, people, start
-        services = habitat.services
+    def __init__(
+        self, environment: Environment, editions: Editions, people: People, start: Callable[[Execution], None]
+    ) -> None:
+        self._environment, self._editions, self._people, self._start = environment, editions, people, start
+        services = environment.services
         self._here = Here(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
         self._here.know(services.settings)
         self._told: set[str] = set()
@@ -61,7 +62,7 @@ class Adoption:
 
         What this process cannot run stays as it is, for another one; a tree that was asked to stop needs nothing to end.
         """
-        database, recorder = self._habitat.services.database, self._habitat.services.recorder
+        database, recorder = self._environment.services.database, self._environment.services.recorder
         gone = await gone_owners(database, root)
         if not gone or await self._is_settled(gone, root):
             return []
@@ -81,7 +82,7 @@ class Adoption:
 
     async def lacks(self, root: str) -> tuple[Lack, ...]:
         """What this process lacks to go on with an interrupted tree; nothing where it is asked to stop, or is at work."""
-        database = self._habitat.services.database
+        database = self._environment.services.database
         gone, interrupted = await gone_owners(database, root), database.reads.interrupted
         if not gone or await interrupted.cancelled(gone, root):
             return ()
@@ -89,23 +90,23 @@ class Adoption:
 
     async def lacks_to_continue(self, row: Record, settings: Settings) -> tuple[Lack, ...]:
         """What this process lacks to continue one that has ended: a rehearsal does not stand in for a real model."""
-        calls = await self._habitat.services.database.reads.model_calls(row["id"])
+        calls = await self._environment.services.database.reads.model_calls(row["id"])
         asked = any(not call["rehearsed"] for call in calls)
         need = Need(settings.hash, name_of(row), row["strategy"], None, is_root=True, asked=asked)
         return self._here.lacks_of_models(settings, need) if asked else ()
 
     async def _settings(self, config_hash: str, _body: str) -> Settings:
-        return (await self._editions.habitat(config_hash)).services.settings
+        return (await self._editions.environment(config_hash)).services.settings
 
     async def _is_settled(self, gone: Sequence[str], root: str | None) -> bool:
         """Whether nothing has changed since what was left could not be taken over: then it still cannot."""
         if root is not None or not self._left_as:
             return False
-        return await self._habitat.services.database.reads.interrupted.fingerprint(gone) == self._left_as
+        return await self._environment.services.database.reads.interrupted.fingerprint(gone) == self._left_as
 
     async def _unfit(self, gone: Sequence[str], root: str | None) -> list[str]:
         """The trees that lack something here. Many trees need the same: each of them is looked at only if some lack it."""
-        interrupted = self._habitat.services.database.reads.interrupted
+        interrupted = self._environment.services.database.reads.interrupted
         if not await self._here.lacks(await interrupted.needs(gone, root)):
             return []
         left: dict[tuple[Lack, ...], list[str]] = {}
@@ -122,11 +123,11 @@ class Adoption:
         """Start what was taken over, when models are ready: thousands at once would hold up the getting ready itself."""
         started: list[Execution] = []
         if tops:
-            await self._habitat.services.prepared.wait()
+            await self._environment.services.prepared.wait()
         for first in range(0, len(tops), AT_A_TIME):
-            if self._habitat.services.draining.stopping:
+            if self._environment.services.draining.stopping:
                 break  # the next process finds the rest
-            some = partial(self._habitat.services.database.reads.those, tops[first : first + AT_A_TIME])
+            some = partial(self._environment.services.database.reads.those, tops[first : first + AT_A_TIME])
             started += [await self._go_on(row) for row in await self._read(some)]
         return started
 
@@ -140,13 +141,13 @@ class Adoption:
 
     async def _go_on(self, row: Record) -> Execution:
         user = await self._read(partial(self._people.of, row))
-        legacy, habitat, unfit = Legacy(row["root_execution_id"], user), self._habitat, None
+        legacy, environment, unfit = Legacy(row["root_execution_id"], user), self._environment, None
         try:
-            habitat = await self._editions.habitat(row["config_hash"])
+            environment = await self._editions.environment(row["config_hash"])
         except Exception as error:  # whatever it is: the others must not wait for this one
             log.info("execution %s cannot go on as it was configured", row["id"], exc_info=True)
             unfit = f"its configuration cannot be had again: {error}"
-        execution = inherit(habitat, row, legacy, unfit=unfit)
+        execution = resumed(environment, row, legacy, unfit=unfit)
         self._start(execution)
         return execution
 

@@ -1,6 +1,6 @@
 """Editions: an execution runs with the configuration it was started with, also after a restart with another one.
 
-Owns one habitat for each configuration in use, today's and those of executions that go on. What today's configuration
+Owns one environment for each configuration in use, today's and those of executions that go on. What today's configuration
 denies is denied to all of them. Invariant: what was only rehearsed asks no real model, however it goes on.
 """
 
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from registry import RegistryError, is_rehearsed
-from runner.core.services import Habitat, Services
+from runner.core.execution import Environment
+from runner.core.services import Services
 from runner.errors import Refusal, RunnerError
 
 
@@ -19,28 +20,28 @@ class UnknownEdition(RunnerError):
 
 
 class Editions:
-    """Habitats by the hash of their configuration; `make` builds services from a stored configuration."""
+    """Environments by the hash of their configuration; `make` builds services from a stored configuration."""
 
-    def __init__(self, today: Habitat, make: Callable[[str], Services] | None) -> None:
+    def __init__(self, today: Environment, make: Callable[[str], Services] | None) -> None:
         self._today, self._make = today, make
-        self._habitats = {today.services.settings.hash: today}
+        self._environments = {today.services.settings.hash: today}
 
-    async def habitat(self, config_hash: str) -> Habitat:
+    async def environment(self, config_hash: str) -> Environment:
         """Where executions of that configuration live; raises ConfigError or UnknownEdition when it cannot be had again."""
-        if config_hash not in self._habitats:
+        if config_hash not in self._environments:
             body = await self._today.services.database.reads.snapshot(config_hash)
             if body is None or self._make is None:
                 raise UnknownEdition("it is not stored", "start it again")
-            self._habitats[config_hash] = replace(self._today, services=self._make(body))
-        return self._habitats[config_hash]
+            self._environments[config_hash] = replace(self._today, services=self._make(body))
+        return self._environments[config_hash]
 
-    async def of_continuation(self, config_hash: str) -> Habitat:
+    async def of_continuation(self, config_hash: str) -> Environment:
         """Where an ended execution is continued: as configured today, unless it was only rehearsed; raises Refusal."""
         body = await self._today.services.database.reads.snapshot(config_hash)
         if body is None or not is_rehearsed(body):
             return self._today
         try:
-            return await self.habitat(config_hash)
+            return await self.environment(config_hash)
         except (RegistryError, UnknownEdition) as error:
             message = f"it was only rehearsed, and its configuration cannot be had again: {error}"
             raise Refusal("no_model", message, "start it anew") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -16,12 +17,13 @@ from db.rows.reads import Record
 from db.rows.users import USER
 from db.rows.work_items import Author
 from registry import AgentSpec, CatalogueEntry
+from runner.approvals.approvals import Approvals
 from runner.approvals.gate import Asker, Permission
 from runner.core import facts
 from runner.core.allowance import Allowance
-from runner.core.cancel import Cancellation
-from runner.core.children import ExecutionFamily
+from runner.core.children import CancelChild, ExecutionSubtree
 from runner.core.execution import Execution
+from runner.core.history import read_past
 from runner.core.strategy import Strategy
 from runner.error_log import ErrorLog
 from runner.functions.callables import Call
@@ -34,16 +36,19 @@ from runner.prompt.user_parts import Personal, in_language, personal, view_of
 from runner.result import Result, file_artifact
 from runner.roles import EXTRACTOR, STAFF
 from runner.strategies.chain import Chain
-from runner.strategies.context import Work
+from runner.strategies.context import Lookups, PromptSources, Work
 from runner.strategies.function import Function
 from runner.strategies.iterate.strategy import Iterate
 from runner.strategies.loop.strategy import Loop
-from runner.strategies.loop.toolset import Needs, build_toolbox, permits
 from runner.strategies.plan.strategy import Plan
+from runner.strategies.retries import Retries
 from runner.strategies.route.strategy import Route
 from runner.strategies.synthesis import Synthesis
+from runner.strategies.toolset import Needs, Toolbox, build_toolbox, permits
+from runner.text import language_of
 from runner.tools.builtin import OwnTool
 from runner.tools.finish import finish_tool
+from runner.tools.read_result import NAME as READ_RESULT
 from runner.tools.read_result import read_result_tool
 from runner.tools.upstream.pool import UpstreamCaller
 from runner.users.extraction_tool import Lesson, learning_tool
@@ -64,64 +69,74 @@ STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
 }
 
 
-def begin(execution: Execution, cancellation: Cancellation) -> tuple[Work, Strategy]:
-    """Resolve the model, the tools and the strategy of an execution."""
-    family = ExecutionFamily(execution, cancellation)
-    services, request, subject = execution.services, execution.request, execution.request.agent
-    agent = subject if isinstance(subject, AgentSpec) else None
+def assemble(execution: Execution, cancel: CancelChild, approvals: Approvals) -> Strategy:
+    """The strategy of an execution with its model and its tools; where it may be retried, retries around it."""
+    make = partial(_assembled, execution, cancel, approvals)
+    if not execution.request.step.retries:
+        return make()[1]
+    parent, reads = execution.parent, execution.services.database.reads
+    return Retries(
+        make,
+        read=lambda: read_past(reads, execution.id, None),
+        deadline=execution.deadline,
+        wanted=lambda: execution.life.cause is None and (parent is None or parent.allowance.wrap_up is None),
+    )
+
+
+def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) -> tuple[Work, Strategy]:
+    children = ExecutionSubtree(execution, cancel)
+    services, request, agent = execution.services, execution.request, execution.request.agent
+    toolbox = _toolbox(execution, agent, children) if isinstance(agent, AgentSpec) and agent.strategy == "loop" else None
+    execution.state.tools = toolbox
     work = Work(
-        place=execution.place,
-        path=execution.path,
-        delegation_path=execution.delegation_path,
-        depth=execution.depth,
-        name=execution.name,
-        subject=subject,
-        task=request.task,
-        prompt=execution.prompt,
-        input=request.input,
-        role=request.role,
-        attempt=execution.attempt,
-        limits=execution.limits,
+        node=execution.node,
+        request=request,
+        state=execution.state,
+        epoch=execution.life.epoch,
         allowance=execution.allowance,
         inbox=execution.inbox,
-        ended=execution.ended,
-        user=execution.origin.user,
-        session=execution.origin.session or "",
-        catalogue=request.catalogue,
-        roster=request.roster,
-        brief=request.brief,
-        history=request.history,
+        children=children,
         settings=services.settings,
         recorder=services.recorder,
         draining=services.draining,
-        toolbox=None,
-        model=services.model_for(subject),
-        function=None,
-        spawn=family.spawn,
-        admit=family.admit,
-        release=family.release,
-        dismiss=family.dismiss,
-        settle_children=family.settle_children,
-        children=family.children,
-        pass_on=family.pass_on,
-        personal=partial(_personal, execution),
-        files=partial(files_for, execution),
-        server_instructions=partial(_server_instructions, execution),
-        goes_on_elsewhere=execution.goes_on_elsewhere,
-        permission=partial(_permission, execution),
-        asked_before=partial(services.database.reads.tool_call, execution.id),
-        skills=partial(skills_of, execution),
-        board=partial(_board, execution),
-        same_step=partial(_same_step, execution),
-        clear=services.upstreams.mask.text,
+        sources=_prompt_sources(execution, toolbox),
+        lookups=_lookups(execution, approvals),
+        model=services.model_for(agent),
+        toolbox=toolbox,
     )
-    if agent is not None and agent.strategy == "loop":
-        needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
-        work.toolbox = build_toolbox(services, needs, family, own_tools(execution, work))
-    if agent is not None and agent.strategy == "function":
+    if isinstance(agent, AgentSpec) and agent.strategy == "function":
         call = Call(request.task, request.input, partial(_context, execution, work))
-        work.function = partial(services.functions[agent.name], call)
-    return work, STRATEGIES[agent.strategy if agent is not None else "chain"](work)
+        work = replace(work, function=partial(services.functions[agent.name], call))
+    return work, STRATEGIES[agent.strategy if isinstance(agent, AgentSpec) else "chain"](work)
+
+
+def _toolbox(execution: Execution, agent: AgentSpec, children: ExecutionSubtree) -> Toolbox:
+    needs = Needs(agent, execution.limits, execution.id, execution.denied, execution.origin.trace)
+    return build_toolbox(execution.services, needs, children, own_tools(execution, agent))
+
+
+def _prompt_sources(execution: Execution, toolbox: Toolbox | None) -> PromptSources:
+    def readable() -> bool:
+        tool = toolbox.tools.tool(READ_RESULT) if toolbox is not None else None
+        return tool is not None and tool.name == READ_RESULT
+
+    return PromptSources(
+        personal=partial(_personal, execution),
+        files=partial(files_for, execution, readable=readable),
+        server_instructions=partial(_server_instructions, execution),
+        mask=execution.services.upstreams.mask.text,
+    )
+
+
+def _lookups(execution: Execution, approvals: Approvals) -> Lookups:
+    return Lookups(
+        gate=partial(_permission, execution, approvals),
+        tool_call=partial(execution.services.database.reads.tool_call, execution.id),
+        board=partial(_board, execution),
+        skills=partial(skills_of, execution),
+        same_step=partial(_same_step, execution),
+        resumes_elsewhere=execution.resumes_elsewhere,
+    )
 
 
 def _context(execution: Execution, work: Work) -> Context:
@@ -129,20 +144,20 @@ def _context(execution: Execution, work: Work) -> Context:
     return Context(
         execution_id=execution.id,
         session_id=execution.origin.session,
-        depth=execution.depth,
-        path=execution.path,
-        delegation_path=execution.delegation_path,
+        depth=execution.node.depth,
+        path=execution.node.path,
+        delegation_path=execution.node.delegation_path,
         deadline=datetime.now(UTC) + timedelta(seconds=execution.allowance.seconds_left),
         user=execution.origin.user,
-        board=work.board(),
+        board=work.lookups.board(),
         errors=ErrorLog(execution.services.database.reads.error_records),
-        _tell=work.now,
+        _tell=work.set_activity,
     )
 
 
 def _board(execution: Execution) -> Board:
     services = execution.services
-    author = Author(execution.place, execution.attempt)
+    author = Author(execution.place, execution.life.epoch)
     return Board(services.settings.work_items.board, services.database.reads.work_items, services.recorder, author)
 
 
@@ -168,18 +183,17 @@ async def _same_step(execution: Execution, agent: str, prompt: str, seconds: flo
 
 
 async def _personal(execution: Execution) -> Personal:
-    """What its prompt says of the user it works for, told in an event where something did not fit."""
-    agent, user, work = execution.request.agent, execution.origin.user, execution.work
+    """What its prompt says of its user; an event tells what did not fit."""
+    agent, user, request = execution.request.agent, execution.origin.user, execution.request
     assert isinstance(agent, AgentSpec)
-    assert work is not None
-    language = work.locale if work.role in STAFF else ""
+    language = language_of(request.task, user.locale if user is not None else "en") if request.role in STAFF else ""
     if user is None:
         return in_language(language)
-    view = view_of(agent, work.role, execution.roles_above, execution.request.history, language)
+    view = view_of(agent, request.role, execution.roles_above, request.briefing.history, language)
     services, reads = execution.services, execution.services.database.reads
-    layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, work.task))
+    layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, request.task))
     background = await load_background(layers, user, execution.place, services.recorder)
-    work.warnings += background.warnings
+    execution.state.warnings += background.warnings
     shown = personal(background, view)
     if shown.left_out:
         told = {"left_out": shown.left_out, "budget": view.share}
@@ -187,12 +201,12 @@ async def _personal(execution: Execution) -> Personal:
     return shown
 
 
-def _permission(execution: Execution) -> Permission:
+def _permission(execution: Execution, approvals: Approvals) -> Permission:
     services = execution.services
 
-    def now(activity: str) -> None:
-        if execution.work is not None:
-            execution.work.now(activity)
+    def set_activity(activity: str) -> None:
+        execution.state.activity = activity
+        services.recorder.publish_unstored(execution.place, "execution.progress", {"action": activity})
 
     lineage: list[tuple[str, Allowance]] = []
     each: Execution | None = execution
@@ -202,41 +216,41 @@ def _permission(execution: Execution) -> Permission:
     asker = Asker(
         place=execution.place,
         agent=execution.name,
-        attempt=execution.attempt,
+        attempt=execution.life.epoch,
         principal=execution.origin.principal,
         seconds=execution.limits.approval_timeout,
         lineage=lineage,
         inbox=execution.inbox,
-        now=now,
-        goes_on_elsewhere=execution.goes_on_elsewhere,
+        now=set_activity,
+        goes_on_elsewhere=execution.resumes_elsewhere,
     )
-    return Permission(services.approvals, services.recorder, services.database.reads.questions, asker)
+    return Permission(approvals, services.recorder, services.database.reads.questions, asker)
 
 
 NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
 
 
-def own_tools(execution: Execution, work: Work) -> list[OwnTool[Any]]:
-    """The tools of an agent that works in a loop."""
-    assert isinstance(work.subject, AgentSpec)
+def own_tools(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
+    """The built-in tools of a loop: `finish` always, others where the agent or the role asks for them."""
+    inbox, state, request = execution.inbox, execution.state, execution.request
 
     def accept(result: Result) -> str | None:
-        if work.inbox.pending and execution.limits.on_finish == "wait":
-            return NOT_YET.format(count=work.inbox.pending)
-        work.final = result
+        if inbox.pending and execution.limits.on_finish == "wait":
+            return NOT_YET.format(count=inbox.pending)
+        state.final = result
         return None
 
     own: list[OwnTool[Any]] = [finish_tool(accept)]
-    if work.subject.memory:
+    if agent.memory:
         own += memory_tools(_memory(execution))
-    if work.role == EXTRACTOR and (lesson := _lesson(execution, work)) is not None:
+    if request.role == EXTRACTOR and (lesson := _lesson(execution)) is not None:
         own.append(learning_tool(lesson))
-    if work.subject.utilities:
-        own += _utilities(work.user)
-    if work.subject.workspaces:
-        own += _workspaces(execution, work)
-    shown = work.role in SHOWN_STEPS | SHOWN_STAGES or work.subject.context.level is not None
-    if work.catalogue or work.subject.mcp_servers or work.subject.workspaces or shown:
+    if agent.utilities:
+        own += _utilities(execution.origin.user)
+    if agent.workspaces:
+        own += _workspaces(execution, agent)
+    shown = request.role in SHOWN_STEPS | SHOWN_STAGES or agent.context.level is not None
+    if request.catalogue or agent.mcp_servers or agent.workspaces or shown:
         own.append(read_result_tool(partial(full_text, execution)))
     return own
 
@@ -245,38 +259,36 @@ def _memory(execution: Execution) -> Memory | None:
     user, services = execution.origin.user, execution.services
     if user is None:
         return None
-    return Memory(Keeper(user.id, execution.place, execution.attempt), services.database.reads.facts, services.recorder)
+    return Memory(Keeper(user.id, execution.place, execution.life.epoch), services.database.reads.facts, services.recorder)
 
 
-def _lesson(execution: Execution, work: Work) -> Lesson | None:
-    memory, chat = _memory(execution), execution.services.settings.chat
-    if memory is None or chat is None or chat.memory is None or not isinstance(work.input, Mapping):
+def _lesson(execution: Execution) -> Lesson | None:
+    memory, chat, given = _memory(execution), execution.services.settings.chat, execution.request.input
+    if memory is None or chat is None or chat.memory is None or not isinstance(given, Mapping):
         return None
     people = execution.services.database.reads.people
 
     async def user_said() -> list[str]:
-        return [row["content"] for row in await people.those(work.input["messages"]) if row["role"] == USER]
+        return [row["content"] for row in await people.those(given["messages"]) if row["role"] == USER]
 
     def finish(result: Result) -> None:
-        work.final = result
+        execution.state.final = result
 
     return Lesson(memory, chat.memory.max_facts, user_said, finish)
 
 
-def _workspaces(execution: Execution, work: Work) -> list[OwnTool[Any]]:
+def _workspaces(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
     from runner.workspace.tools import Desk, workspace_tools  # only on systems that have what it takes
     from runner.workspace.workspace import Workspace
 
-    assert isinstance(work.subject, AgentSpec)
     settings, database = execution.services.settings, execution.services.database.path
     spared = (settings.source, *settings.parts)
-    workspaces = [Workspace(spec, spared, database) for spec in work.subject.workspaces]
-    wrote = partial(_note_file, work)
+    workspaces = [Workspace(spec, spared, database) for spec in agent.workspaces]
+
+    def wrote(path: str) -> None:
+        execution.state.artifacts.append(file_artifact(path))
+
     return workspace_tools(Desk(workspaces, wrote, execution.services.upstreams.mask))
-
-
-def _note_file(work: Work, path: str) -> None:
-    work.artifacts.append(file_artifact(path))
 
 
 def _utilities(user: User | None) -> list[OwnTool[Any]]:
@@ -298,8 +310,7 @@ async def skills_of(
     try:
         tools = await upstream.list_tools()
         allowed = permits(worker, execution.denied)
-        assert execution.work is not None
-        execution.work.warnings += [f"`{name}` could not be reached: {why}" for name, why in upstream.unavailable.items()]
+        execution.state.warnings += [f"`{name}` could not be reached: {why}" for name, why in upstream.unavailable.items()]
     finally:
         await upstream.close()
     return [*agents, *({"name": tool.name, "description": tool.description} for tool in tools if allowed(tool))]

@@ -10,19 +10,19 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
 from db.errors import UnknownExecution
 from db.store.writer import INTERVAL
+from registry import Settings
 from runner.errors import Refusal
 from runner.resume.readiness import Unready
+from runner.service.order import Order
 from runner.snapshot import Child
-
-if TYPE_CHECKING:
-    from runner.service.dispatcher import Dispatcher, Order
+from runner.users.users import People
 
 log = logging.getLogger("outrider.reception")
 
@@ -31,18 +31,28 @@ PATIENCE_SECONDS = 60.0
 AGAIN = "send it again when the last one is answered"
 
 
-class Reception:
-    """The way in for users of one service."""
+class Starting(Protocol):
+    """What the queue needs of the dispatcher."""
 
-    def __init__(self, dispatcher: Dispatcher, group: TaskGroup) -> None:
-        self._dispatcher, self._group = dispatcher, group
+    async def start_once(self, order: Order) -> tuple[Child, bool]: ...
+
+    async def wait(self, execution: str) -> Child: ...
+
+    async def resume(self, execution: str) -> Child: ...
+
+
+class Reception:
+    """The queue of one service."""
+
+    def __init__(self, settings: Settings, people: People, dispatcher: Starting, group: TaskGroup) -> None:
+        self._settings, self._people, self._dispatcher, self._group = settings, people, dispatcher, group
         self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """By user: whoever comes first is answered first."""
 
     @property
     def assistant(self) -> str:
         """The agent or chain that answers users; raises Refusal where none is configured."""
-        chat = self._dispatcher.services.settings.chat
+        chat = self._settings.chat
         if chat is None:
             hint = "name one in the configuration: `chat: {agent: NAME}`"
             raise Refusal("no_assistant", "no agent answers users", hint)
@@ -54,7 +64,7 @@ class Reception:
         While another message of the same user is being answered it waits. True when its key was used before: then nothing
         is said twice. Raises Refusal, `busy` when the others took too long, and NoModel.
         """
-        user = self._dispatcher.people.identify(message.user or "")
+        user = self._people.identify(message.user or "")
         order = replace(message, name=self.assistant, chat=True)
         deadline = anyio.current_time() + patience
         turn = self._turns[user]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,20 +24,21 @@ from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecuti
 from db.rows import work_items
 from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
 from registry import AgentSpec, ChainSpec, OnDisconnect
+from runner.approvals.approvals import Approvals
 from runner.core import facts
 from runner.core.cancel import Cancellation
-from runner.core.ending import Cause
 from runner.core.events import Event, follow
-from runner.core.execution import Execution
+from runner.core.execution import Environment, Execution
 from runner.core.guard import permit
 from runner.core.inbox import Item
 from runner.core.recorder import Recorder
-from runner.core.services import Habitat, Services
+from runner.core.services import Services
 from runner.core.shutdown import ShelteredGroup
-from runner.core.spawn import SpawnRequest, earlier
+from runner.core.spawn import DispatchInfo, SpawnRequest, earlier
 from runner.core.steering import Steering
 from runner.core.tree import Tree
-from runner.core.views import child_of, child_of_row, is_gone
+from runner.core.verdict import Cause
+from runner.core.views import child_of_row, is_gone
 from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.messages import CARRY_ON, clean, clean_data
@@ -45,12 +46,14 @@ from runner.origin import NOWHERE, Origin, User
 from runner.resume.adopt import Adoption
 from runner.resume.configs import Editions
 from runner.resume.readiness import Lack, Unready
-from runner.service.assembly import begin
+from runner.resume.restore import Continued
+from runner.service.assembly import assemble
 from runner.service.chat_queue import AGAIN, Reception
 from runner.service.extraction import Learning
+from runner.service.order import Order
 from runner.snapshot import Child
 from runner.strategies.conclusion import price_of_answer
-from runner.strategies.requests import admit_continuation, continued, first_agents, top_level
+from runner.strategies.requests import admit_continuation, continued, dispatched, first_agents, top_level
 from runner.strategies.route.commands.unfinished import taken_up
 from runner.trace_context import trace_context
 from runner.users.users import People, known
@@ -62,48 +65,30 @@ SUPERVISION_SECONDS = 0.5
 """Between looks for executions that outlived their deadline and the grace after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A top-level execution to start."""
-
-    name: str
-    """Of an agent or a chain, however it is spelt."""
-    task: str = ""
-    input: Any = None
-    timeout: float | None = None
-    budget_usd: float | None = None
-    """What it and everything below it may cost."""
-    key: str | None = None
-    """The same key of the same principal again means the same execution."""
-    principal: str | None = None
-    """Whose it is; None for somebody at this machine."""
-    session: str | None = None
-    user: str | None = None
-    """An id or an alias of the person it works for."""
-    chat: bool = False
-    """Whether the task is what that person said: it is stored as such, and the answer with the end. One at a time."""
-    trace: Mapping[str, Any] = field(default_factory=dict)
-    """Metadata of the caller's request; upstream servers get its trace context (`runner/trace_context.py`)."""
-
-
 class Dispatcher:
     """The runner as the faces see it."""
 
     def __init__(self, services: Services, group: TaskGroup) -> None:
         self.services = services
-        self.tree = Tree(services.settings.defaults.max_concurrent_roots)
+        self.tree: Tree[Execution] = Tree(services.settings.defaults.max_concurrent_roots)
+        self.approvals = Approvals(services.recorder, services.database.reads.questions)
         self._group = group
         self._cancellation = Cancellation(services, self.tree, group)
         cancel = partial(self._cancellation.cancel, patient=False)
         self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
-        self._habitat = Habitat(
-            services, self.tree, lambda execution: begin(execution, self._cancellation), price_of_answer
+        self._environment = Environment(
+            services=services,
+            tree=self.tree,
+            assemble=partial(assemble, cancel=self._cancellation.cancel, approvals=self.approvals),
+            price_of_answer=price_of_answer,
+            dispatched=dispatched,
+            continued=Continued(),
         )
-        self._editions = Editions(self._habitat, services.restored)
+        self._editions = Editions(self._environment, services.restored)
         self.people = People(services.settings, services.database.reads)
-        self.reception = Reception(self, group)
-        self.learning = Learning(self._habitat, self._run)
-        self._adoption = Adoption(self._habitat, self._editions, self.people, self._run)
+        self.reception = Reception(services.settings, self.people, self, group)
+        self.learning = Learning(self._environment, self._run)
+        self._adoption = Adoption(self._environment, self._editions, self.people, self._run)
 
     async def start(self, order: Order) -> Child:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
@@ -126,11 +111,11 @@ class Dispatcher:
         if user is not None and order.chat:
             await self._refuse_if_busy(user)
         request = await taken_up(self._request(order, user), self.services)
-        root = Execution(self._habitat, request, None)
+        root = Execution(self._environment, request, None)
         if not await self._entered(root):
             return await self.start_once(order)  # somebody was quicker: with the same key, or with a message of this user
         self._run(root)
-        return child_of(root), False
+        return root.snapshot(), False
 
     async def _refuse_if_busy(self, user: User) -> None:
         """Asked before the new execution has a date: what it is told of the conversation is what was said before that."""
@@ -161,7 +146,8 @@ class Dispatcher:
         _check_models(self.services, request.agent, order.task)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace), user)
-        return replace(request, limits=capped, key=order.key, origin=origin, chat=order.chat)
+        dispatch = DispatchInfo(key=order.key)
+        return replace(request, limits=capped, dispatch=dispatch, origin=origin, chat=order.chat)
 
     def _run(self, root: Execution) -> None:
         """A top-level execution whose row is there runs in the service's group from now on."""
@@ -195,21 +181,21 @@ class Dispatcher:
             if lacks := await self._adoption.lacks(row["root_execution_id"]):
                 raise Unready(execution, lacks)
             for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
-                return child_of(adopted)
+                return adopted.snapshot()
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
-        habitat = await self._editions.of_continuation(row["config_hash"])
+        environment = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
-        request = continued(habitat.services.settings, row, text or CARRY_ON, asked_for)
+        request = continued(environment.services.settings, row, text or CARRY_ON, asked_for)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
-        _check_models(habitat.services, request.agent, request.task)
-        if lacks := await self._adoption.lacks_to_continue(row, habitat.services.settings):
+        _check_models(environment.services, request.agent, request.task)
+        if lacks := await self._adoption.lacks_to_continue(row, environment.services.settings):
             raise Unready(execution, lacks)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
-        root = Execution(habitat, request, None)
+        root = Execution(environment, request, None)
         await self._entered(root)
         self._run(root)
-        return child_of(root)
+        return root.snapshot()
 
     async def lacks(self, root: str) -> Sequence[Lack]:
         """What this process lacks to go on with an interrupted tree."""
@@ -220,7 +206,7 @@ class Dispatcher:
         live = self.tree.get(execution)
         if live is not None:
             await live.done.wait()
-            return child_of(live)
+            return live.snapshot()
         database = self.services.database
         while True:
             row = await database.reads.execution(execution)
@@ -233,7 +219,7 @@ class Dispatcher:
 
     def _known(self, row: Mapping[str, Any]) -> Child:
         live = self.tree.get(row["id"])
-        return child_of(live) if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
+        return live.snapshot() if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
         """The events of a tree after number `after`, each once, until the tree has ended. Close it."""
@@ -267,7 +253,7 @@ class Dispatcher:
             now = anyio.current_time()
             late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
             for execution in reversed(late):  # children before parents
-                execution.cause = execution.cause or Cause("deadline", seconds=execution.allowance.timeout)
+                execution.life.cause = execution.life.cause or Cause("deadline", seconds=execution.allowance.timeout)
                 await execution.abandon()
 
     async def drain(self, seconds: float, wish: OnDisconnect, reason: str) -> None:
@@ -326,7 +312,7 @@ class Dispatcher:
 
     async def _look_around(self, database: Database) -> None:
         self.services.bus.look()
-        await self.services.approvals.look()
+        await self.approvals.look()
         for wish in await database.reads.cancel_wishes(database.owner):
             self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
         for delivery in await database.reads.waiting_deliveries(database.owner):

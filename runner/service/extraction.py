@@ -23,9 +23,8 @@ from db.rows.users import USER
 from db.status import ExecutionStatus
 from registry import ChatMemorySpec
 from runner.chat import ChatMessage
-from runner.core.execution import Execution
-from runner.core.services import Habitat
-from runner.core.spawn import SpawnRequest
+from runner.core.execution import Environment, Execution
+from runner.core.spawn import DispatchInfo, SpawnRequest
 from runner.core.views import is_gone
 from runner.errors import RunnerError
 from runner.messages import clean
@@ -42,8 +41,8 @@ TASK = "keep what is worth remembering of the user"
 class Learning:
     """Learns for one service; `start` gives an execution its task."""
 
-    def __init__(self, habitat: Habitat, start: Callable[[Execution], None]) -> None:
-        self._habitat, self._start = habitat, start
+    def __init__(self, environment: Environment, start: Callable[[Execution], None]) -> None:
+        self._environment, self._start = environment, start
         self._busy: set[str] = set()
         """Top-level executions that answer a user, and those that learn from the answer."""
         self._rested = anyio.Event()
@@ -74,11 +73,11 @@ class Learning:
 
     @property
     def _memory(self) -> ChatMemorySpec | None:
-        chat = self._habitat.services.settings.chat
+        chat = self._environment.services.settings.chat
         return chat.memory if chat is not None else None
 
     async def _learn(self, root: Execution, memory: ChatMemorySpec) -> None:
-        services = self._habitat.services
+        services = self._environment.services
         if services.draining.stopping:
             return  # the next answer is learned from together with this one
         try:
@@ -86,7 +85,7 @@ class Learning:
             if request is None:
                 return
             services.model_for(request.agent)
-            learner = Execution(self._habitat, request, None)
+            learner = Execution(self._environment, request, None)
             if await learner.enter():
                 self._start(learner)
         except RunnerError as error:
@@ -96,7 +95,7 @@ class Learning:
 
     async def _request(self, root: Execution, memory: ChatMemorySpec) -> SpawnRequest | None:
         """What is to be learned from, if the user said something since the last time."""
-        people, user = self._habitat.services.database.reads.people, root.origin.user
+        people, user = self._environment.services.database.reads.people, root.origin.user
         assert user is not None
         if not await people.was_said_to(root.id):
             return None
@@ -106,7 +105,7 @@ class Learning:
         kept = windowed(rows, HISTORY, _tokens, lambda row: now - moment(row["created_at"]))
         if not any(row["role"] == USER for row in kept):
             return None
-        settings = self._habitat.services.settings
+        settings = self._environment.services.settings
         told: dict[str, Any] = {"answered_execution_id": root.id, "messages": [row["id"] for row in kept]}
         request = top_level(settings, memory.extractor, TASK, {**told, "until": kept[-1]["created_at"]})
         limits = request.limits.capped(memory.budget_usd) if memory.budget_usd is not None else request.limits
@@ -115,15 +114,15 @@ class Learning:
             request,
             role=EXTRACTOR,
             prompt=clean(f"{TASK[0].upper()}{TASK[1:]}, from this part of their conversation.\n\n{shown}"),
-            key=f"memory:{root.id}",
+            dispatch=DispatchInfo(key=f"memory:{root.id}"),
             limits=limits,
             origin=root.origin,
         )
 
     async def _since(self, user: str, agent: str) -> str:
         """Until when it was learned from what a user said: what is left unfinished by a process that is gone was not."""
-        for row in await self._habitat.services.database.reads.people.extractions(user, agent):
-            if not is_gone(row, self._habitat.services.database.path):
+        for row in await self._environment.services.database.reads.people.extractions(user, agent):
+            if not is_gone(row, self._environment.services.database.path):
                 return str(from_json(row["input"])["until"])
         return ""
 

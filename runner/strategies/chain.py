@@ -17,7 +17,7 @@ from runner.core import facts
 from runner.core.guard import permit
 from runner.core.history import Past
 from runner.core.inbox import Item
-from runner.core.spawn import SpawnRequest
+from runner.core.spawn import SpawnRequest, StepInfo
 from runner.errors import Refusal
 from runner.prompt.system import first_message
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, resting_on, summarise
@@ -54,13 +54,13 @@ class Chain:
         """What is kept for merging the results of the stage that is under way."""
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """The outputs of the stages that are done."""
         return "\n\n".join(f"## {name}\n\n{result.text}" for name, result in self._outputs)
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again who had which seat and what was said."""
-        self._seating.recall(past)
+        self._seating.restore(past)
 
     async def run(self) -> Result:
         """Run the stages that are not done yet."""
@@ -75,9 +75,9 @@ class Chain:
     def _enter(self, stage: StageSpec) -> None:
         """Say which stage is worked at; watchers and, when it begins, its events know it by its number, too."""
         number, all_of_them = len(self._outputs) + 1, len(self._chain.stages)
-        self._work.now(f"stage {number} of {all_of_them}: {stage.name}")
+        self._work.set_activity(f"stage {number} of {all_of_them}: {stage.name}")
         if not self._begun(len(self._outputs)):
-            told = {"action": self._work.activity, "stage": stage.name, "number": number, "of": all_of_them}
+            told = {"action": self._work.state.activity, "stage": stage.name, "number": number, "of": all_of_them}
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "execution.progress", told))
 
     async def _run_stage(self, stage: StageSpec) -> None:
@@ -99,7 +99,7 @@ class Chain:
             answers = [await self._synthesise(stage, good)]
         self._outputs.append((stage.name, answers[0]))
         if self._seating.asked and stage is not self._chain.stages[-1] and not self._begun(len(self._outputs)):
-            self._ended = partial(self.found, "asked")
+            self._ended = partial(self.partial_output, "asked")
             await self._skip_after(stage, "asked to conclude")
 
     def _begun(self, position: int) -> bool:
@@ -136,7 +136,7 @@ class Chain:
         limit = shares([answer.text for _, answer in answers], SHOWN_TOGETHER)
         reports = [(agent, report_with_children(answer, limit)) for agent, answer in answers]
         number = len(self._outputs) + 1
-        work.now(f"stage {number} of {len(self._chain.stages)}: {stage.name}, merging {len(reports)} results")
+        work.set_activity(f"stage {number} of {len(self._chain.stages)}: {stage.name}, merging {len(reports)} results")
         request = self._merging(stage, reports)
         if over := self._conclusion.over(request):
             request = self._merging(stage, _shortened(reports, over * BYTES_PER_TOKEN))
@@ -157,7 +157,7 @@ class Chain:
         message = f"stage `{stage.name}` failed: {', '.join(_how(item) for item in ended)}"
         problem = Problem("stage_failed", message, severity="high").because_of(next(iter(problems), None))
         problem = replace(problem, recoverable=any(each.recoverable for each in problems))
-        found = "\n\n".join([self.found, *(item.answer.text for item in ended if item.answer is not None)]).strip()
+        found = "\n\n".join([self.partial_output, *(item.answer.text for item in ended if item.answer is not None)]).strip()
         unpaid = [item.answer.reason for item in ended if item.answer is not None and item.answer.reason in BUDGETS]
         why = self._seating.unpaid or next(iter(unpaid), None)
         self._ended = failed(problem, found) if why is None or not found else partial(found, why, (problem,))
@@ -172,7 +172,7 @@ class Chain:
 
     async def _skip(self, stage: StageSpec, seat: Seat, reason: str) -> None:
         try:
-            skipped = replace(self._request(seat), status="skipped", reason=reason)
+            skipped = self._request(seat).starting(status="skipped", reason=reason)
             await self._seating.give(_seat_name(stage.name, seat.step), skipped)
         except Refusal:
             return
@@ -260,6 +260,7 @@ class Brief:
 def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
     """An agent of a stage."""
     agent = settings.stage_agent(seat.place)
+    label = f"{agent.name}-{seat.replica}" if seat.replica is not None else None
     return SpawnRequest(
         agent=agent,
         task=brief.task,
@@ -267,10 +268,8 @@ def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
         role="stage",
         catalogue=settings.catalogue(agent, seat.place),
         input=brief.input,
-        stage=seat.place.stage.name,
-        step=seat.step,
-        name=f"{agent.name}-{seat.replica}" if seat.replica is not None else None,
         prompt=first_message(brief.task, brief.input, brief.earlier),
+        step=StepInfo(seat.step, seat.place.stage.name, label=label),
     )
 
 
@@ -282,8 +281,7 @@ def merging(settings: Settings, stage: StageSpec, brief: Brief) -> SpawnRequest:
         task=task,
         limits=settings.limits_for(agent),
         role="synthesis",
-        stage=stage.name,
-        step=SYNTHESIS,
         input=brief.input,
         prompt=first_message(task, None, brief.earlier),
+        step=StepInfo(SYNTHESIS, stage.name),
     )

@@ -17,10 +17,10 @@ from db.rows.reads import Record
 from db.rows.transcript import MessageDraft
 from db.status import ExecutionStatus
 from runner.core import facts, turn_facts
-from runner.core.ending import Dismissal
 from runner.core.history import Past, end_of
 from runner.core.inbox import Item
 from runner.core.spawn import SpawnRequest
+from runner.core.verdict import Dismissal
 from runner.errors import Refusal
 from runner.messages import CARRY_ON, clean
 from runner.prompt.deliveries import delivery_message
@@ -48,11 +48,11 @@ class Seating:
         self.asked = False
         """Whether somebody wants a conclusion."""
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and no answer:
         it is worded anew, from all there is now.
         """
-        self._notebook.recall(past)
+        self._notebook.restore(past)
         for row in past.children:
             status = ExecutionStatus(row["status"])
             if row["parent_execution_id"] in past.earlier and not _stands(row):
@@ -74,7 +74,7 @@ class Seating:
     async def heed_again(self) -> None:
         """Before a restart not everybody at work may have heard of a wish to conclude."""
         if self.asked:
-            await self._work.settle_children(cancel=False)
+            await self._work.children.settle(cancel=False)
 
     def end_in(self, seat: str) -> Item | None:
         """How whoever has the seat ended, if somebody has it and has ended."""
@@ -82,7 +82,7 @@ class Seating:
 
     def text_of(self, seat: str) -> str:
         """What whoever has the seat brought, if they have ended with something."""
-        child = self._work.ended.get(self.taken.get(seat, ""))
+        child = self._work.children.ended.get(self.taken.get(seat, ""))
         return child.result.text if child is not None and child.result is not None and child.result.output else ""
 
     async def give(self, seat: str, request: SpawnRequest) -> str:
@@ -91,14 +91,16 @@ class Seating:
         Whom no budget pays for gets a row that says so.
         """
         if seat not in self.taken:
-            told = replace(request, said=tuple(self._said) if request.status == ExecutionStatus.PENDING else ())
+            told = request
+            if request.start.status == ExecutionStatus.PENDING:
+                told = replace(request, messages=tuple(self._said))
             try:
-                child = await self._work.spawn(told)
+                child = await self._work.children.spawn(told)
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     raise
                 self.unpaid = refusal.context["reason"]
-                child = await self._work.spawn(replace(request, held=False, status="skipped", reason=self.unpaid))
+                child = await self._work.children.spawn(request.starting(gated=False, status="skipped", reason=self.unpaid))
             self.taken[seat] = child.id
         return self.taken[seat]
 
@@ -118,14 +120,14 @@ class Seating:
 
     async def deny(self, seat: str, request: SpawnRequest, refusal: Refusal) -> None:
         """Give a seat to somebody who may not work here: a row that says why."""
-        child = await self.give(seat, replace(request, held=True))
+        child = await self.give(seat, request.starting(gated=True))
         problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-        self._work.dismiss(child, Dismissal("blocked", problem))
+        self._work.children.dismiss(child, Dismissal("blocked", problem))
 
     async def repeat_what_was_said(self) -> None:
         """Nobody hears a message twice: who has it keeps it."""
         for item in self._said:
-            await self._work.pass_on(item)
+            await self._work.children.pass_on(item)
 
     async def until_ended(self, seats: Iterable[str], *, one: bool = False) -> None:
         """Wait until everybody in these seats has ended, or one of them, and read what came. It is passed on meanwhile."""
@@ -151,10 +153,10 @@ class Seating:
             self.ends[item.result.execution_id] = item
         elif item.kind == "message":
             self._said.append(item)
-            await self._work.pass_on(item)
+            await self._work.children.pass_on(item)
         elif item.kind == "wrap_up" and not self.asked:
             self.asked = True
-            await self._work.settle_children(cancel=False)
+            await self._work.children.settle(cancel=False)
 
 
 def _stands(row: Record) -> bool:
@@ -179,7 +181,7 @@ class Notebook:
         self._work = work
         self._position = 1
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Go on after what was written."""
         self._position = max((row["position"] for row in past.own.messages), default=0) + 1
 
@@ -192,7 +194,7 @@ class Notebook:
         content = clean(to_json(message.content).decode())
         draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
         consumed = [item.id for item in items]
-        fact = turn_facts.Said(work.place, work.attempt, draft, consumed)
+        fact = turn_facts.Said(work.place, work.epoch, draft, consumed)
         await work.recorder.record_fenced(fact, work.place.id, shielded=True)
         self._position += 1
         work.inbox.took(*consumed)

@@ -1,7 +1,7 @@
-"""A digest: what steps brought, as others are told it: one element a step, within a budget of tokens.
+"""Composing one answer from results: the digest of the results and the message to the composer, for a plan and a route.
 
-Owns how far each text is cut, and the mark that says so. Pure. Invariant: a digest is no longer than its budget, apart from
-the elements and marks themselves, whatever the texts hold; nothing in a text opens or closes an element.
+Pure. Owns how far each text is cut, and the mark that says so. Invariant: a digest is no longer than its budget, apart from
+the elements and marks themselves, whatever the texts hold; no text opens or closes an element.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from db.status import ExecutionStatus
 from runner.messages import clean
 from runner.result import Outcome, Result
-from runner.strategies.plan.parse import PlannedStep
 from runner.text import (
     BYTES_PER_TOKEN,
     cut_mark,
@@ -26,10 +25,19 @@ from runner.text import (
 
 
 @dataclass(frozen=True, slots=True)
+class StepTask:
+    """A step, as others are told of it."""
+
+    id: str
+    agent: str
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
 class Brought:
     """What became of a step."""
 
-    step: PlannedStep
+    step: StepTask
     standing: Standing
 
     @property
@@ -109,7 +117,7 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
 
 def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
     """What a composer is told that is to put one agent's data into words."""
-    step = PlannedStep("result", agent, request)
+    step = StepTask("result", agent, request)
     digest = digest_of([Brought(step, Standing("completed", result))], budget, readable=False)
     return composer_message(request, digest, "", "chat")
 

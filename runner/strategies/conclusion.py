@@ -28,7 +28,9 @@ def price_of_answer(settings: Settings, request: SpawnRequest) -> AnswerPrice | 
     if not isinstance(agent, AgentSpec) or agent.strategy in ("function", *CALLERS):
         return None
     tariff = Tariff(settings.model_of(agent), settings.models, waits=bool(request.catalogue))
-    parts = PromptParts(agent, request.name or agent.name, request.role, request.catalogue, request.roster, request.brief)
+    parts = PromptParts(
+        agent, request.name, request.role, request.catalogue, request.briefing.roster, request.briefing.instructions
+    )
     said = clean(request.prompt if request.prompt is not None else request.task)
     return AnswerPrice(tariff, prompt_tokens(system_prompt(parts), [Message.of_text("user", said)]))
 

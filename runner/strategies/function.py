@@ -33,19 +33,19 @@ class Function:
         self._answer: Result | None = None
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """Its answer, once it has one."""
         return self._answer.text if self._answer is not None else ""
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """It is called again from the beginning: what a function did before, nobody knows."""
-        self._notebook.recall(past)
+        self._notebook.restore(past)
 
     async def run(self) -> Result:
         """Call it, unless it has answered already: what arrives later does not call it again."""
         if self._answer is None:
             await self._work.pause()
-            self._work.now("working")
+            self._work.set_activity("working")
             with self._work.draining:
                 self._answer = await self._called()
         await self._notebook.read()

@@ -16,7 +16,6 @@ from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import (
     CALLERS,
-    CHOOSERS,
     AgentSpec,
     CatalogueEntry,
     ChainSpec,
@@ -26,17 +25,20 @@ from registry import (
 )
 from runner.core.guard import entry_of, permit
 from runner.core.history import name_of
-from runner.core.spawn import SpawnRequest
+from runner.core.spawn import DispatchInfo, SpawnRequest
 from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.origin import Origin, User
 from runner.prompt.system import first_message
 from runner.roles import HANDLERS
+from runner.snapshot import DispatchOrder
 from runner.strategies.chain import SYNTHESIS, Brief, merging, seated, seats
 from runner.strategies.iterate.requests import PARTS, Components
+from runner.strategies.plan import requests as plan_requests
+from runner.strategies.route import requests as route_requests
 from runner.strategies.route.commands.parse import call_in
 from runner.strategies.route.commands.task import is_errand
-from runner.strategies.staff import Commissioner
+from runner.strategies.staff import Staff
 from runner.text import inert
 
 
@@ -76,8 +78,13 @@ def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str =
         yield from map(Components(settings, subject, (), "").who, PARTS)
 
 
-def dispatched(settings: Settings, entry: CatalogueEntry, task: str, data: Any = None) -> SpawnRequest:
-    """An agent that another one sends, with input if it takes any; raises Refusal where that does not fit."""
+def dispatched(settings: Settings, entry: CatalogueEntry, order: DispatchOrder) -> SpawnRequest:
+    """An agent that another one dispatches; raises Refusal where it does not take the input."""
+    made = _sub_agent(settings, entry, order.task, order.input)
+    return replace(made, timeout=order.timeout, dispatch=DispatchInfo(order.call, order.answer, order.key))
+
+
+def _sub_agent(settings: Settings, entry: CatalogueEntry, task: str, data: Any) -> SpawnRequest:
     agent = settings.agent(entry.name).overridden(entry.overrides)
     given = accepted_input(agent, data)
     made = SpawnRequest(agent, task, settings.limits_for(agent), catalogue=settings.catalogue(agent))
@@ -91,15 +98,14 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None, user: Use
     Its first message is not made again: it is stored. `user` is whom it works for.
     """
     made = _of_role(settings, row, above)
-    if isinstance(made.agent, AgentSpec) and not made.held:  # what is held is asked when it begins
+    if isinstance(made.agent, AgentSpec) and not made.start.gated:  # a gated one is asked when it starts
         permit(made.agent.name, made.agent.requires, user)
     limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
     return replace(
         made,
         limits=limits,
-        granted=row["budget_from_execution_id"] is not None,
         timeout=row["timeout_seconds"],
-        key=row["idempotency_key"],
+        dispatch=DispatchInfo(key=row["idempotency_key"], granted=row["budget_from_execution_id"] is not None),
         origin=Origin(row["principal"], row["session_id"], user=user),
         continues=row["continues_execution_id"],
     )
@@ -110,13 +116,8 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
     if above is None:
         top = top_level(settings, name, task, from_json(row["input"]) if row["input"] else None)
         return replace(top, role=row["role"])
-    if not isinstance(above.agent, ChainSpec) and above.agent.strategy == "iterate":
-        return Components(settings, above.agent, above.catalogue, above.task, above.history).again(row)
-    if not isinstance(above.agent, ChainSpec) and above.agent.strategy in CHOOSERS:
-        return Commissioner(settings, above.agent, above.catalogue, above.task, above.history).again(row)
     if not isinstance(above.agent, ChainSpec):
-        given = from_json(row["input"]) if row["input"] else None
-        return dispatched(settings, entry_of(above.catalogue, name, settings.agents), task, given)
+        return _of_agent(settings, row, above, above.agent)
     brief = Brief(above.task, above.input)
     for stage in above.agent.stages:
         if stage.name == row["stage"]:
@@ -126,6 +127,19 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
                 if seat.step == row["step_id"]:
                     return seated(settings, seat, brief)
     raise Refusal("unknown_agent", f"`{above.agent.name}` has no such agent in a stage `{row['stage']}`", "start it anew")
+
+
+def _of_agent(settings: Settings, row: Record, above: SpawnRequest, agent: AgentSpec) -> SpawnRequest:
+    """A child of an agent, by that one's strategy."""
+    staff = Staff(settings, agent, above.catalogue, above.task, above.briefing.history)
+    if agent.strategy == "iterate":
+        return Components(settings, agent, above.catalogue, above.task, above.briefing.history).again(row)
+    if agent.strategy == "plan":
+        return plan_requests.rebuilt(staff, row)
+    if agent.strategy == "route":
+        return route_requests.rebuilt(staff, row)
+    given = from_json(row["input"]) if row["input"] else None
+    return _sub_agent(settings, entry_of(above.catalogue, name_of(row), settings.agents), row["task"] or "", given)
 
 
 def continued(settings: Settings, row: Record, text: str, asker: Origin) -> SpawnRequest:

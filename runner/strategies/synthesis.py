@@ -20,13 +20,13 @@ class Synthesis:
         """Whether somebody said something that is in the transcript and was not answered before a stop."""
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """Its answer, once it has one."""
         return self._talk.transcript.last_text
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again what was said."""
-        self._talk.recall(past)
+        self._talk.restore(past)
         last = next(row["id"] for row in reversed(past.own.messages) if row["kind"] != "compaction")
         self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in past.own.deliveries)
 
@@ -36,7 +36,7 @@ class Synthesis:
             await self._talk.open()
             self._opened = True
         spoken, self._spoken = self._spoken or self._work.inbox.spoken, False
-        to_ask = spoken or not self.found or self._talk.transcript.messages[-1].kind in ("task", CORRECTION)
+        to_ask = spoken or not self.partial_output or self._talk.transcript.messages[-1].kind in ("task", CORRECTION)
         if self._work.inbox.waiting:
             await self._talk.drain()
         if to_ask:
@@ -46,5 +46,5 @@ class Synthesis:
         return accepted
 
     def _result(self) -> Result:
-        reason = self._talk.transcript.shortfall or (None if self.found else "empty_answers")
-        return completed(self.found) if reason is None else partial(self.found, reason)
+        reason = self._talk.transcript.shortfall or (None if self.partial_output else "empty_answers")
+        return completed(self.partial_output) if reason is None else partial(self.partial_output, reason)

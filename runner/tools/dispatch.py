@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import anyio
 from pydantic import Field, field_validator
+from pydantic_core import to_json
 
 from registry import CatalogueEntry
 from registry.text.durations import LONGEST
@@ -312,12 +313,15 @@ class DispatchTools:
         task = arguments.task if not arguments.context else f"{arguments.task}\n\n{arguments.context}"
         limits = arguments.timeout_seconds, arguments.budget_usd
         given = arguments.input if isinstance(arguments, DispatchWithInput) else None
-        order = DispatchOrder(call, arguments.name, task, *limits, given, arguments.idempotency_key)
+        order = DispatchOrder(call, arguments.name, task, *limits, given, arguments.idempotency_key, self._settled)
         try:
             child, again = await self._family.dispatch(order)
         except Refusal as refusal:
             return refuse(refusal.kind, str(refusal), refusal.hint)
         return answer(dispatch_answer(child, self._note), recorded=not again)
+
+    def _settled(self, child: Child) -> str:
+        return to_json(dispatch_answer(child, self._note)).decode()
 
     async def get_result(self, _call: ToolCall, arguments: GetResultArguments) -> ToolResult:
         found = await self._wait([arguments.execution_id], "all", arguments.wait_seconds)

@@ -16,7 +16,8 @@ import anyio
 from registry import UserSpec
 from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.snapshot import Child
 from runner.text import language_of
 from server.app import Blueprint, open_service

@@ -19,7 +19,8 @@ from anyio.abc import TaskGroup
 
 from db.errors import DatabaseUnavailable
 from db.store.writer import Writer
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from server.cli.asking import Asking, can_ask_here
@@ -125,7 +126,7 @@ class Launch:
                     await self._tell_earlier(service, started)
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
                 if can_ask_here():
-                    asking = Asking(service.services.approvals, self._view.painter)
+                    asking = Asking(service.approvals, self._view.painter)
                     watchers.start_soon(asking.run, started.id, name="ask the person at the terminal")
                 if self._interrupted:  # it came while the first row was being written
                     await self._cancel(service, started.id)

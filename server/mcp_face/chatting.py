@@ -16,7 +16,7 @@ from registry import UnknownName
 from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
 from runner.messages import ToolCall
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.text import cut, language_of
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import ASK_FOR_IT, DEFAULT_WAIT, LONGEST_WAIT, DispatchTools, GetResultArguments

@@ -19,11 +19,11 @@ from db.store.writer import INTERVAL
 from registry import CatalogueEntry, UnknownName
 from runner.core.guard import entry_of
 from runner.core.history import name_of
-from runner.core.views import child_of, child_of_row, is_gone, subtree_usage
+from runner.core.views import child_of_row, is_gone, subtree_usage
 from runner.errors import NoModel, Refusal
 from runner.origin import Origin
 from runner.resume.readiness import listed
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child, DispatchOrder
 from runner.trace_context import trace_context
 from server.identity import LOCAL, Identity
@@ -151,7 +151,7 @@ class Client:
         child = await self._whole(child)
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
-            found = await self._with_questions(child_of(live))
+            found = await self._with_questions(live.snapshot())
             if live.allowance.stands and not found.questions:  # it was decided, and goes on in a moment
                 found = replace(found, activity=GOES_ON)
             return await self._with_expectation(found)
@@ -214,13 +214,13 @@ class Client:
 
     async def questions(self, top: str) -> Sequence[Question]:
         """What is asked about one of its executions and everything below it."""
-        asked = await self.dispatcher.services.approvals.open(top)
+        asked = await self.dispatcher.approvals.open(top)
         return [each for each in asked if self.who.sees(each.principal)]
 
     async def answer(self, question: Question, shown: str, answer: Any) -> None:
         """Take what its person said to a question; what decides nothing changes nothing, what comes too late is told."""
         word = word_in(answer, self.name, self.who.principal)
-        if word is not None and not await self.dispatcher.services.approvals.decide_shown(question, shown, word):
+        if word is not None and not await self.dispatcher.approvals.decide_shown(question, shown, word):
             await self._tell_late([question.id])
 
     async def answer_all(self, tops: Sequence[str], answers: Mapping[str, Any], shown: Mapping[str, str] | None) -> None:
@@ -232,9 +232,7 @@ class Client:
             wanted.remove(question.id)
             await self.answer(question, seen, answers[question.id])
         said = [each for each in wanted if word_in(answers[each], self.name, self.who.principal) is not None]
-        decided = (
-            [row["id"] for top in tops for row in await self.dispatcher.services.approvals.decided(top)] if said else []
-        )
+        decided = [row["id"] for top in tops for row in await self.dispatcher.approvals.decided(top)] if said else []
         await self._tell_late([each for each in said if each in decided])
 
     async def _tell_late(self, approvals: Sequence[str]) -> None:
@@ -273,7 +271,7 @@ class Client:
     async def _ask(self, children: Sequence[str], person: Person, wanted: list[Question], call: anyio.CancelScope) -> None:
         """Put every question once; where the call must end for that, gather them and end it."""
         while True:
-            news = self.dispatcher.services.approvals.news
+            news = self.dispatcher.approvals.news
             open_ = {each.id: each for child in children for each in await self.questions(child)}
             new = [each for each in open_.values() if each.id not in person.asked]
             person.asked.update(each.id for each in new)

@@ -15,7 +15,7 @@ from registry.text.durations import LONGEST
 from runner.alerts import is_resolved, task_of, unwrapped
 from runner.errors import Refusal
 from runner.messages import ToolCall
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import (
     ASK_FOR_IT,

@@ -158,10 +158,8 @@ def _status(child: Child, error_type: str | None) -> str:
 
 
 def _activity(client: Client, child: Child) -> str:
-    from runner.core.views import activity_of
-
     live = client.dispatcher.tree.get(child.id)
-    return (activity_of(live) if live is not None else child.activity) or child.status
+    return (live.activity if live is not None else child.activity) or child.status
 
 
 def _result(child: Child, used: Mapping[str, Any] | None) -> Mapping[str, Any]:

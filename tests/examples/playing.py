@@ -16,7 +16,7 @@ import anyio
 
 from registry import Settings, load
 from runner.chat import spoken
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel
 from tests.support.service import Bench

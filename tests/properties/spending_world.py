@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Turn, call, crash, fail, say
 from tests.support.service import Bench
 from tests.support.spending import size

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from runner.core.execution import Execution
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Turn, call, crash, fail, say
 from tests.support.reading import dispatched
 from tests.support.service import Bench
@@ -90,7 +90,7 @@ class World:
         assert live is not None
         above: Execution | None = live
         while above is not None:
-            if above.cause is not None:
+            if above.life.cause is not None:
                 self.too_late.append(f"{begins} of {execution}")
             above = above.parent
         return self._nodes[live.request.task]

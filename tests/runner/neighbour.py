@@ -18,9 +18,8 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from runner.core.views import activity_of
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import call, gate, hang, say
 from tests.support.reading import dispatch, dispatched, shown
 from tests.support.service import Bench, bench
@@ -111,7 +110,7 @@ async def calling(service: Bench, execution: str, tool: str) -> bool:
     """Wait until an execution waits for a tool."""
     live = service.dispatcher.tree.get(execution)
     with anyio.fail_after(10):
-        while live is not None and activity_of(live) != f"calling {tool}":
+        while live is not None and live.activity != f"calling {tool}":
             await anyio.lowlevel.checkpoint()
     return True
 

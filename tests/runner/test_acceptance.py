@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.resuming import after_a_stop
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, hang, say

@@ -16,7 +16,7 @@ from db.clock import moment, stamp
 from db.store.engine import sqlite_library
 from runner.approvals.approvals import Word
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Question
 from tests.support.gated import CONFIG, DELETE, NO, YES, asked, decide, deleting
 from tests.support.local_tools import LocalTools
@@ -146,7 +146,7 @@ async def test_a_waiting_call_is_cancelled_at_once_and_cannot_be_allowed_any_mor
         await opened.dispatcher.cancel(started.id, by="Ada", reason="enough")
         late = await decide(opened, question)
         done = await opened.dispatcher.wait(started.id)
-        open_now = await opened.dispatcher.services.approvals.open()
+        open_now = await opened.dispatcher.approvals.open()
 
     assert done.status == "cancelled"
     assert not late

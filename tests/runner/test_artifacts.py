@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.filed import CONFIG, edit, files, made, write
 from tests.runner.planned import A, plan
 from tests.runner.resuming import after_a_stop

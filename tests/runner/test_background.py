@@ -16,7 +16,7 @@ from db.rows.reads import Record
 from db.rows.users import chat_messages
 from db.store.unit import Added, Write
 from runner.origin import User
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.users.profile import Background, Layers, Wanted, layers_of, load_background, said_before
 from tests.support.models import gate, say
 from tests.support.requirement import requirement

@@ -6,9 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.core.views import activity_of
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.text import MARK
 from server.app import Blueprint, open_service
 from tests.runner.spenders import MODELS, cost, steps, worth
@@ -133,7 +132,7 @@ async def test_a_call_waits_for_one_in_flight_that_may_not_use_all_that_was_set_
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(10):
             await service.model.started("Left")
-            while not any("waiting for money" in activity_of(each) for each in service.dispatcher.tree):
+            while not any("waiting for money" in each.activity for each in service.dispatcher.tree):
                 await anyio.lowlevel.checkpoint()
             running = service.model.running
             opened.set()

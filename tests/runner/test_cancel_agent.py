@@ -10,7 +10,7 @@ from db.rows.endings import CancelWish
 from runner.core.events import Event
 from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, shown

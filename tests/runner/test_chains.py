@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.cli.tree_model import TreeModel
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from runner.strategies.route.commands.parse import MOST_ITEMS
 from runner.work_items.board import LONGEST_TITLE

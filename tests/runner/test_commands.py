@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.commanded import crew, given, item, workers
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.messages import ToolCall
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.builtin import OwnTools
 from runner.tools.composite import CompositeTools
 from tests.support.local_tools import LocalTools, stubborn

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.dispatch import NAMES
 from tests.support.models import call, crash, gate, hang, say
 from tests.support.reading import dispatch, results, text_of

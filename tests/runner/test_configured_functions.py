@@ -16,7 +16,7 @@ import pytest
 
 from registry import ConfigError
 from runner.result import Result
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner import sample_functions
 from tests.runner.resuming import after_a_stop
 from tests.runner.sample_functions import Seen, begin_anew

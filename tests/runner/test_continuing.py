@@ -11,7 +11,7 @@ import pytest
 from db.store.engine import sqlite_library
 from runner.errors import Refusal
 from runner.origin import Origin
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Script, Step, call, gate, say
 from tests.support.reading import delivered, dispatch, dispatched, results, shown, text_of
 from tests.support.service import bench

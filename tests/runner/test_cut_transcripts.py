@@ -15,7 +15,8 @@ from pathlib import Path
 
 import anyio
 
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.faults.crash.seeds import SEED

@@ -15,7 +15,7 @@ from registry import CatalogueEntry, Limits
 from runner.core.delegation import exported
 from runner.core.guard import Caller, admit
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.commanded import crew
 from tests.support.models import Step, call, gate, hang, say
 from tests.support.reading import dispatch

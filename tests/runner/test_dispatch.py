@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from db.store.engine import sqlite_library
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results
 from tests.support.requirement import requirement

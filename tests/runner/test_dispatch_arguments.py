@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results, text_of
 from tests.support.service import bench

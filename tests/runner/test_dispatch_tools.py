@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 
 from runner.errors import Refusal
 from runner.messages import Tool, ToolCall
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child, DispatchOrder
 from runner.tools import dispatch as dispatch_module
 from runner.tools.builtin import OwnTools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.iterated import done, finished, first, task
 from tests.runner.resuming import after_a_stop
 from tests.support.models import Script, Turn, call, hang, say, shared

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.runner.resuming import CONFIG, after_a_stop
 from tests.support.gated import NO, asked, decide
@@ -70,7 +70,7 @@ async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there
     async with open_service(Blueprint(settings.rehearsed(), database, pace=60, environ=key)) as dispatcher:
         started = await dispatcher.start(Order("Quick", "say something"))
         with anyio.fail_after(10):
-            while (at_work := dispatcher.tree.get(started.id)) is None or not (at_work.work and at_work.work.asking):
+            while (at_work := dispatcher.tree.get(started.id)) is None or not at_work.state.asking:
                 await anyio.lowlevel.checkpoint()
 
     async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.effects import CHECK_FIRST, UNKNOWN, cut_short, may_repeat, status_of, without_answer
 from runner.tools.upstream import process, server
 from server.cli import portrait

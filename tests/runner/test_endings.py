@@ -9,10 +9,10 @@ import pytest
 
 from db.rows.endings import CancelWish
 from db.store.lock import FileLock
-from runner.core.ending import Cause
 from runner.core.facts import CancelWished
+from runner.core.verdict import Cause
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, results, text_of
 from tests.support.requirement import requirement

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.events import STORED, followed, payload
 from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import Turn, call, crash, fail, gate, hang, say

@@ -11,7 +11,7 @@ import pytest
 from runner.chat import _PHRASES, phrase, refusal_phrase, spoken
 from runner.errors import Refusal
 from runner.llm.protocol import Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from tests.runner.planned import plan, step
 from tests.runner.routed import coordinator, decide

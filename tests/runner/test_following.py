@@ -14,7 +14,7 @@ from db.rows.executions import Place
 from runner.core.facts import Noticed
 from runner.core.views import INTERRUPTED
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.events import Follower, followed, payload, stored
 from tests.support.models import ScriptedModel, Turn, call, gate, say

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.hostile import notes, tags

@@ -12,7 +12,7 @@ from registry.specs.strategies import Strategy
 from runner.errors import Refusal
 from runner.result import Result
 from runner.service.assembly import STRATEGIES
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel, say
 from tests.support.reading import delivered, dispatch

@@ -9,7 +9,7 @@ import pytest
 
 from db.clock import moment
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.gated import DELETE, NO, asked, decide
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, fail, gate, hang, malformed_call, say

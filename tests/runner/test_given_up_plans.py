@@ -9,7 +9,7 @@ import anyio
 
 from db.store.engine import sqlite_library
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import A, B, config, plan, plan_events, steps
 from tests.support.models import Turn, hang
 from tests.support.service import Bench, bench

@@ -8,7 +8,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.spenders import CONFIG, MODELS, cost, notes, reserved, steps, worth
 from tests.support.models import Turn, call, crash, fail, gate, hang, say
 from tests.support.reading import delivered, dispatch, results

@@ -9,7 +9,7 @@ import pytest
 from db.clock import moment
 from registry.specs import limits
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results

@@ -15,7 +15,7 @@ from runner.llm.protocol import ModelError, Request
 from runner.messages import clean
 from runner.prompt.system import first_message
 from runner.result import Result, completed
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from runner.strategies.chain import Brief, merging
 from runner.strategies.plan.export import plan_of

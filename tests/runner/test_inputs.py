@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from registry import meant
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.cli.exits import CommandError
 from server.cli.orders import Wish, order_of
 from tests.support.models import say

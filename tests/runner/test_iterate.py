@@ -10,7 +10,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.iterated import config, done, events, finished, first, seats, task, tasks, undone
 from tests.support.models import Turn, call, crash, fail, gate, hang, say, shared
 from tests.support.requirement import requirement

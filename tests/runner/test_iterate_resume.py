@@ -12,7 +12,8 @@ import pytest
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.strategies.iterate.export import tasks_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of

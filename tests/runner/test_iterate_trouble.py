@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.properties.verdicts import violations
 from tests.runner import nested
 from tests.runner.iterated import config, done, finished, first, seats, task, tasks

@@ -14,7 +14,8 @@ from db.store.owners import is_alive
 from registry import AgentSpec, load
 from runner.errors import Refusal
 from runner.resume.readiness import Lack, Unready
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.messages_api import messages_api, mute, reply, text, tool_use
 from tests.support.models import hang, say

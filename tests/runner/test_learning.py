@@ -12,7 +12,7 @@ import pytest
 from registry import ConfigError
 from runner.chat import spoken
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from tests.runner.spenders import MODELS
 from tests.support.models import Script, Turn, call, crash, hang, say, shared

@@ -12,7 +12,8 @@ import anyio
 
 from registry import AgentSpec
 from runner.messages import Tool, ToolCall
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.tools.protocol import ToolExecutor, ToolResult
 from server.app import Blueprint, open_service
 from tests.support.messages_api import (

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from db.ids import PATTERN
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of

@@ -8,7 +8,7 @@ import pytest
 
 import runner.strategies.loop.strategy as loop_module
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import delivered, dispatch, results, shown

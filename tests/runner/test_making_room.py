@@ -13,7 +13,7 @@ import pytest
 
 from runner.compaction.summary import SUMMARISE
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.cli import portrait
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, fail, gate, say

@@ -13,7 +13,7 @@ import pytest
 
 from db.clock import moment
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.properties.verdicts import violations
 from tests.runner.iterated import done, finished, first, task, tasks, undone
 from tests.runner.nested import ANSWER, LEVELS, config, everybody, lead, planner, scripts, tree

@@ -11,7 +11,8 @@ from pathlib import Path
 import anyio
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.cutting import broken_promises, cut_off

@@ -8,7 +8,7 @@ import pytest
 from db.rows.endings import CancelWish
 from runner.core.facts import CancelWished
 from runner.resume.readiness import Lack, Unready
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools

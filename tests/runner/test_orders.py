@@ -8,7 +8,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from tests.runner.neighbour import CONFIG, neighbours
 from tests.support.models import Turn, call, gate, say

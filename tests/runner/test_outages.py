@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.messages_api import (
     Answer,

@@ -8,7 +8,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.origin import User
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import hang, say
 from tests.support.reading import dispatch
 from tests.support.service import Bench, bench

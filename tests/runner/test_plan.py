@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import A, B, C, config, plan, plan_events, roles, step, steps
 from tests.support.models import fail, gate, say
 from tests.support.requirement import requirement

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from db.store.engine import sqlite_library
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import A, config, plan, plan_events, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.support.gated import NO, YES, asked, decide
@@ -45,7 +45,7 @@ async def test_a_step_waits_until_a_person_allows_it_and_the_clock_of_the_plan_s
             ("step_3", "pending", None),
         ]
         [row] = service.sql("select id from executions where step_id = 'step_2'")
-        assert await service.dispatcher.services.approvals.open(row["id"]) == [question]
+        assert await service.dispatcher.approvals.open(row["id"]) == [question]
         root = service.dispatcher.tree.get(started.id)
         assert root is not None
         assert root.allowance.stands

@@ -19,7 +19,7 @@ from runner.llm.protocol import Request
 from runner.marks import restored
 from runner.prompt.system import PromptParts, system_prompt
 from runner.prompt.user_parts import Personal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.text import tokens_of
 from tests.runner.planned import A, B, C, config, plan
 from tests.support.models import Turn, call, say

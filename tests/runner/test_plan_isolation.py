@@ -21,7 +21,8 @@ from db.clock import stamp
 from db.ids import new_id
 from db.rows.users import chat_messages
 from db.store.unit import Added, Write
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.text import inert
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of

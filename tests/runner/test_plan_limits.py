@@ -9,7 +9,7 @@ import pytest
 
 from registry import Limits
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.properties.verdicts import PROMISES
 from tests.runner.planned import A, B, C, config, plan, plan_events, step, steps
 from tests.support.models import Turn, hang, say

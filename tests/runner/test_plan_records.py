@@ -15,7 +15,8 @@ import pytest
 from db.ids import new_execution_id
 from db.status import TRANSITIONS, ExecutionStatus
 from registry import AgentSpec, load
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.strategies.plan.export import plan_of
 from server.app import Blueprint, open_service
 from tests.runner.planned import plan, step

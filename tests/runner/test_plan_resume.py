@@ -13,7 +13,8 @@ import pytest
 from runner.approvals.approvals import Word
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.strategies.plan.export import plan_of
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
@@ -74,7 +75,7 @@ async def service(folder: Path) -> AsyncIterator[tuple[Dispatcher, ScriptedModel
     async with open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
 
         async def allow() -> None:
-            approvals = dispatcher.services.approvals
+            approvals = dispatcher.approvals
             while True:
                 news = approvals.news
                 for question in await approvals.open():

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import A, B, config, plan, roles, step, steps
 from tests.support.models import call, fail, gate, hang, say
 from tests.support.requirement import requirement

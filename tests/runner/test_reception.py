@@ -11,7 +11,7 @@ from db.status import ExecutionStatus
 from runner.chat import answer_of, phrase, spoken
 from runner.errors import Refusal
 from runner.result import partial
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from tests.support.models import fail, gate, hang, say
 from tests.support.requirement import requirement

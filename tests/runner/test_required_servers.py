@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.resuming import after_a_stop
 from tests.support.models import Turn, call, hang, say, shared
 from tests.support.reading import dispatch, shown

@@ -10,7 +10,7 @@ import pytest
 
 from db.store.engine import sqlite_library
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, gate, hang, say

@@ -7,7 +7,7 @@ import anyio
 from db.rows.endings import CancelWish
 from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.models import Turn, gate, hang, say
 from tests.support.reading import dispatch

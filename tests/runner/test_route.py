@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.chat import spoken
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import plan, roles, step, steps
 from tests.runner.routed import decide
 from tests.support.models import fail, say

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.strategies.route.classify import Decision, read_decision
 from runner.text import language_of
 from tests.runner.planned import plan, step

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import plan, step
 from tests.runner.routed import coordinator, decide
 from tests.runner.spenders import MODELS

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.errors import Refusal
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import plan, step, steps
 from tests.runner.routed import EVERYBODY, coordinator, decide
 from tests.support.face import face

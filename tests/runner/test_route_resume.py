@@ -9,7 +9,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.planned import plan, step, steps
 from tests.runner.resuming import after_a_stop
 from tests.runner.routed import coordinator, decide

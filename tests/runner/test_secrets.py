@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from registry import UpstreamSpec, held_secrets
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.protocol import ToolResult
 from runner.tools.secrets import Mask
 from server.app import Blueprint, open_service

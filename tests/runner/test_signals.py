@@ -8,7 +8,7 @@ import pytest
 
 from registry import AgentSpec, load
 from runner.result import Outcome, Result, signalled
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.models import Script, ScriptedModel, call, say
 from tests.support.service import OneModel

@@ -9,7 +9,8 @@ import anyio
 import pydantic_core
 import pytest
 
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.events import Follower, followed
 from tests.support.messages_api import Answer, cut, messages_api, reply, text, tool_use

@@ -6,7 +6,7 @@ from typing import Any
 
 from registry import AgentSpec, load
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.strategies.route.commands.report import processed
 from server.app import Blueprint, open_service
 from tests.support.models import Turn, call, say

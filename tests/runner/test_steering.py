@@ -9,7 +9,7 @@ import pytest
 
 from db.errors import UnknownExecution
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner.neighbour import CONFIG, neighbours
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, shown

@@ -8,7 +8,7 @@ import pytest
 from db.errors import StillOpen, UnknownExecution
 from db.store.owners import is_alive
 from runner.core.views import INTERRUPTED
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import call, gate, hang, say
 from tests.support.reading import dispatch

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.trace_context import trace_context
 from tests.support.models import call, say
 from tests.support.reading import dispatch, results, text_of

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from runner.llm.protocol import Request, Usage
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.runner import iterated, planned
 from tests.runner.resuming import after_a_stop
 from tests.runner.spenders import MODELS, cost

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from db.clock import moment
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.local_tools import LocalTools, stubborn
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.reading import delivered, dispatch

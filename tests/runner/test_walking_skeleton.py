@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import call, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import bench

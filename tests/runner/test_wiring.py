@@ -10,11 +10,11 @@ import pytest
 from db.errors import StoreError
 from db.status import ExecutionStatus
 from registry import AgentSpec, ConfigError
-from runner.core.ending import Cause, verdict
+from runner.core.verdict import Cause, verdict
 from runner.errors import Interrupted, Refusal
 from runner.llm.protocol import ModelError, Request
 from runner.result import Outcome, Result, completed, partial
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.tools.protocol import ToolExecutor
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, crash, say
@@ -70,7 +70,7 @@ async def test_roots_children_and_stage_agents_go_through_one_path(tmp_path: Pat
         roles = service.sql("select agent, role from executions order by created_at, depth")
         assert [row["role"] for row in roles] == ["root", "sub_agent", "root", "stage"]
     made = [relative(file) for file in python_files("runner", "server") if "CompositeTools(" in (text_of(file) or "")]
-    assert made == ["runner/strategies/loop/toolset.py"]
+    assert made == ["runner/strategies/toolset.py"]
 
 
 @requirement("S2-SE-1")

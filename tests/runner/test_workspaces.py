@@ -13,7 +13,7 @@ import pytest
 
 from db.store.engine import sqlite_library
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.workspace import sandbox
 from tests.runner.filed import CONFIG, SECTION, edit, files, look, made, write
 from tests.runner.iterated import config as iterating

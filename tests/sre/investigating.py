@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 
 from registry import load
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from runner.snapshot import Child
 from server.app import Blueprint, open_service
 from server.sre.incident import ALERT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from server.sre.incident import PACKAGED
 from tests.sre.investigating import changed_config, investigate, rehearse
 from tests.support.requirement import requirement

@@ -40,7 +40,7 @@ def deleting() -> LocalTools:
 
 async def asked(opened: Bench, number: int = 1) -> list[Question]:
     """What people are asked, once it is so much."""
-    approvals = opened.dispatcher.services.approvals
+    approvals = opened.dispatcher.approvals
     with anyio.fail_after(10):
         while True:
             news, found = approvals.news, await approvals.open()
@@ -57,4 +57,4 @@ def digest_of(shell: Shell, approval: str) -> str:
 
 async def decide(opened: Bench, question: Question, word: Word = YES) -> bool:
     """Answer a question."""
-    return await opened.dispatcher.services.approvals.decide(question, word)
+    return await opened.dispatcher.approvals.decide(question, word)

@@ -18,7 +18,8 @@ import anyio
 from db.store.engine import sqlite_library
 from registry import AgentSpec, ModelSpec, Settings, load
 from runner.llm.protocol import Model
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from runner.snapshot import Child
 from runner.tools.protocol import ToolExecutor
 from server.app import Blueprint, open_service

@@ -70,7 +70,7 @@ def _refuse_cycles(work: Work, components: Components) -> None:
     """An agent that is named as a component must not be at work above; built-in ones are, wherever iterations nest."""
     for each in map(components.who, PARTS):
         if not is_component(each.name, each.description):
-            not_in_path(work.path, each.name, work.delegation_path)
+            not_in_path(work.node.path, each.name, work.node.delegation_path)
 
 
 def _background(work: Work, components: Components) -> str:

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import AgentSpec, CatalogueEntry, Part, Settings, component_of, is_component
-from runner.core.spawn import SpawnRequest
+from runner.core.spawn import Briefing, SpawnRequest, StepInfo
 from runner.errors import Refusal
 from runner.roles import COMPLETER, PLANNER, WORKER
 
@@ -34,14 +34,14 @@ class Components:
 
     def planner(self, seat: str, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
         """Somebody who decides on the next task; a function reads no prompt, and is `given` what that says."""
-        return replace(self._request("planner", seat, given), prompt=prompt, history=self.history)
+        return replace(self._request("planner", seat, given, self.history), prompt=prompt)
 
-    def worker(self, seat: str, task: str, *, held: bool = True) -> SpawnRequest:
+    def worker(self, seat: str, task: str, *, gated: bool = True) -> SpawnRequest:
         """Somebody who carries a task out, once it may begin."""
         made, whole = self._request("worker", seat), self.settings.limits_for(self.agent)
         timeout = min(whole.agent_timeout, made.limits.timeout)
         catalogue = self._catalogue(self.who("worker"))
-        return replace(made, task=task, timeout=timeout, catalogue=catalogue, held=held)
+        return replace(made, task=task, timeout=timeout, catalogue=catalogue).starting(gated=gated)
 
     def completer(self, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
         """Somebody who answers in the end; a function is `given` what the prompt says."""
@@ -55,7 +55,7 @@ class Components:
         if role == COMPLETER:
             return self.completer(given=given)
         if role == WORKER:
-            return self.worker(seat, row["task"] or "", held=row["status"] == ExecutionStatus.PENDING)
+            return self.worker(seat, row["task"] or "", gated=row["status"] == ExecutionStatus.PENDING)
         raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
 
     def who(self, part: Part) -> AgentSpec:
@@ -75,14 +75,16 @@ class Components:
         """A worker of ours may dispatch whom the agent may, also where a chain says so; any other one has its own."""
         return self.catalogue if is_component(worker.name, worker.description) else self.settings.catalogue(worker)
 
-    def _request(self, part: Part, seat: str, given: Mapping[str, Any] | None = None) -> SpawnRequest:
+    def _request(
+        self, part: Part, seat: str, given: Mapping[str, Any] | None = None, history: int | None = None
+    ) -> SpawnRequest:
         agent = self.who(part)
         return SpawnRequest(
             agent=agent,
             task=self.task,
             limits=self.settings.limits_for(agent),
             role=PARTS[part],
-            step=seat,
             input=given if agent.strategy == "function" else None,
-            brief=self.agent.custom_instructions,
+            step=StepInfo(seat),
+            briefing=Briefing(instructions=self.agent.custom_instructions, history=history),
         )

@@ -16,9 +16,9 @@ from typing import Any
 from db.ids import made_at
 from registry import AgentSpec, Part
 from runner.core import facts
-from runner.core.ending import Dismissal
 from runner.core.history import Past
 from runner.core.spawn import SpawnRequest
+from runner.core.verdict import Dismissal
 from runner.errors import Refusal
 from runner.result import BUDGETS, Problem, Result, failed, resting_on
 from runner.roles import COMPLETER, PLANNER
@@ -64,16 +64,16 @@ class Iterate:
         self._conclusion = Conclusion(work)
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """What the tasks brought so far, also those that were stopped with it; or the answer that was being given."""
         texts = [self._seating.text_of(seat) for seat in self._tasks]
         return self._seating.text_of(COMPLETER) or "\n\n".join(filter(None, texts))
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again who was asked and what had begun. What it continues had iterations of its own; where nothing could be
         decided there, somebody is asked anew.
         """
-        self._seating.recall(past)
+        self._seating.restore(past)
         rows, taken = past.children, self._seating.taken
         self._at_work = {row["step_id"] for row in rows if row["status"] == "running"}
         before = [row["step_id"] for row in rows if row["role"] == PLANNER and row["parent_execution_id"] in past.earlier]
@@ -102,7 +102,7 @@ class Iterate:
             if refusal.kind == "stopping":
                 raise
             problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
-            return failed(replace(problem, recommendation=refusal.hint), self.found)
+            return failed(replace(problem, recommendation=refusal.hint), self.partial_output)
 
     # -- plan and work -------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Iterate:
         work, seating = self._work, self._seating
         asked = seat not in seating.taken
         if asked:
-            work.now(f"deciding what is next (turn {turn})")
+            work.set_activity(f"deciding what is next (turn {turn})")
             self._keep_price(about)
             parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
             told = (self._spec.planner, about, parts)
@@ -193,20 +193,20 @@ class Iterate:
             return
         child, why = seating.taken[seat], seating.why_stop
         if why is None:
-            work.now(f"{seat}: {self._tasks[seat]}")
+            work.set_activity(f"{seat}: {self._tasks[seat]}")
             self._keep_price(about)
             parts = {"task": self._tasks[seat], "executionState": self._state("worker")}
             try:
-                work.release(child, message_of(self._spec.worker, about, parts), None)
+                work.children.release(child, message_of(self._spec.worker, about, parts), None)
                 self._at_work.add(seat)
                 return
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
-                    work.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
+                    work.children.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
-        work.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
+        work.children.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
 
     # -- answer --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class Iterate:
         records = self._records()
         if problem is not None and not records:
             return failed(problem)
-        work.now("answering")
+        work.set_activity("answering")
         request = self._completer(about, problem)
         if over := self._conclusion.over(request):
             request = self._completer(about, problem, over)
@@ -255,7 +255,7 @@ class Iterate:
             born = round(made_at(child).timestamp() * 1000) if child is not None else None
             record, end = TaskRecord(task, created_at=born, seat=seat), self._seating.end_in(seat)
             if end is not None and born is not None and child is not None:
-                took = self._work.ended[child].elapsed if child in self._work.ended else 0.0
+                took = self._work.children.ended[child].elapsed if child in self._work.children.ended else 0.0
                 record = replace(concluded(record, end), completed_at=born + round(took * 1000))
             records.append(record)
         return records
@@ -275,5 +275,5 @@ class Iterate:
 
     async def _worker_skills(self) -> Sequence[Mapping[str, str]]:
         if self._skills is None:
-            self._skills = await self._work.skills(*self._components.skills())
+            self._skills = await self._work.lookups.skills(*self._components.skills())
         return self._skills

@@ -79,15 +79,15 @@ class Conversation:
         models = (self._spec, *(work.settings.models[name] for name in self._spec.fallback))
         self._headroom = Headroom(self._agent.context.compact_at, models, measure)
 
-    def recall(self, past: Past) -> str | None:
+    def restore(self, past: Past) -> str | None:
         """Know again what was said, from rows. Returns the last question for a conclusion, if one had been put."""
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
-        self.work.final, self.work.rehearsed = recalled.final, recalled.rehearsed
-        self.work.artifacts = written_before(past)
-        self._required.recall(past.own.tool_calls)
-        self._headroom.recall(recalled.counted, recalled.limit)
-        self._calls.lost = recalled.was_asking and self.work.attempt > 1 and not past.waited
+        self.work.state.final, self.work.state.rehearsed = recalled.final, recalled.rehearsed
+        self.work.state.artifacts = written_before(past)
+        self._required.restore(past.own.tool_calls)
+        self._headroom.restore(recalled.counted, recalled.limit)
+        self._calls.lost = recalled.was_asking and self.work.epoch > 1 and not past.waited
         notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
         self._countdown.told(what for note in notes for what in counted_down(from_json(note)[0]["text"]))
         return recalled.concluding
@@ -99,13 +99,13 @@ class Conversation:
             self._positions = 1
             self.transcript.append(Message.of_text("user", work.prompt, "task"))
         if work.toolbox is not None:
-            work.now("getting its tools")
+            work.set_activity("getting its tools")
             self._tools = await work.toolbox.tools.list_tools()
             self._need(self._required.listed(self._tools, work.toolbox.unavailable))
-            self._instructions = await work.server_instructions()
-        self._personal = await work.personal()
+            self._instructions = await work.sources.server_instructions()
+        self._personal = await work.sources.personal()
         if self._agent.context.level is not None:
-            self._files = await work.files(self._personal)
+            self._files = await work.sources.files(self._personal)
         if self._calls.limited:
             self._calls.keep(self._request(()))
 
@@ -130,8 +130,8 @@ class Conversation:
                 name=work.name,
                 role=work.role,
                 catalogue=work.catalogue,
-                roster=work.roster,
-                brief=work.brief,
+                roster=work.briefing.roster,
+                brief=work.briefing.instructions,
                 personal=self._personal,
                 files=self._files,
                 workspaces=self._agent.workspaces if work.toolbox is not None else (),
@@ -139,7 +139,8 @@ class Conversation:
                 unavailable=unavailable,
                 session=work.session,
             )
-            self._system = sys.intern(work.clear(system_prompt(parts)))  # a thousand agents of one kind share one text
+            text = work.sources.mask(system_prompt(parts))
+            self._system = sys.intern(text)  # a thousand agents of one kind share one text
         return self._system
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ class Conversation:
         """
         await self._errands.stored()
         await self._count_down()
-        self.work.now("asking the model")
+        self.work.set_activity("asking the model")
         request = self._request(self._tools)
         await self._calls.lose(request)
         if self._headroom.short(request) and (wanted := await self._make_room(request)) is not None:
@@ -166,7 +167,7 @@ class Conversation:
     async def conclude(self) -> None:
         """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
         await self._errands.stored()
-        self.work.now("concluding")
+        self.work.set_activity("concluding")
         await self._calls.lose(self._request(()))
         if not await self._conclude():
             await self._conclude()
@@ -196,7 +197,7 @@ class Conversation:
             tools=tools,
             withheld=self._tools,
             input=work.input,
-            caller=work.path[-2] if len(work.path) > 1 else "",
+            caller=work.node.path[-2] if len(work.node.path) > 1 else "",
             session=work.session,
             waits=bool(work.catalogue),
             steady=work.role in STEADY,
@@ -228,10 +229,10 @@ class Conversation:
         draft = self._draft(message)
         calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
         starts = [self._errands.start_of(each, draft.id, position) for position, each in enumerate(calls)]
-        fact = turn_facts.Replied(work.place, work.name, work.attempt, bill.call, draft, message.text, starts)
+        fact = turn_facts.Replied(work.place, work.name, work.epoch, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)
         self._calls.voice.kept()
-        work.rehearsed = work.rehearsed or reply.rehearsed
+        work.state.rehearsed = work.state.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used)
         if refused:
             hint = "put the task differently, or give it to an agent with another model"
@@ -256,7 +257,7 @@ class Conversation:
 
     async def _make_room(self, request: Request, *, alone: bool = False) -> Compaction | None:
         """Leave something out, until the request fits. The summary that is wanted for it, unless it has to do without."""
-        self.work.now("making room in its conversation")
+        self.work.set_activity("making room in its conversation")
         while (wanted := self._headroom.next(request)) is not None:
             if wanted.stage != "summary":
                 await self._compact(wanted)
@@ -282,7 +283,7 @@ class Conversation:
         notes = Message("assistant", reply.content).text if reply.stop_reason not in ("refusal", FULL) else ""
         compaction, words = self._headroom.summary(self._request(()), wanted, notes, await self._kept())
         draft = self._draft(Message("assistant", [*words, compaction.block], "summary"))
-        fact = turn_facts.Replied(work.place, work.name, work.attempt, bill.call, draft, notes, (), compaction.told)
+        fact = turn_facts.Replied(work.place, work.name, work.epoch, bill.call, draft, notes, (), compaction.told)
         in_time = await self._store(fact, ())
         self._calls.voice.kept()
         work.allowance.settle_call(bill.used)
@@ -302,7 +303,7 @@ class Conversation:
 
     async def _kept(self) -> Kept:
         unread = frozenset(item.result.execution_id for item in self.work.inbox.waiting if item.result is not None)
-        return Kept(await self.work.children(), unread)
+        return Kept(await self.work.children.children(), unread)
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -326,7 +327,7 @@ class Conversation:
         consumed = [item.id for item in items]
         await self._say(message, consumed)
         if self.work.inbox.spoken and not self.transcript.exhausted:
-            self.work.final = None  # it is to answer once more, knowing what was said
+            self.work.state.final = None  # it is to answer once more, knowing what was said
         self.work.inbox.took(*consumed)
 
     async def remark(self, text: str) -> None:
@@ -352,7 +353,7 @@ class Conversation:
             return self._required.judged(judged)
         self._unmet(f"{judged.problem.message}; asked once more")
         await self._say(Message.of_text("user", inert(judged.text), judged.kind))
-        self.work.final = None
+        self.work.state.final = None
         return None
 
     def _unmet(self, message: str) -> None:
@@ -365,7 +366,7 @@ class Conversation:
     async def _tell(
         self, message: Message, consumed: Sequence[str] = (), compacted: Mapping[str, Any] | None = None
     ) -> None:
-        fact = turn_facts.Said(self.work.place, self.work.attempt, self._draft(message), consumed, compacted)
+        fact = turn_facts.Said(self.work.place, self.work.epoch, self._draft(message), consumed, compacted)
         await self.work.recorder.record_fenced(fact, self.work.place.id, shielded=True)  # shown and consumed are one fact
 
     def _draft(self, message: Message) -> MessageDraft:

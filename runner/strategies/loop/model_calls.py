@@ -67,7 +67,7 @@ class Calls:
 
     def _ended_early(self, identifier: str, status: str) -> None:
         """A call ends without an answer. One that is cut by the end of its process is lost; the next process says so."""
-        if not self._work.goes_on_elsewhere():
+        if not self._work.lookups.resumes_elsewhere():
             self._work.recorder.record_nowait(turn_facts.CallBroken(self._work.place, identifier, status))
 
     @property
@@ -129,12 +129,12 @@ class Calls:
         wrap_up_wanted = False
         with work.draining, self.voice:
             with anyio.CancelScope(deadline=limit) if concluding else work.allowance.before_wrap_up(limit):
-                work.asking = True
+                work.state.asking = True
                 try:
                     reply = await self._model.complete(request, self.voice.heard)
                 except _WrapUpWanted:
                     wrap_up_wanted = True
-            work.asking = False
+            work.state.asking = False
             if reply is not None:
                 await keep(reply, started)
             elif wrap_up_wanted or (not concluding and anyio.current_time() >= work.allowance.wrap_up_at):
@@ -184,9 +184,9 @@ class Calls:
     async def _wait_told(self, wait: RetryWait) -> None:
         """Say in the row, and to all who watch, that and why the model is waited for: nothing is in flight then."""
         work, self._waited = self._work, wait
-        work.asking, work.activity = False, str(wait)
+        work.state.asking, work.state.activity = False, str(wait)
         told = {
-            "action": work.activity,
+            "action": work.state.activity,
             "model": wait.model,
             "error": str(wait.error),
             "retry_in_seconds": round(wait.seconds, 3),
@@ -200,7 +200,7 @@ class Calls:
         """Take it back before the model is asked: a call that a crash cuts from here on may have cost something."""
         if self._waited is not None:
             await self._work.recorder.record(facts.Waiting(self._work.place, None))
-            self._work.asking = True
+            self._work.state.asking = True
 
     async def lose(self, request: Request) -> None:
         """Write down the call, if there was one, that was cut by the end of another process; it is made once more now."""
@@ -211,7 +211,7 @@ class Calls:
         prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
         bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
         await work.recorder.record_fenced(
-            turn_facts.CallLost(work.place, work.attempt, bill.call), work.place.id, shielded=True
+            turn_facts.CallLost(work.place, work.epoch, bill.call), work.place.id, shielded=True
         )
         work.allowance.charge(bill.used)
 
@@ -219,7 +219,7 @@ class Calls:
         """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
         if number > 1:
             self.voice.again(number)
-            self._work.now(f"asking {model} (attempt {number})")
+            self._work.set_activity(f"asking {model} (attempt {number})")
             attempt = {"model": model, "attempt": number}
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "model.attempt", attempt))
 
@@ -244,7 +244,7 @@ class Spending:
             if idle := [purse for purse in short if not purse.calls]:
                 self._give_up(idle)
                 return None
-            self._work.now("waiting for money that others may not use")
+            self._work.set_activity("waiting for money that others may not use")
             with self._work.allowance.before_wrap_up() as scope:
                 await short[0].until_freed()
             if scope.cancelled_caught:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from db.rows.reads import Record
-from runner.core.ending import missing_server
+from runner.core.verdict import missing_server
 from runner.errors import ServerMissing
 from runner.messages import Tool
 from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result
@@ -48,7 +48,7 @@ class RequiredServers:
         elif name is not None and error_type is None:
             self._missing.pop(name, None)
 
-    def recall(self, calls: Sequence[Record]) -> None:
+    def restore(self, calls: Sequence[Record]) -> None:
         """Know again how earlier calls ended, from their rows."""
         for row in calls:
             self.called(row["tool"], row["error_type"])

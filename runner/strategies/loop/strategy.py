@@ -42,13 +42,13 @@ class Loop:
         self._reason: str | None = None
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """What it reported, or the newest text of its model."""
-        return self._work.final.text if self._work.final is not None else self._talk.transcript.last_text
+        return self._work.state.final.text if self._work.state.final is not None else self._talk.transcript.last_text
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again what was said, and whether somebody asked for a conclusion."""
-        question = self._talk.recall(past)
+        question = self._talk.restore(past)
         self._reason = reason_of(question) if question is not None else None
         for unpaid in REASONS.values():
             if self._reason == unpaid:
@@ -64,7 +64,7 @@ class Loop:
                 await talk.open()
             self._opened = True
         while True:
-            talk.transcript.final = work.final
+            talk.transcript.final = work.state.final
             inbox = work.inbox
             mail = Mail(inbox.arrived, inbox.pending, inbox.ready, inbox.spoken)
             cancel_on_finish = work.limits.on_finish == "cancel"
@@ -84,7 +84,7 @@ class Loop:
                     await talk.run_tools()
             case Drain():
                 if self._stands:
-                    work.final = self._result()
+                    work.state.final = self._result()
                 await talk.drain()
             case Wait():
                 await self._wait()
@@ -92,10 +92,11 @@ class Loop:
                 await talk.remark(SAY_SOMETHING if isinstance(action, AskAgain) else GO_ON)
                 await self._ask()
             case SettleChildren(cancel):
-                work.now("settling its agents")
-                if cancel and work.final is None:
-                    work.final = completed(talk.transcript.last_text)  # the answer stands, whatever its agents still say
-                await work.settle_children(cancel=cancel)
+                work.set_activity("settling its agents")
+                if cancel and work.state.final is None:
+                    # The answer stands, whatever its agents still say.
+                    work.state.final = completed(talk.transcript.last_text)
+                await work.children.settle(cancel=cancel)
             case Conclude(reason):
                 self._reason = reason
                 await talk.ask_to_conclude(reason)
@@ -115,15 +116,15 @@ class Loop:
 
     async def _wait(self) -> None:
         work = self._work
-        work.now(f"waiting for {work.inbox.pending} agents" if work.inbox.pending > 1 else "waiting for an agent")
+        work.set_activity(f"waiting for {work.inbox.pending} agents" if work.inbox.pending > 1 else "waiting for an agent")
         work.recorder.record_nowait(facts.Waiting(work.place, "children"))
         with work.allowance.before_wrap_up():
             await work.inbox.until_ready()
         work.recorder.record_nowait(facts.Waiting(work.place, None))
 
     def _result(self) -> Result:
-        if self._work.final is not None:
-            return self._work.final
+        if self._work.state.final is not None:
+            return self._work.state.final
         reason = self._reason or self._talk.transcript.shortfall
         if reason is not None:
             return partial(self._left(reason), reason)
@@ -136,8 +137,8 @@ class Loop:
         transcript = self._talk.transcript
         if transcript.last_text and not transcript.exhausted and not transcript.empty_answers:
             return transcript.last_text
-        reports = reports_of(self._work.ended.values())
-        paths = ", ".join(f"`{each['path']}`" for each in self._work.artifacts)
+        reports = reports_of(self._work.children.ended.values())
+        paths = ", ".join(f"`{each['path']}`" for each in self._work.state.artifacts)
         heading = NO_CONCLUSION.format(reason=reason) if reports or paths else ""
         heading += f" {WRITTEN.format(paths=paths)}" if paths else ""
         heading += f" {REPORTED}" if reports else ""

@@ -70,7 +70,7 @@ class Errands:
         tools = [self._tool(call) for call in calls]
         for call, tool in zip(calls, tools, strict=True):
             answers[call.id] = self._answer(call, tool, NOT_BEGUN)
-        self._work.now(_doing(calls))
+        self._work.set_activity(_doing(calls))
 
         async def run(call: ToolCall, tool: Tool | None) -> None:
             try:
@@ -114,7 +114,7 @@ class Errands:
             with work.draining:
                 result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
-            if not work.goes_on_elsewhere():  # whoever goes on decides what becomes of the call
+            if not work.lookups.resumes_elsewhere():  # whoever goes on decides what becomes of the call
                 work.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
         if not result.recorded:
@@ -145,7 +145,7 @@ class Errands:
             return CUT_OFF if call.cut else INTERRUPTED
         if tool is None or not (call.held or _must_be_allowed(call, tool)):
             return None
-        return await self._work.permission().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
+        return await self._work.lookups.gate().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
 
     def _tool(self, call: ToolCall) -> Tool | None:
         """The tool a call means, if there is one."""
@@ -161,7 +161,7 @@ class Errands:
         return ToolOutcome(
             id=call.row,
             execution_id=self._work.place.id,
-            attempt=self._work.attempt,
+            attempt=self._work.epoch,
             status=status_of(result),
             text=text,
             is_error=result.is_error,

@@ -18,7 +18,7 @@ from runner.strategies.compose import Brought, composer_message, digest_of
 from runner.strategies.conclusion import Conclusion
 from runner.strategies.context import Work
 from runner.strategies.plan.progress import Progress
-from runner.strategies.staff import Commissioner
+from runner.strategies.staff import Staff
 from runner.text import is_raw
 
 _RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
@@ -31,8 +31,8 @@ _URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
 class Answering:
     """Makes the result of one plan."""
 
-    def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
-        self._work, self._commissioner = work, commissioner
+    def __init__(self, work: Work, staff: Staff, seating: Seating, progress: Progress) -> None:
+        self._work, self._staff = work, staff
         self._seating, self._progress = seating, progress
         self._conclusion = Conclusion(work)
 
@@ -40,8 +40,8 @@ class Answering:
         """Keep what a composer costs that is told what the steps brought so far, if there is to be one."""
         asks = self._progress.spec.compose in ("always", "auto") and COMPOSER not in self._seating.taken
         if asks and self._conclusion.limited:
-            digest = digest_of(self._progress.brought(), self._commissioner.composer_budget, readable=False)
-            self._conclusion.keep(self._commissioner.composer(self._work.quoted), digest.tokens)
+            digest = digest_of(self._progress.brought(), self._staff.composer_budget, readable=False)
+            self._conclusion.keep(self._staff.composer(self._work.quoted), digest.tokens)
 
     async def answer(self, reason: str | None, problem: Problem | None) -> Result:
         """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
@@ -98,15 +98,15 @@ class Answering:
     async def _composed(self, brought: Sequence[Brought]) -> str | None:
         spec = self._progress.spec
         hint = self._progress.current.response_hint if self._progress.versions else ""
-        budget = self._commissioner.composer_budget
+        budget = self._staff.composer_budget
         digest = digest_of(brought, budget, readable=False)
-        request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
+        request = self._staff.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
         if over := self._conclusion.over(request):
             digest = digest_of(brought, max(0, min(budget, digest.tokens - digest.frame) - over), readable=False)
-            request = self._commissioner.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
+            request = self._staff.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
         if digest.cut:
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
-        self._work.now("wording the answer")
+        self._work.set_activity("wording the answer")
         self._conclusion.hand_over()
         await self._seating.give(COMPOSER, request)
         await self._seating.repeat_what_was_said()

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from registry import fold
+from runner.strategies.compose import StepTask
 from runner.strategies.plan.parse import PlannedStep
 
 NOBODY = "nobody"
@@ -94,7 +95,7 @@ def _name(written: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in written[:LONGEST_NAME]).strip()
 
 
-def without(steps: Sequence[PlannedStep], done: Iterable[PlannedStep]) -> list[PlannedStep]:
+def without(steps: Sequence[PlannedStep], done: Iterable[StepTask]) -> list[PlannedStep]:
     """The steps that are not done yet: one equal to a completed one, agent and task, is left out."""
     known = {(fold(step.agent), step.task): step.id for step in done}
     same = {step.id: known[key] for step in steps if (key := (fold(step.agent), step.task)) in known}

@@ -29,16 +29,16 @@ async def confirmed(work: Work, step: PlannedStep) -> bool:
     """Whether a person allows a step; waits for the answer."""
     arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
     call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
-    asked = await work.asked_before(call.row)
+    asked = await work.lookups.tool_call(call.row)
     if asked is not None and asked["finished_at"] is not None:
         return not asked["is_error"]
     if asked is None:
         await _begin(work, call)
     allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
     try:
-        refusal = None if allowed else await work.permission().allow(call, RUN_STEP)
+        refusal = None if allowed else await work.lookups.gate().allow(call, RUN_STEP)
     except anyio.get_cancelled_exc_class():
-        if not work.goes_on_elsewhere():
+        if not work.lookups.resumes_elsewhere():
             work.recorder.record_nowait(_settled(work, call, NOT_BEGUN))
         raise
     result = refusal or ALLOWED
@@ -60,14 +60,14 @@ async def _begin(work: Work, call: ToolCall) -> None:
         started_at=stamp(),
         status="waiting",
     )
-    await work.recorder.record_fenced(turn_facts.Asked(work.place, work.attempt, start), work.place.id, shielded=True)
+    await work.recorder.record_fenced(turn_facts.Asked(work.place, work.epoch, start), work.place.id, shielded=True)
 
 
 def _settled(work: Work, call: ToolCall, result: ToolResult) -> turn_facts.ToolSettled:
     outcome = ToolOutcome(
         id=call.row,
         execution_id=work.place.id,
-        attempt=work.attempt,
+        attempt=work.epoch,
         status=status_of(result),
         text=result.text,
         is_error=result.is_error,

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from runner.messages import clean
+from runner.strategies.compose import StepTask
 from runner.text import folded_keys, read_json
 
 PERFORM = "perform_action"
@@ -30,12 +31,9 @@ class NotAPlan(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(StepTask):
     """One step as planned."""
 
-    id: str
-    agent: str
-    task: str
     depends_on: tuple[str, ...] = ()
     intent: str = PERFORM
     instruction: str = ""

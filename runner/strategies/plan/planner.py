@@ -18,15 +18,16 @@ from runner.strategies.plan.check import Bounds, Linted, lint, without
 from runner.strategies.plan.parse import Blueprint, NotAPlan, PlannedStep, read_blueprint
 from runner.strategies.plan.progress import Progress, Version
 from runner.strategies.plan.prompts import repair_message, replan_message
+from runner.strategies.plan.requests import planner_budget, planner_request
 from runner.strategies.plan.schedule import Trigger
-from runner.strategies.staff import Commissioner
+from runner.strategies.staff import Staff
 
 
 class Drafting:
     """Asks planners for one plan."""
 
-    def __init__(self, work: Work, commissioner: Commissioner, seating: Seating, progress: Progress) -> None:
-        self._work, self._commissioner = work, commissioner
+    def __init__(self, work: Work, staff: Staff, seating: Seating, progress: Progress) -> None:
+        self._work, self._staff = work, staff
         self._seating, self._progress = seating, progress
         self.problem: Problem | None = None
         """Why there is no version, or no further one."""
@@ -55,14 +56,14 @@ class Drafting:
     def _revising(self, trigger: Trigger, seat: str) -> str:
         """What a planner is told that is to revise the plan."""
         steps, work = self._progress.brought(), self._work
-        done = digest_of([each for each in steps if each.succeeded], self._commissioner.planner_budget)
+        done = digest_of([each for each in steps if each.succeeded], planner_budget(self._staff))
         if done.cut:
             work.recorder.record_nowait(facts.Noticed(work.place, "context.trimmed", done.told(seat)))
         return replan_message(work.quoted, trigger, steps, done)
 
     async def _blueprint(self, seat: str, prompt: str) -> Blueprint | None:
         try:
-            await self._seating.give(seat, self._commissioner.planner(seat, prompt))
+            await self._seating.give(seat, planner_request(self._staff, seat, prompt))
         except Refusal as refusal:
             self.problem = Problem(refusal.kind, str(refusal), severity="high", context=refusal.context)
             return None

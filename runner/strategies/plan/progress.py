@@ -16,9 +16,9 @@ from db.rows.reads import Record
 from db.status import ExecutionStatus
 from db.store.unit import Write
 from registry import OnEmptyPlan, PlanSpec
-from runner.core.ending import Dismissal
 from runner.core.facts import plan_event
 from runner.core.history import Past
+from runner.core.verdict import Dismissal
 from runner.messages import clean
 from runner.result import Problem
 from runner.strategies.child_tracker import Seating
@@ -41,7 +41,7 @@ class Progress:
         self.status: PlanStatus | None = None
         """How far the newest version has come, as rows have it; None before there is any."""
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again the plan and how far it had come; what it continues gives its plan on."""
         made = {row["version"]: Version.of_row(row) for row in past.plans if _was_made(row)}
         self.versions = list(made.values())

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from db.rows.plans import PlanStatus
 from registry import AgentSpec, OnEmptyPlan
 from runner.core import facts
-from runner.core.ending import Dismissal
 from runner.core.history import Past
+from runner.core.verdict import Dismissal
 from runner.errors import Refusal
 from runner.result import Outcome, Problem, Result
 from runner.roles import PLAN
@@ -26,8 +26,9 @@ from runner.strategies.plan.parse import PlannedStep
 from runner.strategies.plan.planner import Drafting
 from runner.strategies.plan.progress import PlanMarked, Planned, Progress, Version
 from runner.strategies.plan.prompts import step_message
+from runner.strategies.plan.requests import step_budget, step_request
 from runner.strategies.plan.schedule import Course, Trigger
-from runner.strategies.staff import Commissioner
+from runner.strategies.staff import Staff
 
 
 class Plan:
@@ -38,20 +39,20 @@ class Plan:
         self._work = work
         self._seating = Seating(work, lambda row: row["step_id"])
         self._progress = Progress(work.subject.plan, self._seating, _on_empty(work))
-        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task, work.history)
-        self._drafting = Drafting(work, self._commissioner, self._seating, self._progress)
-        self._answering = Answering(work, self._commissioner, self._seating, self._progress)
+        self._staff = Staff.of(work)
+        self._drafting = Drafting(work, self._staff, self._seating, self._progress)
+        self._answering = Answering(work, self._staff, self._seating, self._progress)
         self._answer: Result | None = None
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """What the steps brought so far, also those that were stopped with it."""
         return "\n\n".join(text for step in self._progress.steps if (text := self._seating.text_of(step)))
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again the plan and how far it had come."""
-        self._seating.recall(past)
-        self._progress.recall(past)
+        self._seating.restore(past)
+        self._progress.restore(past)
 
     async def run(self) -> Result:
         """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
@@ -67,9 +68,9 @@ class Plan:
             answer = await self._work_out()
             return answer
         finally:
-            if answer is None and not self._work.goes_on_elsewhere():
+            if answer is None and not self._work.lookups.resumes_elsewhere():
                 work = self._work
-                work.recorder.record_nowait(facts.PlanGivenUp(work.place, work.attempt, self._number))
+                work.recorder.record_nowait(facts.PlanGivenUp(work.place, work.epoch, self._number))
 
     async def _work_out(self) -> Result:
         if self._progress.versions and self._progress.status is None:  # of what it continues
@@ -89,10 +90,10 @@ class Plan:
         """Make the next version; False when there is none."""
         work = self._work
         if trigger is None:
-            work.now("planning")
+            work.set_activity("planning")
             await self._planned(Version(1), PlanStatus.PLANNING)
         else:
-            work.now(f"revising the plan: {trigger.reason}")
+            work.set_activity(f"revising the plan: {trigger.reason}")
             await self._mark(PlanStatus.REPLANNING, trigger=trigger.shown())
         version = await self._drafting.draft(trigger, work.settle_dates)
         if version is None:
@@ -130,7 +131,7 @@ class Plan:
         version = self._progress.current
         self._skip(Problem("replaced", "another plan took its place"), but=[step.id for step in version.steps])
         for step in version.steps:
-            await self._seating.give(step.id, self._commissioner.step(step))
+            await self._seating.give(step.id, step_request(self._staff, step))
             if step.id in version.cut:
                 self._dismiss(step.id, Dismissal("skipped", self._progress.beyond_limit))
                 continue
@@ -143,7 +144,7 @@ class Plan:
     def _refusal(self, step: PlannedStep) -> Problem | None:
         """Why the agent of a step may not be started, if it never may; what is only so at the moment passes."""
         try:
-            self._work.admit(step.agent)
+            self._work.children.admit(step.agent)
         except Refusal as refusal:
             passes = refusal.kind in ("wrapping_up", "limit")
             return None if passes else Problem(refusal.kind, str(refusal), context=refusal.context)
@@ -151,14 +152,14 @@ class Plan:
 
     async def _start(self, steps: Sequence[PlannedStep]) -> None:
         for step in sorted(steps, key=lambda each: each.confirm):  # nobody waits for a person who need not
-            self._work.now(f"step {step.id}: {step.agent}")
+            self._work.set_activity(f"step {step.id}: {step.agent}")
             child = self._seating.taken[step.id]
             if step.confirm and not await confirmed(self._work, step):
                 self._dismiss(step.id, Dismissal("skipped", Problem("denied", "a person did not allow it")))
                 continue
             prompt = self._prompt(step)
             try:
-                self._work.release(child, prompt, await self._known(step, prompt))
+                self._work.children.release(child, prompt, await self._known(step, prompt))
             except Refusal as refusal:
                 if refusal.kind != "budget":
                     raise
@@ -168,7 +169,7 @@ class Plan:
 
     def _prompt(self, step: PlannedStep) -> str:
         """What a step is told: its task, and what those before it brought."""
-        earlier = digest_of(self._progress.earlier(step.id), self._commissioner.budget_of(step))
+        earlier = digest_of(self._progress.earlier(step.id), step_budget(self._staff, step))
         if earlier.cut:
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
         return step_message(step.task, earlier)
@@ -176,7 +177,7 @@ class Plan:
     async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
         """What the same step brought lately, where that may be used again."""
         seconds, work = self._progress.spec.cache_ttl, self._work
-        row = await work.same_step(step.agent, prompt, seconds) if seconds else None
+        row = await work.lookups.same_step(step.agent, prompt, seconds) if seconds else None
         if row is None:
             return None
         told = {"step_id": step.id, "cached_from": row["id"]}
@@ -213,7 +214,7 @@ class Plan:
     def _dismiss(self, step: str, dismissal: Dismissal) -> None:
         if not self._progress.standing(step).over and step not in self._progress.at_work:
             self._progress.dismissed[step] = dismissal
-            self._work.dismiss(self._seating.taken[step], dismissal)
+            self._work.children.dismiss(self._seating.taken[step], dismissal)
 
     def _skip(self, problem: Problem, but: Collection[str] = ()) -> None:
         for step in self._progress.steps:
@@ -222,11 +223,11 @@ class Plan:
 
     async def _planned(self, version: Version, status: PlanStatus) -> None:
         work = self._work
-        await self._record(Planned(work.place, work.attempt, version.row(work.place.id, work.task, status)), status)
+        await self._record(Planned(work.place, work.epoch, version.row(work.place.id, work.task, status)), status)
 
     async def _mark(self, status: PlanStatus, **more: object) -> None:
         work = self._work
-        await self._record(PlanMarked(work.place, work.attempt, self._number, status, more), status)
+        await self._record(PlanMarked(work.place, work.epoch, self._number, status, more), status)
 
     @property
     def _number(self) -> int:

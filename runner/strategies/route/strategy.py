@@ -25,7 +25,8 @@ from runner.strategies.context import Work
 from runner.strategies.route.classify import Decision, read_decision
 from runner.strategies.route.commands.parse import call_in
 from runner.strategies.route.commands.run import Course
-from runner.strategies.staff import Commissioner
+from runner.strategies.route.requests import classifier_request, direct_request, plan_request, respondent_request
+from runner.strategies.staff import Staff
 from runner.text import is_raw, tokens_of
 
 
@@ -35,7 +36,7 @@ class Route:
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, AgentSpec)
         self._work = work
-        self._commissioner = Commissioner(work.settings, work.subject, work.catalogue, work.task)
+        self._staff = Staff(work.settings, work.subject, work.catalogue, work.task)
         self._seating = Seating(work, lambda row: row["step_id"])
         self._answer: Result | None = None
         self._conclusion = Conclusion(work)
@@ -48,19 +49,19 @@ class Route:
             self._answer = failed(problem)
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """What whoever handles the message has said."""
         if self._course is not None:
-            return self._course.found
+            return self._course.partial_output
         texts = [self._seating.text_of(seat) for seat in (COMPOSER, PLAN, DIRECT, ANSWER)]
         return next((text for text in texts if text), "")
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again who was asked."""
         if self._course is not None:
-            self._course.recall(past)
+            self._course.restore(past)
         else:
-            self._seating.recall(past)
+            self._seating.restore(past)
 
     async def run(self) -> Result:
         """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
@@ -76,8 +77,8 @@ class Route:
 
     async def _decide(self) -> Decision:
         work = self._work
-        work.now("deciding who handles it")
-        end = await self._end_of(CLASSIFIER, self._commissioner.classifier(work.prompt))
+        work.set_activity("deciding who handles it")
+        end = await self._end_of(CLASSIFIER, classifier_request(self._staff, work.prompt))
         names = [entry.name for entry in work.catalogue]
         decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
         if HANDLERS.isdisjoint(self._seating.taken):
@@ -89,21 +90,21 @@ class Route:
 
     async def _handle(self, decision: Decision) -> Result:
         if not decision.agents:
-            return await self._end_of(ANSWER, self._commissioner.respondent(self._work.prompt))
+            return await self._end_of(ANSWER, respondent_request(self._staff, self._work.prompt))
         at_work = not HANDLERS.isdisjoint(self._seating.taken)  # since before a restart: that was allowed
         if not at_work and self._seating.why_stop is None:
             refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
             if len(refusals) == len(decision.agents):
                 return await self._denied(decision, refusals)
         if decision.needs_plan:
-            self._work.now(f"planning for {', '.join(decision.agents)}")
-            return await self._end_of(PLAN, self._commissioner.plan(decision.agents, self._work.prompt))
+            self._work.set_activity(f"planning for {', '.join(decision.agents)}")
+            return await self._end_of(PLAN, plan_request(self._staff, decision.agents, self._work.prompt))
         return await self._direct(decision.agents[0])
 
     async def _direct(self, agent: str) -> Result:
         work = self._work
-        work.now(f"handing over to {agent}")
-        result = await self._end_of(DIRECT, self._commissioner.direct(agent, work.prompt), self._keep_price)
+        work.set_activity(f"handing over to {agent}")
+        result = await self._end_of(DIRECT, direct_request(self._staff, agent, work.prompt), self._keep_price)
         if result.outcome is Outcome.FAILED or not is_raw(result.text):
             return result
         worded = await self._end_of(COMPOSER, self._composer(agent, result))
@@ -116,21 +117,21 @@ class Route:
     def _keep_price(self) -> None:
         """Keep what a composer costs, from what an agent that has been born leaves: that one comes first."""
         if COMPOSER not in self._seating.taken and self._conclusion.limited:
-            self._conclusion.keep(self._commissioner.composer(self._work.quoted))
+            self._conclusion.keep(self._staff.composer(self._work.quoted))
 
     def _composer(self, agent: str, result: Result) -> SpawnRequest:
         """The request for a composer that puts data into words; of the data it is told what can be paid."""
-        quoted, budget = self._work.quoted, self._commissioner.composer_budget
-        request = self._commissioner.composer(wording_of(quoted, agent, result, budget))
+        quoted, budget = self._work.quoted, self._staff.composer_budget
+        request = self._staff.composer(wording_of(quoted, agent, result, budget))
         if over := self._conclusion.over(request):
             size = tokens_of(len(result.text.encode()))
-            request = self._commissioner.composer(wording_of(quoted, agent, result, max(0, min(budget, size) - over)))
+            request = self._staff.composer(wording_of(quoted, agent, result, max(0, min(budget, size) - over)))
         self._conclusion.hand_over()
         return request
 
     def _refusal(self, agent: str) -> Refusal | None:
         try:
-            self._work.admit(agent)
+            self._work.children.admit(agent)
         except Refusal as refusal:
             return refusal
         return None
@@ -142,7 +143,7 @@ class Route:
                 raise refusal
         seats = {f"{DIRECT}.{agent}": agent for agent in decision.agents}
         for (seat, agent), refusal in zip(seats.items(), refusals, strict=True):
-            await self._seating.deny(seat, replace(self._commissioner.direct(agent), step=seat), refusal)
+            await self._seating.deny(seat, direct_request(self._staff, agent, step=seat), refusal)
         await self._seating.until_ended(seats)
         told = dict.fromkeys(map(self._reason, decision.agents, refusals))
         reasons = "; ".join(told)

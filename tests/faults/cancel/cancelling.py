@@ -19,7 +19,8 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.history import INVARIANTS, History
 from tests.faults.crash.scene import rows_of

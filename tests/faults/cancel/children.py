@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 
-from runner.service.dispatcher import Order
+from runner.service.order import Order
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch
 from tests.support.service import Bench, bench

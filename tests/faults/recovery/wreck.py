@@ -14,7 +14,8 @@ import anyio
 
 from registry import load
 from runner.llm.protocol import Request
-from runner.service.dispatcher import Dispatcher, Order
+from runner.service.dispatcher import Dispatcher
+from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.support.models import Script, ScriptedModel, Turn, call, hang, say

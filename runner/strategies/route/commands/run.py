@@ -51,7 +51,7 @@ class Course:
 
     def __init__(self, work: Work, seating: Seating, call: Call) -> None:
         self._work, self._seating, self._call = work, seating, call
-        self._board: Board = work.board()
+        self._board: Board = work.lookups.board()
         self._judged: dict[int | None, Mapping[str, Any]] = {}
         """What was judged of an item, as the input of whoever began to work on it says."""
         self._before: dict[str, Record] = {}
@@ -59,7 +59,7 @@ class Course:
         self._refusals: list[tuple[str, Refusal]] = []
         """Who could not be sent, and why."""
 
-    def recall(self, past: Past) -> None:
+    def restore(self, past: Past) -> None:
         """Know again who works, what was judged, and how far the command had come before."""
         own: list[Record] = []
         for row in past.children:
@@ -69,10 +69,10 @@ class Course:
                     self._judged[number_of(row["step_id"])] = from_json(row["input"])
             elif is_errand(row):
                 self._before[row["step_id"]] = row
-        self._seating.recall(replace(past, children=own))
+        self._seating.restore(replace(past, children=own))
 
     @property
-    def found(self) -> str:
+    def partial_output(self) -> str:
         """What those who have ended brought, so far."""
         texts = (self._seating.text_of(seat) for seat in self._seating.taken)
         return "\n\n".join(text for text in texts if text)
@@ -166,8 +166,8 @@ class Course:
             return await self._seating.result_in(seat)
         if (why := self._seating.why_stop) is not None:
             return not_begun(why)
-        work.admit(spec.agent)
-        work.now(f"/{errand.command.name}: handing over to {spec.agent}")
+        work.children.admit(spec.agent)
+        work.set_activity(f"/{errand.command.name}: handing over to {spec.agent}")
         earlier = [(phase.agent, excerpt(phase.result.text, EARLIER_BYTES, None)) for phase in phases]
         request = commissioned(work.settings, errand, number, self._delegation(errand, spec), earlier)
         await self._seating.give(seat, _going_on(request, before))
@@ -178,8 +178,8 @@ class Course:
         return Delegation(
             command=command.name,
             session_id=work.session,
-            depth=work.depth + 1,
-            path=(*work.delegation_path, command.name, spec.agent),
+            depth=work.node.depth + 1,
+            path=(*work.node.delegation_path, command.name, spec.agent),
             timeout=self._time(),
             caller=work.name,
             task_number=errand.number,

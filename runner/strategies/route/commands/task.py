@@ -18,7 +18,7 @@ from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import ARGUMENTS, AgentSpec, CommandSpec, Complexity, Folder, PhaseSpec, Settings, When, fold
 from runner.core.delegation import KEY, Delegation
-from runner.core.spawn import SpawnRequest
+from runner.core.spawn import SpawnRequest, StepInfo
 from runner.inputs import accepted_input
 from runner.prompt.system import first_message
 from runner.prompt.user_parts import view_of
@@ -149,8 +149,8 @@ def _request(settings: Settings, name: str, seat: str, task: str, given: Mapping
         limits=settings.limits_for(agent),
         role=DIRECT,
         catalogue=settings.catalogue(agent),
-        step=seat,
         input=given,
+        step=StepInfo(seat),
     )
 
 

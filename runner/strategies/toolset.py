@@ -30,6 +30,10 @@ class Toolbox:
         """Servers that could not be reached, and why."""
         return self.upstream.unavailable if self.upstream is not None else {}
 
+    async def close(self) -> None:
+        """Release all tools."""
+        await self.tools.close()
+
     async def stop_servers(self) -> None:
         """End the servers that are this execution's own, whatever still uses the other tools."""
         if self.upstream is not None:
