@@ -144,6 +144,7 @@ class MessageRow(SQLModel, table=True):
     kind: str
     content: str = Field(sa_type=Text)
     created_at: str
+    data: str | None = Field(default=None, sa_type=Text)
 
 
 class ModelCallRow(SQLModel, table=True):

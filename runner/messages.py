@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
@@ -60,18 +61,22 @@ class Delivered:
     """What it cites that is no call of the tree."""
 
 
+NO_DATA: Mapping[str, Any] = MappingProxyType({})
+
+
 class Message:
     """One message of a transcript; immutable by convention, encoded at most once."""
 
-    __slots__ = ("_encoded", "content", "delivered", "kind", "model", "role")
+    __slots__ = ("_encoded", "content", "data", "delivered", "kind", "model", "role")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its fields
         self,
         role: Role,
         content: Sequence[Block],
         kind: str = "",
         delivered: Sequence[Delivered] = (),
         model: str | None = None,
+        data: Mapping[str, Any] = NO_DATA,
     ) -> None:
         self.role = role
         self.content = content
@@ -81,12 +86,14 @@ class Message:
         """The ends of children that a `delivery` shows, as data."""
         self.model = model
         """Which model said it, if that is known: its thinking must not be sent to another."""
+        self.data = data
+        """What a message of ours says, where code has to know that again; never sent, and never read out of its text."""
         self._encoded: bytes | None = None
 
     @classmethod
-    def of_text(cls, role: Role, text: str, kind: str = "") -> Message:
+    def of_text(cls, role: Role, text: str, kind: str = "", data: Mapping[str, Any] = NO_DATA) -> Message:
         """A message of one text block."""
-        return cls(role, [{"type": "text", "text": text}], kind)
+        return cls(role, [{"type": "text", "text": text}], kind, data=data)
 
     @property
     def encoded(self) -> bytes:

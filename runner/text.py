@@ -221,10 +221,20 @@ def excerpt(text: str, most: int, source: str | None) -> str:
     return text if len(kept) == len(text) else Excerpt(inert(kept) + cut_mark(len(kept), len(text), source))
 
 
+CUT = "cut after {kept} of {length} characters"
+_CUT_MARK = re.compile(r"\n\[" + CUT.format(kept=r"\d+", length=r"(\d+)") + r"[^\n]*\]\Z")
+
+
+def length_before_cut(text: str) -> int:
+    """The characters of a text before it was cut, by the mark it ends with; its own length where it has none."""
+    mark = _CUT_MARK.search(text)
+    return int(mark[1]) if mark is not None else len(text)
+
+
 def cut_mark(kept: int, length: int, source: str | None) -> str:
     """Says after how many characters a text was cut, and how to read on; `source` is its id, where that is possible."""
     rest = f"; read_result(execution_id={source!r}, offset={kept}) continues" if source is not None else ""
-    return f"\n[cut after {kept} of {length} characters{rest}]"
+    return f"\n[{CUT.format(kept=kept, length=length)}{rest}]"
 
 
 __all__ = ["BLOCKS", "Excerpt", "beside", "inert", "inert_data", "label"]

@@ -37,6 +37,8 @@ class MessageDraft:
     kind: str
     content: str
     """JSON of its content blocks."""
+    data: str | None = None
+    """JSON of what it says, where code has to know that again."""
 
     def added(self) -> Added:
         """The row."""

@@ -8,14 +8,15 @@ were, tasks stay, and what came after the model's last word is at most cut. Know
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from runner.marks import restored
 from runner.messages import Block, Message, size_of
+from runner.prompt.deliveries import REPORT_END, report_in
 from runner.snapshot import DISPATCH
+from runner.text import CUT, length_before_cut
 from runner.tools.dispatch import GET_RESULT, LIST, WAIT_FOR
 
 TURNS_KEPT = 3
@@ -28,9 +29,6 @@ LEAST = 1000
 Stage = Literal["results", "summary", "outline", "cut"]
 
 _ABOUT_CHILDREN = frozenset({GET_RESULT, WAIT_FOR, LIST})
-_REPORT = re.compile(r'(<report agent="[^"\n]*" execution_id="(\w+)"[^\n]*>)\n')
-_REPORT_END = "\n</report>"
-_CUT_BEFORE = re.compile(r"\n\[cut after \d+ of (\d+) characters[^\n]*\]\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +48,8 @@ class Compaction:
     """Of a summary: how many of the newest messages stay."""
     longest: int = 0
     """Of stage `cut`: the characters that a text may have."""
+    record: Mapping[str, Any] = field(default_factory=dict)
+    """Of a summary, as data: its notes, the calls it names by id, and those that were cited."""
 
     @property
     def told(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def view_of(
         case "summary" | "outline":
             head = messages[: len(messages) - compaction.kept]
             tasks = [each for each in head if each.kind == "task"]
-            return [*tasks, Message("user", list(words), "summary"), *messages[len(head) :]]
+            return [*tasks, Message("user", list(words), "summary", data=compaction.record), *messages[len(head) :]]
         case "cut":
             newest = max((at for at, each in enumerate(messages) if each.kind == "task"), default=0)
             handles = [handle if at == newest and compaction.readable else "" for at in range(len(messages))]
@@ -114,9 +114,9 @@ def _removable(message: Message, *, reports: bool) -> Iterator[tuple[str, str]]:
     if message.kind == "results":
         yield from ((block["tool_use_id"], text_of(block)) for block in message.content)
     elif message.kind == "delivery" and reports:
-        for block in message.content:
-            if (report := _REPORT.match(block["text"])) is not None:
-                yield report[2], block["text"]
+        for at, block in enumerate(message.content):
+            if (child := report_in(message, at)) is not None:
+                yield child, block["text"]
 
 
 def head_of(messages: Sequence[Message], room: int) -> int:
@@ -153,17 +153,21 @@ def _without(message: Message, removed: Container[str], *, readable: bool) -> Me
     if not any(identifier in removed for identifier in ids):
         return message
 
-    def shown(block: Block) -> Block:
+    def shown(at: int, block: Block) -> Block:
         if message.kind == "results" and block["tool_use_id"] in removed:
             call, text = block["tool_use_id"], text_of(block)
             return _with_text(block, _removed(f"result of call {call}", text, _again(call) if readable else ""))
-        report = _REPORT.match(block.get("text", "")) if message.kind == "delivery" else None
-        if report is not None and report[2] in removed:
-            mark = _removed("report", block["text"], _again(report[2]) if readable else "")
-            return {**block, "text": f"{report[1]}\n{mark}{_REPORT_END}"}
+        child = report_in(message, at)
+        if child is not None and child in removed:
+            head, mark = (
+                block["text"].partition("\n")[0],
+                _removed("report", block["text"], _again(child) if readable else ""),
+            )
+            return {**block, "text": f"{head}\n{mark}{REPORT_END}"}
         return block
 
-    return Message("user", [shown(block) for block in message.content], message.kind, message.delivered)
+    content = [shown(at, block) for at, block in enumerate(message.content)]
+    return Message("user", content, message.kind, message.delivered, data=message.data)
 
 
 def _with_text(block: Block, text: str) -> Block:
@@ -212,25 +216,24 @@ def _cut(message: Message, compaction: Compaction, handle: str) -> Message:
             return _with_text(block, _shortened(text_of(block), compaction.longest, own))
         if block["type"] != "text" or (message.kind == "summary" and at == 1):
             return block
-        report = _REPORT.match(block["text"]) if message.kind == "delivery" else None
-        if report is None:
+        child = report_in(message, at)
+        if child is None:
             return {**block, "text": _shortened(block["text"], compaction.longest, handle)}
-        again = _again(report[2]) if compaction.readable else ""
-        return {**block, "text": _shortened(block["text"], compaction.longest, "", f"{again}]{_REPORT_END}")}
+        again = _again(child) if compaction.readable else ""
+        return {**block, "text": _shortened(block["text"], compaction.longest, "", f"{again}]{REPORT_END}")}
 
     content = [shown(at, block) for at, block in enumerate(message.content)]
-    return Message("user", content, message.kind, message.delivered)
+    return Message("user", content, message.kind, message.delivered, data=message.data)
 
 
 def _shortened(text: str, longest: int, handle: str, end: str = "]") -> str:
     """The beginning of a text and a mark, together no longer than that."""
     if len(text) <= longest:
         return text
-    before = _CUT_BEFORE.search(text.removesuffix(_REPORT_END))
-    total = int(before[1]) if before is not None else len(text)
+    total = length_before_cut(text.removesuffix(REPORT_END)) if text.endswith(REPORT_END) else length_before_cut(text)
 
     def mark(shown: int) -> str:
-        return f"\n[cut after {shown} of {total} characters to save room{_again(handle, shown) if handle else ''}{end}"
+        return f"\n[{CUT.format(kept=shown, length=total)} to save room{_again(handle, shown) if handle else ''}{end}"
 
     shown = longest - len(mark(longest))
     return text[:shown] + mark(len(restored(text[:shown])))  # counted as it is read on

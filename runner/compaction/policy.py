@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from registry import ModelSpec
 from runner.compaction.apply import Compaction, Stage, head_of, longest_text, old_results, view_of
-from runner.compaction.summary import SUMMARISE, Kept, summary_blocks
+from runner.compaction.summary import SUMMARISE, Kept, summary_of
 from runner.llm.protocol import ModelError, Request
 from runner.messages import Block, Message, size_of
 from runner.text import tokens_of
@@ -171,10 +171,10 @@ class Headroom:
         scale, head = self._scale(request), len(request.messages) - wanted.kept
         room = scale.bytes_of(self._limit * SUMMARY_SHARE)
         known = replace(kept, room=scale.bytes_of(self._limit * RECORD_SHARE))
-        words = summary_blocks(request.messages[:head], request.messages[head:], notes[:room], known)
+        words, record = summary_of(request.messages[:head], request.messages[head:], notes[:room], known)
         after = scale.tokens_with(view_of(request.messages, wanted, words))
         stage: Stage = "summary" if notes.strip() else "outline"
-        return replace(wanted, stage=stage, after_tokens=after), words
+        return replace(wanted, stage=stage, after_tokens=after, record=record), words
 
 
 SPARSEST = 12

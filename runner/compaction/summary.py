@@ -7,13 +7,14 @@ something, and what people said are copied, from summary to summary. Pure; knows
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic_core import to_json
 
 from runner.messages import Block, Message
-from runner.prompt.deliveries import SPOKEN
+from runner.prompt.deliveries import messages_in
 from runner.snapshot import Child
 from runner.text import inert
 
@@ -43,8 +44,9 @@ _ENDED = "Agents that have ended; read_result(execution_id=…) shows their repo
 _CITED = "Calls that were cited; read_result(execution_id=…) shows their results:"
 _OTHERS = "Other calls that can be cited; read_result(execution_id=…) shows their results:"
 
-_NOTES = re.compile(r"<summary>\n(.*)\n</summary>", re.DOTALL)
-_CALL_LINE = re.compile(r"^- (\S+): .*$", re.MULTILINE)
+RECORD_BLOCKS = 2
+"""Blocks of a summary before the messages of its caller: the notes and the record."""
+
 _IDENTIFIER = re.compile(r"[\w-]{6,}")
 
 
@@ -59,16 +61,24 @@ class Kept:
     """Bytes that the list of calls, or an outline, may have."""
 
 
-def summary_blocks(head: Sequence[Message], tail: Sequence[Message], notes: str, kept: Kept) -> list[Block]:
-    """The message that stands for `head`: the notes on it, the record that code keeps, what people said in it.
+NOTES, CALLS, CITED = "notes", "calls", "cited"
+"""In the record of a summary: its notes, the line of each call it names, and the calls that were cited."""
 
-    Without notes of a model, an outline is made of its own words.
+
+def summary_of(
+    head: Sequence[Message], tail: Sequence[Message], notes: str, kept: Kept
+) -> tuple[list[Block], dict[str, Any]]:
+    """The message that stands for `head`: the notes on it, the record that code keeps, the messages of its caller in it.
+    The record as data is what the next summary starts from. Without notes of a model, an outline is made of its own words.
     """
     words = inert(notes.strip() or outline(head, kept.room))
     said = [message.text for message in (*head, *tail) if message.role == "assistant"]
-    record = [*_agents(kept), *_calls(head, {*_IDENTIFIER.findall("\n".join([words, *said, *_cited(head)]))}, kept.room)]
+    cited = {*_IDENTIFIER.findall("\n".join([words, *said])), *_cited(head)}
+    chosen = _calls(head, cited, kept.room)
+    record = [*_agents(kept), *_listed(chosen, cited)]
     texts = [f"{_LEAD}\n<summary>\n{words}\n</summary>", "\n".join(record) or "No agents are at work.", *_spoken(head)]
-    return [{"type": "text", "text": text} for text in texts]
+    data = {NOTES: words, CALLS: chosen, CITED: [each for each in chosen if each in cited]}
+    return [{"type": "text", "text": text} for text in texts], data
 
 
 def outline(head: Sequence[Message], room: int) -> str:
@@ -76,8 +86,7 @@ def outline(head: Sequence[Message], room: int) -> str:
     said: list[str] = []
     for message in reversed(head):
         if message.kind == "summary":
-            earlier = _NOTES.search(message.content[0]["text"])
-            said.append(earlier[1] if earlier is not None else "")
+            said.append(message.data.get(NOTES, ""))
         elif message.role == "assistant" and message.text:
             said.append(f"- {_line(message.text, WORDS_OF_REPLY)}")
     return "\n".join(reversed(list(_within(said, room)))) or "(nothing was said)"
@@ -108,20 +117,23 @@ def _agents(kept: Kept) -> Iterator[str]:
         yield from (f"- {each.id} {each.agent} ({each.status})" for each in ended[-ENDED_SHOWN:])
 
 
-def _calls(head: Sequence[Message], cited: set[str], room: int) -> Iterator[str]:
+def _calls(head: Sequence[Message], cited: Container[str], room: int) -> dict[str, str]:
     """A line for each call that can be cited; if there is not room for all, those that were, then the newest."""
     lines = _call_lines(head)
     order = sorted(enumerate(lines), key=lambda each: (each[1] not in cited, -each[0]))
     chosen = {*_within([lines[identifier] for _, identifier in order], room)}
+    return {identifier: line for identifier, line in lines.items() if line in chosen}
+
+
+def _listed(lines: Mapping[str, str], cited: Container[str]) -> Iterator[str]:
     for heading, wanted in ((_CITED, True), (_OTHERS, False)):
-        shown = [line for identifier, line in lines.items() if line in chosen and (identifier in cited) is wanted]
+        shown = [line for identifier, line in lines.items() if (identifier in cited) is wanted]
         yield from [heading, *shown] if shown else ()
 
 
 def _cited(head: Sequence[Message]) -> list[str]:
-    """What an earlier summary says was cited: it still was."""
-    records = [message.content[1]["text"] for message in head if message.kind == "summary"]
-    return [text.partition(_CITED)[2].partition(_OTHERS)[0] for text in records]
+    """The calls that were cited when an earlier summary was made."""
+    return [each for message in head if message.kind == "summary" for each in message.data.get(CITED, ())]
 
 
 def _call_lines(head: Sequence[Message]) -> Mapping[str, str]:
@@ -130,7 +142,7 @@ def _call_lines(head: Sequence[Message]) -> Mapping[str, str]:
     asked: dict[str, str] = {}
     for message in head:
         if message.kind == "summary":
-            lines |= {found[1]: found[0] for found in _CALL_LINE.finditer(message.content[1]["text"])}
+            lines |= message.data.get(CALLS, {})
         for call in message.tool_calls:
             arguments = inert(_line(to_json(call.arguments).decode(), WORDS_OF_CALL))
             asked[call.id] = f"- {call.id}: {call.name} {arguments}"
@@ -142,5 +154,10 @@ def _call_lines(head: Sequence[Message]) -> Mapping[str, str]:
 
 def _spoken(head: Sequence[Message]) -> list[str]:
     """What people said meanwhile: it counts as much as the task."""
-    blocks = (block for message in head if message.kind in ("delivery", "summary") for block in message.content)
-    return [block["text"] for block in blocks if block["type"] == "text" and block["text"].startswith(SPOKEN)]
+    said: list[str] = []
+    for message in head:
+        if message.kind == "summary":
+            said += [block["text"] for block in message.content[RECORD_BLOCKS:]]
+        elif message.kind == "delivery":
+            said += messages_in(message)
+    return said

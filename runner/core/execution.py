@@ -41,7 +41,7 @@ from runner.core.tree import Children, Node, Tree
 from runner.core.verdict import Cause, End, Life, said_by_provider, salvaged, verdict
 from runner.core.views import end_item, reports_of, usage_of
 from runner.errors import first_cause
-from runner.messages import clean
+from runner.messages import CARRY_ON, clean
 from runner.origin import Origin
 from runner.result import Result
 from runner.roles import CONCLUDING, EXTRACTOR, SUB_AGENT
@@ -224,6 +224,8 @@ class Execution:
 
     @property
     def prompt(self) -> str:
+        if self.request.carries_on:
+            return CARRY_ON
         return clean(self.request.prompt) if self.request.prompt is not None else inert(self.request.task)
 
     @property
@@ -290,7 +292,7 @@ class Execution:
         return facts.Spawned(new, first, parent, settled, heard=heard, told=told)
 
     def _first_message(self) -> MessageDraft | None:
-        return first_draft(self.id, self.prompt) if self.status is ExecutionStatus.PENDING else None
+        return first_draft(self.id, self.prompt, self.request) if self.status is ExecutionStatus.PENDING else None
 
     def reserve_answer(self) -> None:
         """Reserve the price of an answer until it ends; raises Refusal when its budget does not pay for one."""

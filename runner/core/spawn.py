@@ -108,13 +108,18 @@ class SpawnRequest:
     chat: bool = False
     """Whether its task is a message of its user."""
     continues: str | None = None
-    """An ended execution: this one goes on from its transcript, and has its children."""
+    """An ended execution: this one goes on from its transcript, and has its children. Its prompt is a message to it."""
     messages: Sequence[Item] = field(default=())
     """Messages its parent received: they are in its inbox from the beginning."""
 
     def starting(self, **mode: Any) -> SpawnRequest:
         """The same with another start mode."""
         return replace(self, start=replace(self.start, **mode))
+
+    @property
+    def carries_on(self) -> bool:
+        """Whether it continues an ended execution without a new message."""
+        return self.continues is not None and self.prompt is None
 
     @property
     def name(self) -> str:
@@ -200,9 +205,11 @@ def new_row(
     )
 
 
-def first_draft(execution: str, prompt: str) -> MessageDraft:
+def first_draft(execution: str, prompt: str, request: SpawnRequest) -> MessageDraft:
     """Its first user message, as a row."""
-    return MessageDraft(new_id(), execution, 0, "user", "task", to_json([{"type": "text", "text": prompt}]).decode())
+    content = to_json([{"type": "text", "text": prompt}]).decode()
+    data = to_json({"carry_on": True}).decode() if request.carries_on else None
+    return MessageDraft(new_id(), execution, 0, "user", "task", content, data)
 
 
 def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = True) -> Child:

@@ -41,7 +41,7 @@ from runner.core.verdict import Cause
 from runner.core.views import child_of_row, is_gone
 from runner.errors import Refusal
 from runner.inputs import accepted_input
-from runner.messages import CARRY_ON, clean, clean_data
+from runner.messages import clean, clean_data
 from runner.origin import NOWHERE, Origin, User
 from runner.resume.adopt import Adoption
 from runner.resume.configs import Editions
@@ -185,7 +185,7 @@ class Dispatcher:
             raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
         environment = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
-        request = continued(environment.services.settings, row, text or CARRY_ON, asked_for)
+        request = continued(environment.services.settings, row, text, asked_for)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
         _check_models(environment.services, request.agent, request.task)

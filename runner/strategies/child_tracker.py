@@ -19,10 +19,11 @@ from db.status import ExecutionStatus
 from runner.core import facts, turn_facts
 from runner.core.history import Past, end_of
 from runner.core.inbox import Item
+from runner.core.old_messages import data_of
 from runner.core.spawn import SpawnRequest
 from runner.core.verdict import Dismissal
 from runner.errors import Refusal
-from runner.messages import CARRY_ON, clean
+from runner.messages import clean
 from runner.prompt.deliveries import delivery_message
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial
 from runner.roles import CONCLUDING, STEP
@@ -169,8 +170,8 @@ def _wish(past: Past) -> Iterator[Item]:
     """What an execution that continues another was told, if anything: as a message it is meant for whoever works for it."""
     if past.earlier:
         first = past.own.messages[0]
-        text = from_json(first["content"])[0]["text"]
-        if text != CARRY_ON:
+        if not data_of(first).get("carry_on"):
+            text = from_json(first["content"])[0]["text"]
             yield Item(first["id"], "message", text, by="its caller")
 
 
@@ -192,7 +193,8 @@ class Notebook:
             return items
         message = delivery_message(items, work.inbox.pending)
         content = clean(to_json(message.content).decode())
-        draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content)
+        data = to_json(message.data).decode()
+        draft = MessageDraft(new_id(), work.place.id, self._position, message.role, message.kind, content, data)
         consumed = [item.id for item in items]
         fact = turn_facts.Said(work.place, work.epoch, draft, consumed)
         await work.recorder.record_fenced(fact, work.place.id, shielded=True)

@@ -150,7 +150,7 @@ def continued(settings: Settings, row: Record, text: str, asker: Origin) -> Spaw
     made = top_level(settings, name_of(row), row["task"] or "", None)
     data = from_json(row["input"]) if row["input"] else None
     origin = replace(asker, principal=row["principal"])
-    return replace(made, input=data, prompt=inert(text), origin=origin, continues=row["id"])
+    return replace(made, input=data, prompt=inert(text) if text else None, origin=origin, continues=row["id"])
 
 
 def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Sequence[Record], text: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from db.ids import new_id
 from db.rows.transcript import MessageDraft
@@ -24,6 +24,7 @@ from runner.compaction.summary import Kept
 from runner.core import facts, turn_facts
 from runner.core.facts import Failed
 from runner.core.history import Past
+from runner.core.old_messages import data_of
 from runner.errors import Refusal, ServerMissing
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.messages import FULL, Block, Message, Tool, ToolCall, clean, distinct, tool_results
@@ -35,7 +36,7 @@ from runner.roles import STEADY
 from runner.strategies.context import Work
 from runner.strategies.loop.acceptance import judge
 from runner.strategies.loop.model_calls import Calls, bill_of
-from runner.strategies.loop.notes import Countdown, conclude_note, countdown_note, counted_down
+from runner.strategies.loop.notes import LOW, Countdown, conclude_note, countdown_note
 from runner.strategies.loop.rebuild import recall, written_before
 from runner.strategies.loop.required_servers import RequiredServers
 from runner.strategies.loop.tool_calls import Errands
@@ -80,7 +81,7 @@ class Conversation:
         self._headroom = Headroom(self._agent.context.compact_at, models, measure)
 
     def restore(self, past: Past) -> str | None:
-        """Know again what was said, from rows. Returns the last question for a conclusion, if one had been put."""
+        """Restore the transcript from rows; the reason of the last question for a conclusion, if there is one."""
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.state.final, self.work.state.rehearsed = recalled.final, recalled.rehearsed
@@ -88,8 +89,8 @@ class Conversation:
         self._required.restore(past.own.tool_calls)
         self._headroom.restore(recalled.counted, recalled.limit)
         self._calls.lost = recalled.was_asking and self.work.epoch > 1 and not past.waited
-        notes = [row["content"] for row in past.own.messages if row["kind"] == "note"]
-        self._countdown.told(what for note in notes for what in counted_down(from_json(note)[0]["text"]))
+        notes = [data_of(row) for row in past.own.messages if row["kind"] == "note"]
+        self._countdown.told(what for note in notes for what in note.get(LOW, ()))
         return recalled.concluding
 
     async def open(self) -> None:
@@ -211,7 +212,7 @@ class Conversation:
             for each in low:
                 told = {"what": each.what, "left": round(each.left, 6), "limit": each.limit}
                 self.work.recorder.record_nowait(facts.Noticed(self.work.place, "budget.low", told))
-            await self.remark(countdown_note(low))
+            await self._say(countdown_note(low))
 
     async def _keep_conclusion(self, reply: Reply, started: str) -> None:
         await self._keep(reply, started, may_call=False)
@@ -340,8 +341,7 @@ class Conversation:
             self.work.recorder.record_nowait(
                 facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]})
             )
-        note = conclude_note(reason, in_form=self._agent.in_form)
-        await self._say(Message.of_text("user", note, "conclude"))
+        await self._say(conclude_note(reason, in_form=self._agent.in_form))
 
     async def accepted(self, answer: Result) -> Result | None:
         """What an answer comes to; None when its model has been told what it lacks, and is to answer once more."""
@@ -377,6 +377,7 @@ class Conversation:
             role=message.role,
             kind=message.kind,
             content=clean(to_json(message.content).decode()),
+            data=to_json(message.data).decode() if message.data else None,
         )
         self._positions += 1
         return draft

@@ -13,6 +13,7 @@ import anyio
 
 from runner.budget.budget import Budget
 from runner.core.allowance import Allowance
+from runner.messages import Message
 
 LAST_TURNS = 0.2
 """The share of its turns of which the beginning is told; the last one is told, too."""
@@ -95,35 +96,30 @@ CONCLUDE = {
 }
 
 
-def conclude_note(reason: str, *, in_form: bool = False) -> str:
+def conclude_note(reason: str, *, in_form: bool = False) -> Message:
     """The last question: a conclusion from what is there, in the form it has to have if there is one."""
     wanted = ", as JSON that fits the schema." if in_form else ": what you found, on what evidence, and what remains open."
-    return f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have{wanted}"
+    text = f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have{wanted}"
+    return Message.of_text("user", text, "conclude", {REASON: reason})
 
 
-def reason_of(question: str) -> str:
-    """Why a conclusion was asked for, from the question that asked for it."""
-    return next((reason for reason, words in CONCLUDE.items() if question.startswith(words)), "asked")
-
+REASON, LOW = "reason", "low"
+"""In the data of a note: why a conclusion is asked for, and which limits it says run low."""
 
 COUNTDOWN = {
     "last_turn": "This is your last turn with tools; after it you will be asked for your conclusion.",
     "turns": "Of your {limit:.0f} turns, {left:.0f} are left.",
     "seconds": "Of your time, about {left:.0f} seconds are left.",
-    "usd": "Of a budget of ${limit:.4f}, ${left:.4f} are left for you and whoever shares it.",
-    "tokens": "Of a budget of {limit:,.0f} tokens, {left:,.0f} are left for you and whoever shares it.",
+    "usd": "Of a budget of ${limit:.4f}, ${left:.4f} are left for you and the agents that share it.",
+    "tokens": "Of a budget of {limit:,.0f} tokens, {left:,.0f} are left for you and the agents that share it.",
 }
 IN_TIME = "See to what matters most, and come to a conclusion in time."
 
 
-def countdown_note(low: Sequence[Low]) -> str:
-    """What runs low, in words."""
-    return " ".join([*(COUNTDOWN[each.what].format(left=each.left, limit=each.limit) for each in low), IN_TIME])
-
-
-def counted_down(note: str) -> list[str]:
-    """What a remark of ours said to run low."""
-    return [what for what, words in COUNTDOWN.items() if words.partition("{")[0] in note and note.endswith(IN_TIME)]
+def countdown_note(low: Sequence[Low]) -> Message:
+    """What runs low."""
+    text = " ".join([*(COUNTDOWN[each.what].format(left=each.left, limit=each.limit) for each in low), IN_TIME])
+    return Message.of_text("user", text, "note", {LOW: [each.what for each in low]})
 
 
 GO_ON = (

@@ -16,9 +16,11 @@ from pydantic_core import from_json
 from db.rows.reads import Record
 from runner.compaction.apply import Compaction, view_of
 from runner.core.history import Chapter, Past
+from runner.core.old_messages import data_of, summary_record
 from runner.core.views import TOKENS
 from runner.messages import CORRECTION, REMINDER, Answer, Message, Role, ToolCall, tool_results
 from runner.result import WRITING, Artifact, Result, file_artifact
+from runner.strategies.loop.notes import REASON
 from runner.strategies.loop.transcript import Transcript
 from runner.tools.builtin import SERVER
 from runner.tools.effects import NOT_BEGUN, cut_short, may_repeat
@@ -42,7 +44,7 @@ class Recalled:
     final: Result | None = None
     """What `finish` reported."""
     concluding: str | None = None
-    """The last question of ours that asked for a conclusion."""
+    """Why a conclusion was asked for, if it was."""
     rehearsed: bool = False
     counted: tuple[int, int] = (0, 0)
     """Tokens of the conversation up to its newest reply, and how many messages that is."""
@@ -95,12 +97,13 @@ class _Reading:
         told = [self._past.item(each) for each in self._shown.get(row["id"], ())]
         content = from_json(row["content"])
         reports = [item.result for item in told if item.result is not None]
-        self._transcript.append(Message("user", content, row["kind"], reports))
+        data = data_of(row)
+        self._transcript.append(Message("user", content, row["kind"], reports, data=data))
         spoken = any(item.kind == "message" for item in told) and not self._transcript.exhausted
         if spoken or row["kind"] in (REMINDER, CORRECTION):
             self._recalled.final = self._transcript.final = None  # it is to answer once more, knowing what was said
         if row["kind"] == "conclude":
-            self._recalled.concluding = Message("user", content).text
+            self._recalled.concluding = data.get(REASON, "asked")
 
     def _begin_again(self) -> None:
         """Another attempt begins: of the one before it, nothing is shown any more."""
@@ -114,6 +117,8 @@ class _Reading:
             next(self._replies, None)
         *words, decided = from_json(row["content"])
         compaction, messages = Compaction.of_block(decided), self._transcript.messages
+        if compaction.stage in ("summary", "outline") and not compaction.record:
+            compaction = replace(compaction, record=summary_record([block["text"] for block in words]))
         messages[:] = view_of(messages, compaction, words, self._chapter.execution)
         self._recalled.counted, self._recalled.limit = (compaction.after_tokens, len(messages)), compaction.limit
 

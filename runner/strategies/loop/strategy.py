@@ -11,7 +11,7 @@ from runner.core.views import reports_of
 from runner.result import Result, completed, partial
 from runner.strategies.context import Work
 from runner.strategies.loop.conversation import Conversation
-from runner.strategies.loop.notes import GO_ON, SAY_SOMETHING, reason_of
+from runner.strategies.loop.notes import GO_ON, SAY_SOMETHING
 from runner.strategies.loop.step import (
     AskAgain,
     AskModel,
@@ -48,8 +48,7 @@ class Loop:
 
     def restore(self, past: Past) -> None:
         """Know again what was said, and whether somebody asked for a conclusion."""
-        question = self._talk.restore(past)
-        self._reason = reason_of(question) if question is not None else None
+        self._reason = self._talk.restore(past)
         for unpaid in REASONS.values():
             if self._reason == unpaid:
                 self._work.allowance.ask_to_wrap_up(unpaid)

@@ -21,7 +21,6 @@ from runner.core.facts import Refused
 from runner.core.history import Past, end_of, name_of
 from runner.core.spawn import SpawnRequest
 from runner.errors import ItemRefused, Refusal
-from runner.messages import CARRY_ON
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.roles import ROOT
 from runner.strategies.child_tracker import Seating
@@ -229,7 +228,7 @@ def _going_on(request: SpawnRequest, before: Record | None) -> SpawnRequest:
     assert isinstance(request.agent, AgentSpec)
     if before is None or before["started_at"] is None or request.agent.strategy == "function":
         return request
-    return replace(request, continues=before["id"], prompt=CARRY_ON)
+    return replace(request, continues=before["id"], prompt=None)
 
 
 def _says(item: WorkItem | None, status: str | None, plan: str | None, artifacts: Sequence[Mapping[str, Any]]) -> bool:

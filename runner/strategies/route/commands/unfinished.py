@@ -17,7 +17,6 @@ from runner.core.history import lineage
 from runner.core.services import Services
 from runner.core.spawn import SpawnRequest
 from runner.errors import Refusal
-from runner.messages import CARRY_ON
 from runner.strategies.route.commands.parse import Call, call_in
 from runner.strategies.route.commands.run import no_item
 from runner.strategies.route.commands.task import is_errand, is_whole, number_of
@@ -37,7 +36,7 @@ async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
     user, principal = request.origin.user, request.origin.principal
     caller = Caller(request.agent.name, principal, user.id if user is not None else None)
     before = await _unfinished(reads, call, request.agent, await reads.calls.of(caller))
-    return replace(request, continues=before, prompt=CARRY_ON) if before is not None else request
+    return replace(request, continues=before, prompt=None) if before is not None else request
 
 
 async def _unfinished(reads: Reads, call: Call, agent: AgentSpec, rows: Sequence[Record]) -> str | None:
