@@ -17,17 +17,17 @@ from db.database import Database, open_database
 from db.latch import Latch
 from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
-from runner.core import facts
-from runner.core.events import Bus
 from runner.core.execution import Execution
-from runner.core.facts import Failed
-from runner.core.recorder import Recorder
 from runner.core.services import Services
 from runner.core.shutdown import Draining
 from runner.functions.callables import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
 from runner.llm.protocol import ChoosesModels
 from runner.llm.throttle import Throttle
+from runner.record import facts
+from runner.record.events import Bus
+from runner.record.facts import Failed
+from runner.record.recorder import Recorder
 from runner.result import Code
 from runner.service.dispatcher import Dispatcher, open_dispatcher
 from runner.service.tool_drift import DriftWatch

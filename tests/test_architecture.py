@@ -18,6 +18,7 @@ from tests.support.sources import (
     ROOT,
     find_cycle,
     import_graph,
+    module_name,
     package_graph,
     python_files,
     relative,
@@ -27,7 +28,19 @@ from tests.support.sources import (
 )
 
 MODULE_LINES = 500
+LEAST_LINES = 60
+"""Of a module with a single importer: a smaller one belongs to the story of that importer."""
 FUNCTION_LINES = 60
+FOLDER_MODULES = 25
+FLAT_FILES = 15
+"""Of `runner`: its vocabulary."""
+FIELDS = 16
+"""Of the widest object of the core."""
+
+ALONE: dict[str, str] = {}
+"""Small modules with a single importer that stand alone, and why."""
+TWO_MEANINGS: dict[str, str] = {}
+"""Class names with two meanings that stay, and why."""
 FORBIDDEN_IN_FILE_NAMES = {"base", "common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 
 ASYNCIO_ALLOWED: dict[str, str] = {}
@@ -44,6 +57,33 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def functions(file: Path) -> Iterator[Function]:
     """Every function of a file, nested ones and methods included."""
     return (node for node in ast.walk(syntax_of(file)) if isinstance(node, Function))
+
+
+def fields_of(node: ast.ClassDef) -> int:
+    """How many fields a class has: annotated ones, its slots, or what its `__init__` sets."""
+    annotated = sum(isinstance(each, ast.AnnAssign) for each in node.body)
+    slots = [
+        len(each.value.elts)
+        for each in node.body
+        if isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Tuple)
+        and ast.unparse(each.targets[0]) == "__slots__"
+    ]
+    made = {
+        target.attr
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        for each in ast.walk(method)
+        for target in assigned(each)
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
+    }
+    return max(annotated, len(made), *slots, 0)
+
+
+def assigned(node: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to, tuples taken apart."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [each for target in targets for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
 
 
 def imported_names(file: Path) -> Iterator[str]:
@@ -76,6 +116,53 @@ def test_no_module_is_longer_than_five_hundred_lines() -> None:
     assert not long, f"split these by noun: {long}"
 
 
+def test_a_small_module_has_several_importers() -> None:
+    graph = import_graph(inside_functions=True)
+    importers = {name: [each for each, targets in graph.items() if name in targets] for name in graph}
+    small = {
+        relative(file): importers[module_name(file)]
+        for file in python_files(*PACKAGES)
+        if not file.name.startswith("__") and len(file.read_bytes().splitlines()) < LEAST_LINES
+    }
+
+    lonely = {name: users for name, users in small.items() if len(users) == 1 and name not in ALONE}
+    assert not lonely, f"merge each with its one importer: {lonely}"
+    assert set(ALONE) <= set(small), "an exception that is not needed any more"
+
+
+def test_a_folder_of_the_runner_can_be_taken_in_at_a_glance() -> None:
+    folders: dict[str, int] = {}
+    for file in python_files("runner"):
+        folder = relative(file.parent)
+        folders[folder] = folders.get(folder, 0) + 1
+
+    assert {name: count for name, count in folders.items() if count > FOLDER_MODULES} == {}
+    assert folders["runner"] <= FLAT_FILES
+
+
+def test_no_object_of_the_core_is_wide() -> None:
+    wide = {
+        f"{relative(file)} {node.name}": count
+        for file in python_files("runner")
+        for node in ast.walk(syntax_of(file))
+        if isinstance(node, ast.ClassDef) and (count := fields_of(node)) > FIELDS
+    }
+
+    assert not wide, f"group what changes together: {wide}"
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for file in python_files(*PACKAGES):
+        for node in syntax_of(file).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(relative(file))
+
+    shared = {name: files for name, files in homes.items() if len(files) > 1 and name not in TWO_MEANINGS}
+    assert not shared, f"rename all but one of each: {shared}"
+    assert all(len(homes.get(name, ())) > 1 for name in TWO_MEANINGS), "an exception that is not needed any more"
+
+
 def test_no_function_is_longer_than_sixty_lines() -> None:
     long = [
         f"{relative(file)}:{function.lineno} {function.name}: {size}"
@@ -96,7 +183,7 @@ def test_every_module_says_what_it_owns() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    cycle = find_cycle(import_graph(inside_functions=False))
+    cycle = find_cycle(import_graph(inside_functions=True))
 
     assert cycle is None, f"import cycle: {' → '.join(cycle or [])}"
 

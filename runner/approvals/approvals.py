@@ -15,8 +15,8 @@ from db.rows import approvals
 from db.rows.approvals import Decision, NewApproval, Questions, Row
 from db.rows.executions import Place, event
 from db.store.unit import Write
-from runner.core.facts import shown
-from runner.core.recorder import Recorder
+from runner.record.facts import shown
+from runner.record.recorder import Recorder
 from runner.snapshot import Question
 
 

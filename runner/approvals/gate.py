@@ -23,11 +23,11 @@ from db.rows.approvals import APPROVED, DENIED, EXPIRED, WITHDRAWN, Held, NewApp
 from db.rows.executions import Place
 from db.tables import columns_of
 from runner.approvals.approvals import ApprovalRequested, Approvals
-from runner.core import facts
 from runner.core.allowance import Allowance
 from runner.core.inbox import Inbox
-from runner.core.recorder import Recorder
 from runner.messages import Tool, ToolCall
+from runner.record import facts
+from runner.record.recorder import Recorder
 from runner.tools.builtin import refuse
 from runner.tools.effects import without_answer
 from runner.tools.protocol import ToolResult

@@ -67,7 +67,7 @@ class Allowance:
 
     __slots__ = (
         "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline",
-        "dispatched", "earlier_turns", "limits", "own", "parent", "reserve", "timeout", "wrap_up_at",
+        "dispatched", "earlier_turns", "limits", "own", "parent", "reserve", "timeout",
     )  # fmt: skip
 
     def __init__(
@@ -88,9 +88,8 @@ class Allowance:
         """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
         self.reserve = limits.reserve_of(timeout)
         """Seconds kept back for a conclusion."""
-        self.deadline = self.wrap_up_at = math.inf
-        """The hard end, and where the time for a conclusion begins, on the event loop's clock; infinite before the start
-        and while its own clock stands still."""
+        self.deadline = math.inf
+        """The hard end, on the event loop's clock; infinite before the start and while its own clock stands still."""
         self._started_at: float | None = None
         self._asked: WrapUp | None = None
         self._stops = 0
@@ -113,6 +112,11 @@ class Allowance:
             above = self.parent
             self.timeout = min(self.timeout, above.seconds_to_conclude if concludes else above.seconds_before_wrap_up)
         self._reckon()
+
+    @property
+    def wrap_up_at(self) -> float:
+        """Where the time for a conclusion begins."""
+        return self.deadline - self.reserve
 
     @property
     def stands(self) -> bool:
@@ -199,7 +203,6 @@ class Allowance:
         self.reserve = self.limits.reserve_of(self.timeout)
         began = math.inf if self._started_at is None or self.stands else self._started_at
         self.deadline = began + self.timeout + self._stood
-        self.wrap_up_at = self.deadline - self.reserve
         if self._scope is not None:
             self._scope.deadline = self.deadline
         for each in self.armed:

@@ -17,14 +17,14 @@ from db.rows.endings import CancelWish
 from db.rows.reads import Reads
 from db.status import ExecutionStatus
 from runner.chat import answer_of, language_for
-from runner.core import facts
 from runner.core.execution import Execution
 from runner.core.orphans import settle_loose_ends
-from runner.core.recorder import Recorder
 from runner.core.services import Services
 from runner.core.tree import Tree
 from runner.core.verdict import Cause
 from runner.core.views import gone_owners
+from runner.record import facts
+from runner.record.recorder import Recorder
 from runner.text import language_of
 
 log = logging.getLogger("outrider.cancellation")

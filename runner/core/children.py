@@ -18,13 +18,13 @@ from db.rows.transcript import ToolOutcome
 from db.status import ExecutionStatus
 from registry import AgentSpec, CatalogueEntry
 from runner.core.execution import Execution
-from runner.core.facts import Refused
 from runner.core.guard import Caller, admit, not_too_deep, permit
 from runner.core.inbox import Item
 from runner.core.spawn import SpawnRequest, earlier
 from runner.core.verdict import Dismissal
 from runner.core.views import subtree_usage
 from runner.errors import Refusal
+from runner.record.facts import Refused
 from runner.result import Problem, Result
 from runner.snapshot import Child, DispatchOrder
 

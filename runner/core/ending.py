@@ -23,12 +23,10 @@ from db.rows.users import Answer
 from db.status import ExecutionStatus
 from registry import AgentSpec
 from runner.chat import answer_of, language_for
-from runner.core import facts
 from runner.core.allowance import Allowance
 from runner.core.history import lineage
 from runner.core.inbox import Item
 from runner.core.orphans import settle_loose_ends
-from runner.core.recorder import Recorder
 from runner.core.spawn import SpawnRequest
 from runner.core.strategy import State
 from runner.core.tree import Node
@@ -37,6 +35,8 @@ from runner.core.views import standing_of, usage_of
 from runner.errors import Fenced
 from runner.messages import clean
 from runner.provider_error import PROVIDER
+from runner.record import facts
+from runner.record.recorder import Recorder
 from runner.result import (
     LEAST_PREFIX,
     UNVERIFIED,

@@ -28,7 +28,7 @@ from db.status import SLOT, ExecutionStatus
 from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings, ToolFilter
 from runner.budget.estimate import AnswerPrice
 from runner.chat import heard_of
-from runner.core import ending, facts
+from runner.core import ending
 from runner.core.allowance import Allowance
 from runner.core.ending import EndView
 from runner.core.guard import too_little_left
@@ -43,6 +43,7 @@ from runner.core.views import end_item, reports_of, usage_of
 from runner.errors import first_cause
 from runner.messages import CARRY_ON, clean
 from runner.origin import Origin
+from runner.record import facts
 from runner.result import Result
 from runner.roles import CONCLUDING, EXTRACTOR, SUB_AGENT
 from runner.snapshot import Child, DispatchOrder

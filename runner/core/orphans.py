@@ -11,8 +11,8 @@ from db.rows.approvals import WITHDRAWN, Held
 from db.rows.executions import Place
 from db.rows.reads import Reads, Record
 from db.rows.transcript import ToolOutcome
-from runner.core import facts, turn_facts
-from runner.core.recorder import Recorder
+from runner.record import facts, turn_facts
+from runner.record.recorder import Recorder
 from runner.tools.effects import NOT_BEGUN, cut_short, status_of
 
 

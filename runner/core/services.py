@@ -9,10 +9,10 @@ from typing import Any
 from db.database import Database
 from db.latch import Latch
 from registry import CALLERS, AgentSpec, ChainSpec, ModelSpec, Settings
-from runner.core.events import Bus
-from runner.core.recorder import Recorder
 from runner.core.shutdown import Draining
 from runner.llm.protocol import ChoosesModels, Model
+from runner.record.events import Bus
+from runner.record.recorder import Recorder
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstream.pool import Upstreams
 

@@ -16,11 +16,11 @@ from db.ids import new_id
 from db.rows.executions import Place
 from db.rows.reads import Record
 from db.status import ExecutionStatus
-from runner.core import facts
 from runner.core.cancel import cancel_from_outside
 from runner.core.execution import Execution
 from runner.core.inbox import Item
-from runner.core.recorder import Recorder
+from runner.record import facts
+from runner.record.recorder import Recorder
 
 NOT_BEGUN = "asked to conclude before it had begun"
 

@@ -18,9 +18,9 @@ import anyio.to_thread
 
 from registry import AgentSpec, Folder, Unreadable
 from registry.text.folder import MOST_BYTES
-from runner.core import facts
 from runner.core.execution import Execution
 from runner.prompt.user_parts import Personal, view_of
+from runner.record import facts
 from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert, limit_of
 
 log = logging.getLogger("outrider.files")

@@ -22,11 +22,11 @@ from db.rows.interrupted import Need
 from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import Settings
-from runner.core import facts
 from runner.core.cancel import wish_to_cancel
 from runner.core.execution import Environment, Execution
 from runner.core.history import Legacy, name_of
 from runner.core.views import gone_owners
+from runner.record import facts
 from runner.resume.configs import Editions
 from runner.resume.readiness import Here, Lack, listed
 from runner.resume.restore import resumed

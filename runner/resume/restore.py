@@ -13,7 +13,6 @@ from dataclasses import replace
 from db.rows.adoption import had_waited
 from db.rows.reads import Record
 from registry import AgentSpec, Limits, UnknownName
-from runner.core import facts
 from runner.core.execution import Environment, Execution, Start
 from runner.core.history import Legacy, Past, read_past
 from runner.core.inbox import Item
@@ -21,6 +20,7 @@ from runner.core.spawn import SpawnRequest
 from runner.core.verdict import Cause, End
 from runner.core.views import child_of_row
 from runner.errors import Fenced, Interrupted, Refusal
+from runner.record import facts
 from runner.strategies.requests import again
 
 

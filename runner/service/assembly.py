@@ -19,7 +19,6 @@ from db.rows.work_items import Author
 from registry import AgentSpec, CatalogueEntry
 from runner.approvals.approvals import Approvals
 from runner.approvals.gate import Asker, Permission
-from runner.core import facts
 from runner.core.allowance import Allowance
 from runner.core.children import CancelChild, ExecutionSubtree
 from runner.core.execution import Execution
@@ -33,6 +32,7 @@ from runner.origin import User
 from runner.prompt.files import files_for
 from runner.prompt.read_back import SHOWN_STAGES, SHOWN_STEPS, full_text
 from runner.prompt.user_parts import Personal, in_language, personal, view_of
+from runner.record import facts
 from runner.result import Result, file_artifact
 from runner.roles import EXTRACTOR, STAFF
 from runner.strategies.chain import Chain

@@ -25,13 +25,10 @@ from db.rows import work_items
 from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
 from registry import AgentSpec, ChainSpec, OnDisconnect
 from runner.approvals.approvals import Approvals
-from runner.core import facts
 from runner.core.cancel import Cancellation
-from runner.core.events import Event, follow
 from runner.core.execution import Environment, Execution
 from runner.core.guard import permit
 from runner.core.inbox import Item
-from runner.core.recorder import Recorder
 from runner.core.services import Services
 from runner.core.shutdown import ShelteredGroup
 from runner.core.spawn import DispatchInfo, SpawnRequest, earlier
@@ -43,6 +40,9 @@ from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.messages import clean, clean_data
 from runner.origin import NOWHERE, Origin, User
+from runner.record import facts
+from runner.record.events import Event, follow
+from runner.record.recorder import Recorder
 from runner.resume.adopt import Adoption
 from runner.resume.configs import Editions
 from runner.resume.readiness import Lack, Unready

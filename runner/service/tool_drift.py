@@ -15,8 +15,8 @@ from db.rows.executions import Place, event
 from db.rows.reads import Reads
 from db.rows.tool_fingerprints import Drift
 from db.store.unit import Write
-from runner.core.recorder import Recorder
 from runner.messages import clean
+from runner.record.recorder import Recorder
 from runner.tools.upstream.notices import Listed
 
 log = logging.getLogger("outrider.upstream")

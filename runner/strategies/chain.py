@@ -13,13 +13,13 @@ from typing import Any
 
 from db.status import ExecutionStatus
 from registry import AgentSpec, ChainSpec, Place, Settings, StageSpec
-from runner.core import facts
 from runner.core.guard import permit
 from runner.core.history import Past
 from runner.core.inbox import Item
 from runner.core.spawn import SpawnRequest, StepInfo
 from runner.errors import Refusal
 from runner.prompt.system import first_message
+from runner.record import facts
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial, resting_on, summarise
 from runner.strategies.child_tracker import Seating
 from runner.strategies.conclusion import Conclusion

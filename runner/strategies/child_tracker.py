@@ -16,15 +16,15 @@ from db.ids import new_id
 from db.rows.reads import Record
 from db.rows.transcript import MessageDraft
 from db.status import ExecutionStatus
-from runner.core import facts, turn_facts
 from runner.core.history import Past, end_of
 from runner.core.inbox import Item
-from runner.core.old_messages import data_of
 from runner.core.spawn import SpawnRequest
 from runner.core.verdict import Dismissal
 from runner.errors import Refusal
 from runner.messages import clean
 from runner.prompt.deliveries import delivery_message
+from runner.record import facts, turn_facts
+from runner.record.old_messages import data_of
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, partial
 from runner.roles import CONCLUDING, STEP
 from runner.strategies.context import Work

@@ -13,11 +13,9 @@ from db.rows.executions import Place
 from db.rows.reads import Record
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
 from runner.approvals.gate import Permission
-from runner.core import facts
 from runner.core.allowance import Allowance
 from runner.core.children import ExecutionSubtree
 from runner.core.inbox import Inbox
-from runner.core.recorder import Recorder
 from runner.core.shutdown import Draining
 from runner.core.spawn import Briefing, SpawnRequest
 from runner.core.strategy import State
@@ -26,6 +24,8 @@ from runner.llm.protocol import Model
 from runner.messages import clean
 from runner.origin import User
 from runner.prompt.user_parts import Personal
+from runner.record import facts
+from runner.record.recorder import Recorder
 from runner.strategies.toolset import Toolbox
 from runner.text import inert, language_of
 from runner.users.profile import began

@@ -14,12 +14,12 @@ from pydantic_core import to_json
 
 from db.ids import new_id
 from db.rows.transcript import MessageDraft
-from runner.core import turn_facts
 from runner.core.history import Past
 from runner.core.strategy import Strategy
 from runner.core.verdict import Cause, End, verdict
 from runner.errors import first_cause
 from runner.messages import clean
+from runner.record import turn_facts
 from runner.result import Outcome, Problem, Result
 from runner.strategies.context import Work
 from runner.text import inert

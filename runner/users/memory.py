@@ -11,8 +11,8 @@ from typing import Any
 
 from db.rows import memories
 from db.rows.memories import Fact, Facts, Keeper
-from runner.core.recorder import Recorder
 from runner.errors import FactRefused, Fenced
+from runner.record.recorder import Recorder
 
 
 class Memory:

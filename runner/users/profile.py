@@ -22,9 +22,9 @@ from db.rows.reads import Reads, Record
 from db.rows.users import People as PeopleRows
 from registry import MemoryShown
 from runner.chat import ChatMessage
-from runner.core import facts
-from runner.core.recorder import Recorder
 from runner.origin import User
+from runner.record import facts
+from runner.record.recorder import Recorder
 from runner.text import HISTORY, Window, windowed
 from runner.users.users import People
 

@@ -16,10 +16,10 @@ from pydantic_core import from_json, to_json
 from db.rows import work_items
 from db.rows.work_items import Author, ItemChange, NewItem, WorkItems
 from registry import NOT_STARTED, Complexity, Settings
-from runner.core.recorder import Recorder
 from runner.errors import Fenced, ItemRefused
 from runner.functions.context import Context
 from runner.messages import clean
+from runner.record.recorder import Recorder
 from runner.result import Outcome, Problem, Result, failed, summarise
 
 Artifact = Mapping[str, Any]

@@ -85,8 +85,8 @@ async def _show(database: Path, identifier: str, as_json: bool) -> None:
 
 async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
     from db.rows.error_records import Fix, FixStatus
-    from runner.core.facts import Addressed
     from runner.error_log import as_object
+    from runner.record.facts import Addressed
     from server.cli.messages import put, put_json
     from server.cli.store import writing
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from db.database import Database
     from db.rows.reads import Reads
-    from runner.core.recorder import Recorder
+    from runner.record.recorder import Recorder
 
 
 @asynccontextmanager
@@ -33,8 +33,8 @@ async def reading(database: Path) -> AsyncIterator[Reads]:
 async def writing(database: Path) -> AsyncIterator[tuple[Database, Recorder]]:
     """A database to leave a fact in, without a service around it."""
     from db.database import open_database
-    from runner.core.events import Bus
-    from runner.core.recorder import Recorder
+    from runner.record.events import Bus
+    from runner.record.recorder import Recorder
 
     async with reading(database):  # refuses what is not there before the writer would create it
         recorder = Recorder(Bus())

@@ -20,7 +20,7 @@ from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from db.errors import StoreError
 
 if TYPE_CHECKING:
-    from runner.core.events import Event
+    from runner.record.events import Event
     from runner.service.dispatcher import Dispatcher
 
 log = logging.getLogger("outrider.mcp")

@@ -12,9 +12,9 @@ import pytest
 
 from db.rows.executions import Place
 from db.rows.work_items import Author
-from runner.core.events import Bus
-from runner.core.recorder import Recorder
 from runner.errors import Fenced, ItemRefused
+from runner.record.events import Bus
+from runner.record.recorder import Recorder
 from runner.work_items.board import Board
 from tests.db.store import Store, open_store
 from tests.support.requirement import requirement

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from db.rows.endings import CancelWish
-from runner.core.events import Event
-from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
+from runner.record.events import Event
+from runner.record.facts import CancelWished
 from runner.service.order import Order
 from tests.support.local_tools import LocalTools
 from tests.support.models import Turn, call, gate, hang, say

@@ -9,9 +9,9 @@ import pytest
 
 from db.rows.endings import CancelWish
 from db.store.lock import FileLock
-from runner.core.facts import CancelWished
 from runner.core.verdict import Cause
 from runner.llm.protocol import Request
+from runner.record.facts import CancelWished
 from runner.service.order import Order
 from tests.support.models import Turn, call, gate, hang, say
 from tests.support.reading import dispatch, results, text_of

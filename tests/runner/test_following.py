@@ -11,9 +11,9 @@ import pytest
 
 from db.errors import UnknownExecution
 from db.rows.executions import Place
-from runner.core.facts import Noticed
 from runner.core.views import INTERRUPTED
 from runner.llm.protocol import Request
+from runner.record.facts import Noticed
 from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.support.events import Follower, followed, payload, stored
@@ -99,7 +99,7 @@ async def test_what_happens_while_the_rows_are_read_is_told_once(tmp_path: Path,
 async def test_a_reader_that_stalls_is_dropped_slows_nobody_and_catches_up_from_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.core.events.BACKLOG", 10)
+    monkeypatch.setattr("runner.record.events.BACKLOG", 10)
     turns = 30
 
     def work(request: Request) -> Turn:
@@ -165,7 +165,7 @@ async def test_a_tree_of_another_process_is_followed_to_its_end(shell: Shell) ->
 
 @requirement("S2-LE-20")
 async def test_whoever_waits_for_a_process_that_dies_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.core.events.OWNER_SECONDS", 0.1)
+    monkeypatch.setattr("runner.record.events.OWNER_SECONDS", 0.1)
     gate_ = shell.gate("gate")
     with shell.start("run", "Lead", "go", GATE=str(gate_)) as running, held(gate_):
         root = shell.rows("select id from executions where parent_execution_id is null")[0]["id"]

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from db.rows.endings import CancelWish
-from runner.core.facts import CancelWished
+from runner.record.facts import CancelWished
 from runner.resume.readiness import Lack, Unready
 from runner.service.order import Order
 from runner.snapshot import Child

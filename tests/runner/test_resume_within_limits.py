@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 
 from db.rows.endings import CancelWish
-from runner.core.facts import CancelWished
 from runner.llm.protocol import Request
+from runner.record.facts import CancelWished
 from runner.service.order import Order
 from tests.runner.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.models import Turn, gate, hang, say

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from runner.core.events import Event
+from runner.record.events import Event
 from runner.service.dispatcher import Dispatcher
 
 STORED = (

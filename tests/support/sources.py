@@ -68,10 +68,9 @@ def module_name(file: Path) -> str:
 
 
 def import_graph(*, inside_functions: bool) -> Graph:
-    """Which module of the four packages imports which other.
+    """Which module of our packages imports which other, for type checkers too: what a reader has to know counts.
 
-    Imports for type checkers alone are never counted, as they do not happen; those inside functions happen late and are
-    counted on request.
+    Imports inside functions happen late and are counted on request.
     """
     files = python_files(*PACKAGES)
     names = {module_name(file) for file in files}
@@ -131,12 +130,5 @@ def _imports(node: ast.AST, *, inside_functions: bool) -> Iterator[ast.Import | 
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child
-        elif not _happens_never_or_late(child, inside_functions=inside_functions):
+        elif inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _imports(child, inside_functions=inside_functions)
-
-
-def _happens_never_or_late(node: ast.AST, *, inside_functions: bool) -> bool:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return not inside_functions
-
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)

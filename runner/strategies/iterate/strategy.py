@@ -15,11 +15,11 @@ from typing import Any
 
 from db.ids import made_at
 from registry import AgentSpec, Part
-from runner.core import facts
 from runner.core.history import Past
 from runner.core.spawn import SpawnRequest
 from runner.core.verdict import Dismissal
 from runner.errors import Refusal
+from runner.record import facts
 from runner.result import BUDGETS, Problem, Result, failed, resting_on
 from runner.roles import COMPLETER, PLANNER
 from runner.strategies.child_tracker import Seating

@@ -21,16 +21,16 @@ from registry import AgentSpec
 from runner.compaction.apply import Compaction, view_of
 from runner.compaction.policy import Headroom, Measure
 from runner.compaction.summary import Kept
-from runner.core import facts, turn_facts
-from runner.core.facts import Failed
 from runner.core.history import Past
-from runner.core.old_messages import data_of
 from runner.errors import Refusal, ServerMissing
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.messages import FULL, Block, Message, Tool, ToolCall, clean, distinct, tool_results
 from runner.prompt.deliveries import delivery_message
 from runner.prompt.system import PromptParts, system_prompt
 from runner.prompt.user_parts import Personal
+from runner.record import facts, turn_facts
+from runner.record.facts import Failed
+from runner.record.old_messages import data_of
 from runner.result import TOOL_UNAVAILABLE, Result
 from runner.roles import STEADY
 from runner.strategies.context import Work

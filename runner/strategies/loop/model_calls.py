@@ -24,11 +24,11 @@ from runner.budget.budget import REASONS, Budget, Leave
 from runner.budget.estimate import Tariff
 from runner.compaction.policy import Measure
 from runner.compaction.shorten import shorten
-from runner.core import facts, turn_facts
-from runner.core.streaming import Voice
 from runner.llm.protocol import ModelError, Reply, Request, RetryWait, Usage
 from runner.messages import Message
 from runner.provider_error import PROVIDER
+from runner.record import facts, turn_facts
+from runner.record.streaming import Voice
 from runner.strategies.context import Work
 from runner.strategies.loop.rebuild import LOST
 from runner.text import BYTES_PER_TOKEN

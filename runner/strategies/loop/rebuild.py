@@ -16,9 +16,9 @@ from pydantic_core import from_json
 from db.rows.reads import Record
 from runner.compaction.apply import Compaction, view_of
 from runner.core.history import Chapter, Past
-from runner.core.old_messages import data_of, summary_record
 from runner.core.views import TOKENS
 from runner.messages import CORRECTION, REMINDER, Answer, Message, Role, ToolCall, tool_results
+from runner.record.old_messages import data_of, summary_record
 from runner.result import WRITING, Artifact, Result, file_artifact
 from runner.strategies.loop.notes import REASON
 from runner.strategies.loop.transcript import Transcript

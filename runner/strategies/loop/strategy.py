@@ -5,9 +5,9 @@ knowing it: dispatching is one more tool, and results come through the inbox.
 from __future__ import annotations
 
 from runner.budget.budget import REASONS
-from runner.core import facts
 from runner.core.history import Past
 from runner.core.views import reports_of
+from runner.record import facts
 from runner.result import Result, completed, partial
 from runner.strategies.context import Work
 from runner.strategies.loop.conversation import Conversation

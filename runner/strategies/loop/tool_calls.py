@@ -18,8 +18,8 @@ from db.clock import stamp
 from db.rows.transcript import ToolOutcome, ToolStart
 from db.store.unit import Ticket
 from registry.specs.upstreams import DEFAULT_MAX_RESULT_BYTES
-from runner.core import turn_facts
 from runner.messages import Answer, Tool, ToolCall, clean
+from runner.record import turn_facts
 from runner.strategies.context import Work
 from runner.strategies.loop.required_servers import RequiredServers
 from runner.text import inert

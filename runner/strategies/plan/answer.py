@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from db.status import ExecutionStatus
 from runner.chat import phrase
-from runner.core import facts
+from runner.record import facts
 from runner.result import OWN_WORDS, Outcome, Problem, Result, missing_servers, summarise
 from runner.roles import COMPOSER
 from runner.strategies.child_tracker import Seating

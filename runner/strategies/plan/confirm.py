@@ -11,8 +11,8 @@ from pydantic_core import to_json
 
 from db.clock import stamp
 from db.rows.transcript import ToolOutcome, ToolStart
-from runner.core import turn_facts
 from runner.messages import Tool, ToolCall, clean
+from runner.record import turn_facts
 from runner.strategies.context import Work
 from runner.strategies.plan.parse import PlannedStep
 from runner.tools.builtin import SERVER

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from runner.core import facts
 from runner.errors import Refusal
+from runner.record import facts
 from runner.result import Problem
 from runner.roles import COMPOSER, PLAN
 from runner.strategies.child_tracker import Seating

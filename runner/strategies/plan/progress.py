@@ -16,10 +16,10 @@ from db.rows.reads import Record
 from db.status import ExecutionStatus
 from db.store.unit import Write
 from registry import OnEmptyPlan, PlanSpec
-from runner.core.facts import plan_event
 from runner.core.history import Past
 from runner.core.verdict import Dismissal
 from runner.messages import clean
+from runner.record.facts import plan_event
 from runner.result import Problem
 from runner.strategies.child_tracker import Seating
 from runner.strategies.compose import Brought, Standing

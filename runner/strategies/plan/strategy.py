@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 
 from db.rows.plans import PlanStatus
 from registry import AgentSpec, OnEmptyPlan
-from runner.core import facts
 from runner.core.history import Past
 from runner.core.verdict import Dismissal
 from runner.errors import Refusal
+from runner.record import facts
 from runner.result import Outcome, Problem, Result
 from runner.roles import PLAN
 from runner.strategies.child_tracker import Seating

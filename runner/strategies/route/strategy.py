@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from registry import AgentSpec
 from runner.chat import phrase
-from runner.core import facts
 from runner.core.history import Past
 from runner.core.spawn import SpawnRequest
 from runner.errors import UNSAFE, Refusal
+from runner.record import facts
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
 from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN
 from runner.strategies.child_tracker import Seating

@@ -17,10 +17,10 @@ from pydantic_core import from_json
 from db.rows.reads import Record
 from registry import AgentSpec, PhaseSpec, Template, TooMuch, Unreadable
 from runner.core.delegation import KEY, Delegation
-from runner.core.facts import Refused
 from runner.core.history import Past, end_of, name_of
 from runner.core.spawn import SpawnRequest
 from runner.errors import ItemRefused, Refusal
+from runner.record.facts import Refused
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.roles import ROOT
 from runner.strategies.child_tracker import Seating

@@ -10,7 +10,7 @@ from db.rows import adoption, executions, transcript
 from db.rows.executions import Place, event
 from db.rows.transcript import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.store.unit import Write
-from runner.core.facts import Event, shown, timeline
+from runner.record.facts import Event, shown, timeline
 
 
 @dataclass(frozen=True, slots=True)

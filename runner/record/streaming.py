@@ -15,7 +15,7 @@ import anyio
 
 from db.ids import new_id
 from db.rows.executions import Place, event
-from runner.core.events import Bus
+from runner.record.events import Bus
 
 GATHER_SECONDS = 0.1
 """How long pieces are gathered: soon enough to be read along, seldom enough for a thousand models."""

@@ -15,10 +15,10 @@ from pydantic_core import to_json
 from db.rows.executions import Place, event
 from db.store.unit import Ticket, Write
 from db.store.writer import Writer
-from runner.core.events import Bus
-from runner.core.facts import Fact
-from runner.core.streaming import Speech
 from runner.errors import Fenced
+from runner.record.events import Bus
+from runner.record.facts import Fact
+from runner.record.streaming import Speech
 
 log = logging.getLogger("outrider.events")
 

@@ -1,8 +1,8 @@
 """Facts: everything that happens to an execution and is worth a row. A fact is frozen and knows what it writes.
 
 Owns the life of an execution, from its spawn to its end, and what goes wrong on the way. The turns of its model are in
-`runner/core/turn_facts.py`; a feature with tables of its own has its facts in its own package.
-`runner/core/recorder.py` commits them.
+`runner/record/turn_facts.py`; a feature with tables of its own has its facts in its own package.
+`runner/record/recorder.py` commits them.
 """
 
 from __future__ import annotations
