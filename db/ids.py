@@ -76,7 +76,7 @@ def shortened(identifier: str, others: Iterable[str]) -> str:
 
 
 def named_among(given: str, identifiers: Iterable[str]) -> list[str]:
-    """Those of some ids that a whole or a short id may mean; the rule of `db/rows/short_ids.py`, without a database."""
+    """The ids that a whole or short id may mean, by the rule of `meanings` in `db/tables.py`."""
     known = list(identifiers)
     if given in known:
         return [given]

@@ -1,4 +1,4 @@
-"""The tables, as SQLModel classes. Migrations create them; a test proves that both agree.
+"""The tables, as SQLModel classes, and conditions over their rows. Migrations create the tables; a test proves they agree.
 
 Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLite, PostgreSQL and a shell.
 """
@@ -8,6 +8,7 @@ Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -25,6 +26,8 @@ from sqlalchemy import (
     text,
 )
 from sqlmodel import Field, SQLModel
+
+from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN, RANDOM_DIGITS, TIME_DIGITS
 
 
 class ExecutionRow(SQLModel, table=True):
@@ -330,3 +333,18 @@ def below(top: str) -> CTE:
 def columns_of(row: Any) -> dict[str, Any]:
     """The columns of a row that is written down as a flat, slotted dataclass."""
     return {name: getattr(row, name) for name in row.__slots__}
+
+
+def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElement[bool]]:
+    """The rows that a whole id, its beginning or its end may mean: conditions to try in order.
+
+    Only the last one scans every row.
+    """
+    if not 0 < len(given) <= TIME_DIGITS + RANDOM_DIGITS or not set(given) <= set(ALPHABET):
+        return
+    if PATTERN.fullmatch(given):
+        yield identifiers == given
+        return
+    yield and_(identifiers >= given, identifiers < given + LAST)
+    if len(given) >= LEAST_ENDING:
+        yield func.substr(identifiers, -len(given)) == given

@@ -20,11 +20,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, FromClause, bindparam, exists, func, literal, or_, select, update
 
 from db.clock import stamp
-from db.rows.short_ids import meanings
 from db.rows.transcript import OPEN_CALLS
 from db.status import APPROVAL, ExecutionStatus
 from db.store.unit import Added, Event, Statement, Write
-from db.tables import approvals, below, columns_of, executions, tool_calls
+from db.tables import approvals, below, columns_of, executions, meanings, tool_calls
 
 Row = Mapping[str, Any]
 

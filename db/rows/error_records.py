@@ -18,9 +18,8 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
 from db.ids import PATTERN, new_id
-from db.rows.short_ids import meanings
 from db.store.unit import Statement, Write
-from db.tables import error_records
+from db.tables import error_records, meanings
 
 Row = Mapping[str, Any]
 

@@ -25,7 +25,6 @@ from db.rows.interrupted import InterruptedTrees
 from db.rows.lists import Calls, Delegations, Wanted, listed, recently_completed
 from db.rows.memories import Facts
 from db.rows.plans import Plans
-from db.rows.short_ids import meanings
 from db.rows.transcript import OPEN_CALLS
 from db.rows.users import People
 from db.rows.work_items import WorkItems
@@ -38,6 +37,7 @@ from db.tables import (
     config_snapshots,
     deliveries,
     executions,
+    meanings,
     messages,
     model_calls,
     of_key,

@@ -15,10 +15,9 @@ from typing import Any
 from registry.checks.component_rules import check_components
 from registry.checks.dispatch_rules import Rules
 from registry.checks.document import check_chat, check_models, check_names, check_references, check_serving, subjects
-from registry.checks.functions import check_functions
 from registry.checks.input_schema import check_input_schemas
 from registry.checks.output_schema import check_output_schemas
-from registry.checks.strategy_rules import check_callers
+from registry.checks.strategy_rules import check_callers, check_functions
 from registry.load.agent_files import gather
 from registry.load.effective import effective_tree, hash_of, snapshot_text
 from registry.load.reading import is_reference, leaves, put, read_document
