@@ -34,7 +34,7 @@ from registry.specs.upstreams import Effect, UpstreamSpec
 from registry.specs.users import ChatMemorySpec, ChatSpec, UserSpec
 from registry.specs.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 from registry.specs.workspaces import WorkspaceSpec
-from registry.text.errors import ConfigError, Problem, RegistryError, UnknownName
+from registry.text.errors import ConfigError, ConfigProblem, RegistryError, UnknownName
 from registry.text.folder import Folder, Unreadable
 from registry.text.names import fold, nearest
 from registry.text.template_rendering import TooMuch
@@ -62,6 +62,7 @@ __all__ = [
     "Complexity",
     "ComponentSpec",
     "ConfigError",
+    "ConfigProblem",
     "ContextFiles",
     "ContextSpec",
     "Cost",
@@ -83,7 +84,6 @@ __all__ = [
     "PlaceLimits",
     "PlanSpec",
     "Price",
-    "Problem",
     "Rates",
     "RegistryError",
     "Requires",

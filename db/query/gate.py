@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 
 from db.errors import QueryRefused
-from db.query.query import order_of
+from db.query.query import query_request
 
 AT_ONCE = 3
 """Queries that run at the same time, of all callers."""
@@ -43,11 +43,11 @@ class QueryGate:
     async def ask(self, caller: str | None, sql: str, *, rows: int, size: int) -> dict[str, Any]:
         """The columns and at most `rows` rows, as objects, in at most `size` bytes of JSON; raises QueryRefused."""
         async with self._place(caller):
-            order = order_of(self._path, sql, rows=rows, objects_within=size)
-            with anyio.move_on_after(order.patience):
-                done = await anyio.run_process(order.command, input=order.words, check=False)
-                return order.answer(done.returncode, done.stdout)
-            return order.answer(None, b"")
+            request = query_request(self._path, sql, rows=rows, objects_within=size)
+            with anyio.move_on_after(request.timeout):
+                done = await anyio.run_process(request.command, input=request.words, check=False)
+                return request.answer(done.returncode, done.stdout)
+            return request.answer(None, b"")
 
     @asynccontextmanager
     async def _place(self, caller: str | None) -> AsyncIterator[None]:

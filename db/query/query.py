@@ -40,7 +40,7 @@ _SMALLER = "make it smaller, for example with `substr(column, 1, 200)` or fewer 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """The rows of a query, as JSON values. `truncated` tells that there were more than are shown."""
 
     columns: tuple[str, ...]
@@ -63,15 +63,17 @@ class Relation:
     columns: tuple[str, ...]
 
 
-def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
+def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> QueryResult:
     """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
-    said = _ask(order_of(path, sql, seconds=seconds, rows=rows))
-    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"]))
+    said = _ask(query_request(path, sql, seconds=seconds, rows=rows))
+    return QueryResult(
+        tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"])
+    )
 
 
 def relations(path: Path) -> list[Relation]:
     """What there is to ask: tables, then views."""
-    said = _ask(order_of(path, None))
+    said = _ask(query_request(path, None))
     return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
 
 
@@ -101,7 +103,7 @@ def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Gli
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class QueryRequest:
     """What the process of a query is started with, and told."""
 
     path: Path
@@ -114,7 +116,7 @@ class Order:
         return [sys.executable, "-I", "-S", str(_CONFINED)]
 
     @property
-    def patience(self) -> float:
+    def timeout(self) -> float:
         """Seconds until the process is ended from outside."""
         return self.seconds + GRACE
 
@@ -130,22 +132,24 @@ class Order:
         return said
 
 
-def order_of(
+def query_request(
     path: Path, sql: str | None, *, seconds: float = SECONDS, rows: int = ROWS, objects_within: int | None = None
-) -> Order:
-    """An order to an existing database; `objects_within` so many bytes each row is an object instead of a list."""
+) -> QueryRequest:
+    """A request to an existing database. `objects_within`: rows are objects, in an answer of at most so many bytes."""
     if not path.exists():
         raise NoDatabase(path)
     bounds = {"seconds": seconds, "rows": rows, "bytes": objects_within or BYTES, "objects": objects_within is not None}
-    return Order(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
+    return QueryRequest(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
 
 
-def _ask(order: Order) -> dict[str, Any]:
+def _ask(request: QueryRequest) -> dict[str, Any]:
     try:
-        done = subprocess.run(order.command, input=order.words, capture_output=True, timeout=order.patience, check=False)
+        done = subprocess.run(
+            request.command, input=request.words, capture_output=True, timeout=request.timeout, check=False
+        )
     except subprocess.TimeoutExpired:
-        return order.answer(None, b"")
-    return order.answer(done.returncode, done.stdout)
+        return request.answer(None, b"")
+    return request.answer(done.returncode, done.stdout)
 
 
 def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:

@@ -156,7 +156,7 @@ class NewApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ApprovalDecision:
     """What somebody says to a question. Without a principal it is somebody at this machine, who may decide everything."""
 
     approval: str
@@ -286,7 +286,7 @@ def request(new: NewApproval, attempt: int, events: Sequence[Event]) -> Write:
     return Write(steps, events)
 
 
-def decide(decision: Decision, events: Sequence[Event]) -> Write:
+def decide(decision: ApprovalDecision, events: Sequence[Event]) -> Write:
     """Decide, once; refused for a foreign, changed, expired or answered question, and when nobody waits for it any more."""
     parameters = {
         "approval": decision.approval,

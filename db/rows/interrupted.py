@@ -33,7 +33,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
+class CancelledTree:
     """A tree that was asked to stop before its process was gone."""
 
     root: str
@@ -58,14 +58,15 @@ class InterruptedTrees:
             found.setdefault(row["root_execution_id"], set()).add(_need(row))
         return found
 
-    async def cancelled(self, owners: Sequence[str], root: str | None = None) -> list[Cancelled]:
+    async def cancelled(self, owners: Sequence[str], root: str | None = None) -> list[CancelledTree]:
         """The trees that were asked to stop as a whole: they need nothing to end."""
         wish = executions.c.id, executions.c.cancelled_by, executions.c.cancel_reason
         query = _open(owners, root, *wish).where(
             executions.c.parent_execution_id.is_(None), executions.c.cancel_requested_at.is_not(None)
         )
         return [
-            Cancelled(row["id"], row["cancelled_by"] or "", row["cancel_reason"] or "") for row in await self._run(query)
+            CancelledTree(row["id"], row["cancelled_by"] or "", row["cancel_reason"] or "")
+            for row in await self._run(query)
         ]
 
     async def fingerprint(self, owners: Sequence[str]) -> frozenset[tuple[str, int, int]]:

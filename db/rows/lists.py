@@ -25,7 +25,7 @@ OWN = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListFilter:
     """Which executions a list is to show. What is None does not matter."""
 
     principal: str | None = None
@@ -41,7 +41,7 @@ class Wanted:
     limit: int = 50
 
 
-def listed(wanted: Wanted) -> Select[Any]:
+def listed(wanted: ListFilter) -> Select[Any]:
     """One page."""
     query = select(executions).where(executions.c.id < (wanted.before if wanted.before is not None else LAST))
     if wanted.since is not None:
@@ -108,7 +108,7 @@ class Caller:
     user_id: str | None
 
 
-class Calls:
+class CommandCalls:
     """Queries over the calls of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:

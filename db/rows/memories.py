@@ -49,7 +49,7 @@ def folded(text: str) -> str:
     return " ".join(heard.split()).strip(" .,;:!")
 
 
-class Fact(NamedTuple):
+class UserFact(NamedTuple):
     """A fact as a unit returns it; `known` if it was there before, and stays as it was."""
 
     known: int

@@ -22,11 +22,11 @@ from db.rows.approvals import Questions, asked_to_repeat
 from db.rows.deletion import Belongings
 from db.rows.error_records import ErrorRecords
 from db.rows.interrupted import InterruptedTrees
-from db.rows.lists import Calls, Delegations, Wanted, listed, recently_completed
+from db.rows.lists import CommandCalls, Delegations, ListFilter, listed, recently_completed
 from db.rows.memories import Facts
 from db.rows.plans import Plans
 from db.rows.transcript import OPEN_CALLS
-from db.rows.users import People
+from db.rows.users import UserReads
 from db.rows.work_items import WorkItems
 from db.status import OPEN
 from db.store.engine import follow, open_reader
@@ -94,7 +94,7 @@ class Reads:
         """What people are asked."""
         self.interrupted = InterruptedTrees(self._all)
         """What processes that are gone left open."""
-        self.people = People(self._all)
+        self.people = UserReads(self._all)
         """Who they are, and what was said."""
         self.facts = Facts(self._all)
         """What is known of people."""
@@ -106,7 +106,7 @@ class Reads:
         """What agents handed to each other lately."""
         self.error_records = ErrorRecords(self._all)
         """What went wrong."""
-        self.calls = Calls(self._all)
+        self.calls = CommandCalls(self._all)
         """Which commands were called."""
         self.work_items = WorkItems(self._all)
         """What there is to do."""
@@ -243,7 +243,7 @@ class Reads:
             query = query.where(executions.c.status.in_(_OPEN))
         return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
 
-    async def listing(self, wanted: Wanted) -> list[Record]:
+    async def listing(self, wanted: ListFilter) -> list[Record]:
         """Executions, newest first."""
         return await self._all(listed(wanted))
 

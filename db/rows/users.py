@@ -1,4 +1,4 @@
-"""People: who they are, and what they and their assistant said to each other. Their tables, and what is written and read.
+"""Users and their chat messages: tables, writes and reads.
 
 Knows nothing of what is done for them. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`.
 Three promises are kept here: a user who is known once stays known, because work for one may have to go on; a message is
@@ -173,7 +173,7 @@ def answered(ended: Write, answer: Answer) -> Write:
     return Write([*ended.steps, statement], ended.events)
 
 
-class People:
+class UserReads:
     """Queries over the people of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:

@@ -73,7 +73,7 @@ def _check_command_agents(findings: Findings, name: str, route: RouteEntry, docu
                     findings.add((*path, index), message, "give yours a `description`, or another name")
 
 
-Wanted = Literal["plan", "alone", "any"]
+_Kind = Literal["plan", "alone", "any"]
 """How somebody has to work who is named: by a plan, without others, or as they like."""
 
 
@@ -83,7 +83,7 @@ class Staff:
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
         self._findings, self._document, self._names = findings, document, names
 
-    def check(self, path: TreePath, written: str, wanted: Wanted) -> None:
+    def check(self, path: TreePath, written: str, wanted: _Kind) -> None:
         """An agent that exists, and works in the way that is wanted."""
         known = self._names.agents.find(written)
         if known is None:
