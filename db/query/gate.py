@@ -1,7 +1,7 @@
-"""How many queries run at once in a service, and for each caller.
+"""Limits how many queries run at once, in a service and for each caller.
 
-Owns the places and the queue. A caller has a few places and a short queue; further queries are refused at once. The places
-of all callers together are few, too: queries share the processors with the service. It does not know what is asked.
+Owns the slots and the queue. Each caller has a few slots and a short queue; further queries are refused at once. The
+service has few slots for all callers, because queries share its processors. The gate does not read the queries.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from db.query.query import query_request
 AT_ONCE = 3
 """Queries that run at the same time, of all callers."""
 OF_ONE_CALLER = 2
-"""Of those, the most of one caller: another one always finds a place."""
+"""Of those, the most of one caller: another caller always finds a slot."""
 WAITING = 8
-"""Queries of one caller that may wait for a place."""
+"""Queries of one caller that may wait for a slot."""
 
 
 @dataclass(slots=True)
 class _Caller:
     places: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(OF_ONE_CALLER))
     admitted: int = 0
-    """Those that run or wait."""
+    """Queries that run or wait."""
 
 
 class QueryGate:
@@ -54,11 +54,11 @@ class QueryGate:
         asking = self._callers.setdefault(caller, _Caller())
         if asking.admitted >= OF_ONE_CALLER + WAITING:
             raise QueryRefused(
-                f"{asking.admitted} queries of this caller run or wait already", "ask again when one of them has answered"
+                f"{asking.admitted} queries of this caller run or wait already", "try again when one of them has ended"
             )
         asking.admitted += 1
         try:
-            # Its own place first: a caller who asks for much then waits for itself, and not before others.
+            # The caller's own slot first: a caller with many queries then waits for itself, not ahead of other callers.
             async with asking.places, self._places:
                 yield
         finally:
