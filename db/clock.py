@@ -9,7 +9,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4)
 def _second(whole: int) -> str:
-    """The part of a stored time that is the same for a whole second: times are written by the thousand."""
+    """The part of a stored time that a whole second shares; cached, because thousands of times are written."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
 
 
@@ -22,5 +22,5 @@ def stamp(moment: datetime | None = None) -> str:
 
 
 def moment(stamped: str) -> datetime:
-    """The moment a stored time stands for."""
+    """The moment of a stored time."""
     return datetime.fromisoformat(stamped.replace("Z", "+00:00"))

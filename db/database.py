@@ -1,4 +1,4 @@
-"""One database of one process: its writer, its reads, its sign of life. Opened first and closed last."""
+"""One database of one process: its writer, its reads, its owner lock. Opened first and closed last."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from db.store.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """What the runner and the faces use of the store."""
+    """The parts of the store that the runner and the faces use."""
 
     path: Path
     owner: Owner
     writer: Writer
     reads: Reads
     queries: QueryGate
-    """Read-only SQL of callers."""
+    """Runs read-only SQL for callers."""
 
 
 @asynccontextmanager
 async def open_database(path: Path, publish: Callable[[Sequence[Event]], None]) -> AsyncIterator[Database]:
-    """Open, migrate if needed, and hold a sign of life; `publish` gets every committed event of this process."""
+    """Open, migrate if needed, and hold the owner lock; `publish` gets every committed event of this process."""
     async with AsyncExitStack() as stack:
-        last = stack.enter_context(ExitStack())  # the sign of life outlives the writer: its last commits are still ours
+        last = stack.enter_context(ExitStack())  # the owner lock outlives the writer, which may still commit
         writer = await stack.enter_async_context(Writer(path, publish))
         ownership = Ownership(path)
         last.callback(ownership.close)

@@ -1,11 +1,11 @@
-"""What can go wrong with the store.
+"""The errors of the store.
 
 StoreError                 anything below; has a `hint`
 ├── DatabaseUnavailable    the file cannot be opened or written: missing folder, read-only disk, not a database
-│   └── NoDatabase         there is none yet, and only looking creates none
+│   └── NoDatabase         there is none yet, and a read creates none
 ├── SchemaTooNew           written by a newer Outrider
 ├── UnknownExecution       no execution has this id, or several share its short form
-├── StillOpen              a tree that cannot be deleted while something of it runs
+├── StillOpen              a tree that cannot be deleted while an execution of it runs
 ├── QueryRefused           a query that is not a plain, bounded read
 ├── WriteRefused           a row that breaks a rule of the schema, such as a parent that does not exist
 └── WriterClosed           a write after the service has stopped
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 
 class StoreError(Exception):
-    """A problem with the store, told for people: what happened, then what to do about it."""
+    """A problem with the store: the message says what failed and why, the hint what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class DatabaseUnavailable(StoreError):
 
 
 class NoDatabase(DatabaseUnavailable):
-    """A command that only looks found no database."""
+    """A command that only reads found no database."""
 
     def __init__(self, path: object) -> None:
         super().__init__(
@@ -60,7 +60,7 @@ class UnknownExecution(StoreError):
 
 
 class StillOpen(StoreError):
-    """A tree that has not ended, or that something at work continues."""
+    """A tree that has not ended, or that an open execution continues."""
 
     def __init__(self, execution: str, continues: str | None = None) -> None:
         which = f"`{execution}` has not ended" + (f", and continues `{continues}`" if continues is not None else "")
@@ -68,20 +68,20 @@ class StillOpen(StoreError):
 
 
 class QueryRefused(StoreError):
-    """A query that the read-only door does not let through."""
+    """A query that is not a plain, bounded read."""
 
 
 class WriteRefused(StoreError):
-    """A row the database does not take. The other writes of its batch are not concerned."""
+    """A row that the database refused. The other writes of its batch are unaffected."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(
-            f"the database refused a write: {cause}", "nothing of it was applied; the same write would be refused again"
+            f"the database refused a write: {cause}", "nothing of it was applied; repeating it would fail again"
         )
 
 
 class WriterClosed(StoreError):
-    """A write came after the store was closed."""
+    """A write after the store was closed."""
 
     def __init__(self) -> None:
         super().__init__("the store is closed", "the service is shutting down; start it again")

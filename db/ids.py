@@ -27,14 +27,14 @@ TIME_DIGITS, RANDOM_DIGITS = 11, 26
 PATTERN = re.compile(f"[{ALPHABET}]{{{TIME_DIGITS + RANDOM_DIGITS}}}")
 
 LAST = "\U0010ffff"
-"""After every id: what begins with a prefix lies between the prefix and the prefix followed by this."""
+"""Sorts after every id: ids with a prefix lie between the prefix and the prefix followed by this."""
 
 SHORT, LEAST_ENDING = 6, 4
-"""Characters of the short form of an id, which is its end: ids made at the same time begin alike, and end at random. From
-how many characters on an end names an id at all: fewer are too easily typed by mistake."""
+"""Characters of an id's short form, which is its end: ids made at the same time begin alike and end at random. The second
+number is the shortest end that names an id: fewer characters are too easily typed by mistake."""
 
 _POOL: deque[int] = deque()
-"""Random numbers made in advance: asking the system for them one by one costs more than the rest of an id."""
+"""Random numbers made in advance: reading them from the system one by one costs more than the rest of an id."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_POOL.clear)
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -76,7 +76,7 @@ def shortened(identifier: str, others: Iterable[str]) -> str:
 
 
 def named_among(given: str, identifiers: Iterable[str]) -> list[str]:
-    """Those of some ids that a whole or a short id may mean; the rule of `db/rows/short_ids.py`, without a database."""
+    """The ids that a whole or short id may mean, by the rule of `meanings` in `db/tables.py`."""
     known = list(identifiers)
     if given in known:
         return [given]
@@ -95,5 +95,5 @@ def result_delivery(child: str) -> str:
 
 
 def inherited_delivery(child: str, heir: str) -> str:
-    """The id of the same, for an execution that continues the child's parent: each has its own."""
+    """The id of that delivery for an execution that continues the child's parent; each such execution has its own."""
     return f"{child}.result.{heir}"

@@ -1,4 +1,4 @@
-"""A latch: an event that costs nothing until somebody waits, as nobody does for most writes and most executions.
+"""A latch: an event that costs nothing until a task waits. For most writes and most executions none does.
 
 Invariant: it is set once and stays set; used in the event loop's thread only.
 """
@@ -10,7 +10,7 @@ import anyio.lowlevel
 
 
 class Latch:
-    """Set once; whoever waits goes on then."""
+    """Set once; every waiting task then continues."""
 
     __slots__ = ("_event", "_set")
 
@@ -20,17 +20,17 @@ class Latch:
 
     @property
     def is_set(self) -> bool:
-        """Whether it happened."""
+        """Whether it was set."""
         return self._set
 
     def set(self) -> None:
-        """It happened; harmless when repeated."""
+        """Set it and wake the waiting tasks; repeating it does nothing."""
         self._set = True
         if self._event is not None:
             self._event.set()
 
     async def wait(self) -> None:
-        """Return when it has happened."""
+        """Return once it is set."""
         if self._set:
             await anyio.lowlevel.checkpoint()
             return

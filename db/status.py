@@ -1,4 +1,4 @@
-"""The status of an execution and the one table of its legal changes. Pure; both the store and the runner read it."""
+"""The status of an execution and the one table of its transitions. Pure; both the store and the runner use it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ExecutionStatus(StrEnum):
     TIMED_OUT = "timed_out"
     """Ended by its hard deadline; what was found is kept."""
     CANCELLED = "cancelled"
-    """Ended by somebody's wish. Never an error."""
+    """Ended on request. Never an error."""
     BLOCKED = "blocked"
-    """Never started, because something it depends on did not succeed or was not allowed."""
+    """Never started, because a dependency did not succeed or was not allowed."""
     SKIPPED = "skipped"
     """Never started, because it was no longer needed."""
 
@@ -50,12 +50,12 @@ OPEN = frozenset(TRANSITIONS) - TERMINAL
 
 
 APPROVAL = "approval"
-"""What an execution waits for (`waiting_for`) while a question to a person about it is undecided."""
+"""`waiting_for` of an execution while an approval question about it is undecided."""
 
 SLOT = "slot"
-"""What an execution waits for (`waiting_for`) until it is its turn: a new one to begin, an adopted one to go on."""
+"""`waiting_for` of an execution without a slot: a new one waits to start, an adopted one to resume."""
 
 
 def sources(target: ExecutionStatus) -> frozenset[ExecutionStatus]:
-    """The statuses from which `target` may be reached: what a guarded UPDATE has to ask for."""
+    """The statuses from which `target` may be reached: the condition of a guarded UPDATE."""
     return frozenset(status for status, after in TRANSITIONS.items() if target in after)

@@ -1,13 +1,14 @@
-"""The tables, as SQLModel classes. Migrations create them; a test proves that both agree.
+"""The tables, as SQLModel classes, and conditions over their rows. Migrations create the tables; a test proves they agree.
 
 Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLite, PostgreSQL and a shell.
 """
 
-# SQLModel declares `__tablename__` as something else than the text it asks for.
+# SQLModel declares `__tablename__` with another type than the text it expects.
 # pyright: reportAssignmentType=false
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
@@ -26,9 +27,11 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
+from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN, RANDOM_DIGITS, TIME_DIGITS
+
 
 class ExecutionRow(SQLModel, table=True):
-    """One agent at work on one task."""
+    """One execution: an agent that works on a task."""
 
     __tablename__ = "executions"
     __table_args__ = (
@@ -109,13 +112,13 @@ class ExecutionRow(SQLModel, table=True):
     budget_from_execution_id: str | None = None
     """The execution whose `budget_reserved_usd` holds this one's budget while it is open."""
     user_id: str | None = None
-    """The person it works for."""
+    """The user it works for."""
     delegation_path: str | None = Field(default=None, sa_type=Text)
-    """JSON: its path with the commands that agents were sent for; None where there is none in it."""
+    """JSON: its path, with the commands that agents carry out; None if there is no command in it."""
 
 
 class EventRow(SQLModel, table=True):
-    """Something that happened; `seq` is taken under the commit lock, so replay by it never misses one."""
+    """An event; `seq` is taken under the commit lock, so replay by it never misses one."""
 
     __tablename__ = "events"
     __table_args__ = (Index("events_root", "root_execution_id", "seq"),)
@@ -128,7 +131,7 @@ class EventRow(SQLModel, table=True):
     payload: str = Field(sa_type=Text)
     at: str
     session_id: str | None = None
-    """Of its execution."""
+    """The session of its execution."""
 
 
 class MessageRow(SQLModel, table=True):
@@ -197,7 +200,7 @@ class ToolCallRow(SQLModel, table=True):
 
 
 class DeliveryRow(SQLModel, table=True):
-    """Something waiting in an execution's inbox: a child's end, a message, a request to wrap up."""
+    """An item in an execution's inbox: a child's end, a message, a request to wrap up."""
 
     __tablename__ = "deliveries"
     __table_args__ = (Index("deliveries_waiting", "execution_id", "consumed_at"),)
@@ -213,7 +216,7 @@ class DeliveryRow(SQLModel, table=True):
 
 
 class ApprovalRow(SQLModel, table=True):
-    """A call that waits for a person's word, and the word: for these arguments, once, until it expires."""
+    """A call that waits for a person's decision, and the decision: for these arguments, once, until it expires."""
 
     __tablename__ = "approvals"
     __table_args__ = (
@@ -237,11 +240,11 @@ class ApprovalRow(SQLModel, table=True):
     decided_at: str | None = None
     used_at: str | None = None
     seal: str = ""
-    """A secret of the question, which no query can read."""
+    """A secret of the question; read-only SQL cannot read it."""
 
 
 class ErrorRecordRow(SQLModel, table=True):
-    """An error worth a look; the same error again is counted, not repeated."""
+    """A recorded error; a repeated one is counted, not stored again."""
 
     __tablename__ = "error_records"
     __table_args__ = (Index("error_records_execution", "execution_id"),)
@@ -273,7 +276,7 @@ class ConfigSnapshotRow(SQLModel, table=True):
 
 
 class UpstreamToolRow(SQLModel, table=True):
-    """What an upstream server last said of a tool."""
+    """The last known definition of an upstream tool."""
 
     __tablename__ = "upstream_tools"
 
@@ -285,7 +288,7 @@ class UpstreamToolRow(SQLModel, table=True):
 
 
 class FactRow(SQLModel, table=True):
-    """Something remembered of a person. Its words are also in `facts_text`, kept in step by triggers."""
+    """A fact about a user. Triggers keep the full-text index `facts_text` in step."""
 
     __tablename__ = "facts"
     __table_args__ = (Index("facts_once", "user_id", "folded", unique=True), {"sqlite_autoincrement": True})
@@ -295,11 +298,11 @@ class FactRow(SQLModel, table=True):
     category: str
     content: str = Field(sa_type=Text)
     folded: str = Field(sa_type=Text)
-    """The content as it is compared and searched."""
+    """The normalised content, for comparison and search."""
     created_at: str
     updated_at: str
     source_execution_id: str
-    """Whoever wrote it last. Kept when that execution is deleted: the fact is its person's."""
+    """The execution that wrote it last. Kept when that execution is deleted: the fact belongs to its user."""
 
 
 def _table(name: str) -> Table:
@@ -313,7 +316,7 @@ upstream_tools, approvals, facts = _table("upstream_tools"), _table("approvals")
 
 
 def of_key() -> ColumnElement[bool]:
-    """The top-level execution that `:asker` (empty for nobody in particular) started with `:key`, by its index."""
+    """The top-level execution that the principal `:asker` (empty for none) started with the idempotency key `:key`."""
     return and_(
         executions.c.parent_execution_id.is_(None),
         func.coalesce(executions.c.principal, literal_column("''")) == bindparam("asker"),
@@ -329,5 +332,20 @@ def below(top: str) -> CTE:
 
 
 def columns_of(row: Any) -> dict[str, Any]:
-    """The columns of a row that is written down as a flat, slotted dataclass."""
+    """The columns of a row that is a flat, slotted dataclass."""
     return {name: getattr(row, name) for name in row.__slots__}
+
+
+def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElement[bool]]:
+    """The rows that a whole id, its beginning or its end may mean: conditions to try in order.
+
+    Only the last one scans every row.
+    """
+    if not 0 < len(given) <= TIME_DIGITS + RANDOM_DIGITS or not set(given) <= set(ALPHABET):
+        return
+    if PATTERN.fullmatch(given):
+        yield identifiers == given
+        return
+    yield and_(identifiers >= given, identifiers < given + LAST)
+    if len(given) >= LEAST_ENDING:
+        yield func.substr(identifiers, -len(given)) == given

@@ -7,21 +7,20 @@ anything is run or stored. Invariant: no I/O but reading files; what was loaded 
 from registry.checks.input_schema import filled_in, meant
 from registry.checks.output_schema import misfits
 from registry.load.effective import is_rehearsed
+from registry.load.endpoints import NO_ENDPOINT_HINT, check_endpoints, lacks_endpoint, no_endpoint
 from registry.load.loading import load, missing_variables, restore
 from registry.load.settings import Defaults, Settings
-from registry.show.describe import describe
+from registry.show.describe import describe, json_schema
 from registry.show.provenance import PlaceLimits, Value, chain_limits, values
-from registry.show.schema import json_schema
 from registry.specs.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.specs.builtin_agents import SYNTHESIZER
 from registry.specs.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
 from registry.specs.chains import ChainSpec, Place, StageAgent, StageSpec
 from registry.specs.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
-from registry.specs.components import Part, component_of, is_component
+from registry.specs.components import Part, component_of
 from registry.specs.context import ContextSpec, MemoryShown
 from registry.specs.context_files import ContextFiles
-from registry.specs.endpoints import NO_ENDPOINT_HINT, check_endpoints, lacks_endpoint, no_endpoint
-from registry.specs.iterate import ComponentSpec, IterateSpec
+from registry.specs.iterate import ComponentSpec, IterateSpec, is_component
 from registry.specs.limits import RESERVE_SHARE, LimitOverrides, Limits, resolve_limits
 from registry.specs.models import ModelSpec, Retry, StreamTimeouts
 from registry.specs.plan import OnEmptyPlan, PlanSpec
@@ -35,7 +34,7 @@ from registry.specs.upstreams import Effect, UpstreamSpec
 from registry.specs.users import ChatMemorySpec, ChatSpec, UserSpec
 from registry.specs.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 from registry.specs.workspaces import WorkspaceSpec
-from registry.text.errors import ConfigError, Problem, RegistryError, UnknownName
+from registry.text.errors import ConfigError, ConfigProblem, RegistryError, UnknownName
 from registry.text.folder import Folder, Unreadable
 from registry.text.names import fold, nearest
 from registry.text.template_rendering import TooMuch
@@ -63,6 +62,7 @@ __all__ = [
     "Complexity",
     "ComponentSpec",
     "ConfigError",
+    "ConfigProblem",
     "ContextFiles",
     "ContextSpec",
     "Cost",
@@ -84,7 +84,6 @@ __all__ = [
     "PlaceLimits",
     "PlanSpec",
     "Price",
-    "Problem",
     "Rates",
     "RegistryError",
     "Requires",

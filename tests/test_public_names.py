@@ -12,6 +12,19 @@ import runner
 from tests.support.service import bench
 
 DOORS = {
+    "db": [
+        "Database",
+        "DatabaseUnavailable",
+        "NoDatabase",
+        "QueryRefused",
+        "SchemaTooNew",
+        "StillOpen",
+        "StoreError",
+        "UnknownExecution",
+        "WriteRefused",
+        "WriterClosed",
+        "open_database",
+    ],
     "outrider": ["add_item", "open_errors"],
     "runner": ["Child", "Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "open_dispatcher"],
 }
@@ -27,10 +40,10 @@ def test_a_package_offers_just_these_names(package: str) -> None:
 
 
 def test_a_door_imports_nothing_before_a_name_is_used() -> None:
-    code = "import sys, runner, outrider; print(*sorted(sys.modules))"
+    code = "import sys, db, runner, outrider; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
 
-    assert not {"typing", "anyio", "pydantic", "runner.result"} & set(done.stdout.split())
+    assert not {"typing", "anyio", "pydantic", "db.errors", "runner.result"} & set(done.stdout.split())
 
 
 async def test_a_configuration_with_older_names_works_and_is_told_the_new_ones(

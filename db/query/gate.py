@@ -1,7 +1,7 @@
-"""How many queries run at once in a service, and for each caller.
+"""Limits how many queries run at once, in a service and for each caller.
 
-Owns the places and the queue. A caller has a few places and a short queue; further queries are refused at once. The places
-of all callers together are few, too: queries share the processors with the service. It does not know what is asked.
+Owns the slots and the queue. Each caller has a few slots and a short queue; further queries are refused at once. The
+service has few slots for all callers, because queries share its processors. The gate does not read the queries.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 import anyio
 
 from db.errors import QueryRefused
-from db.query.query import order_of
+from db.query.query import query_request
 
 AT_ONCE = 3
 """Queries that run at the same time, of all callers."""
 OF_ONE_CALLER = 2
-"""Of those, the most of one caller: another one always finds a place."""
+"""Of those, the most of one caller: another caller always finds a slot."""
 WAITING = 8
-"""Queries of one caller that may wait for a place."""
+"""Queries of one caller that may wait for a slot."""
 
 
 @dataclass(slots=True)
 class _Caller:
     places: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(OF_ONE_CALLER))
     admitted: int = 0
-    """Those that run or wait."""
+    """Queries that run or wait."""
 
 
 class QueryGate:
@@ -43,22 +43,22 @@ class QueryGate:
     async def ask(self, caller: str | None, sql: str, *, rows: int, size: int) -> dict[str, Any]:
         """The columns and at most `rows` rows, as objects, in at most `size` bytes of JSON; raises QueryRefused."""
         async with self._place(caller):
-            order = order_of(self._path, sql, rows=rows, objects_within=size)
-            with anyio.move_on_after(order.patience):
-                done = await anyio.run_process(order.command, input=order.words, check=False)
-                return order.answer(done.returncode, done.stdout)
-            return order.answer(None, b"")
+            request = query_request(self._path, sql, rows=rows, objects_within=size)
+            with anyio.move_on_after(request.timeout):
+                done = await anyio.run_process(request.command, input=request.words, check=False)
+                return request.answer(done.returncode, done.stdout)
+            return request.answer(None, b"")
 
     @asynccontextmanager
     async def _place(self, caller: str | None) -> AsyncIterator[None]:
         asking = self._callers.setdefault(caller, _Caller())
         if asking.admitted >= OF_ONE_CALLER + WAITING:
             raise QueryRefused(
-                f"{asking.admitted} queries of this caller run or wait already", "ask again when one of them has answered"
+                f"{asking.admitted} queries of this caller run or wait already", "try again when one of them has ended"
             )
         asking.admitted += 1
         try:
-            # Its own place first: a caller who asks for much then waits for itself, and not before others.
+            # The caller's own slot first: a caller with many queries then waits for itself, not ahead of other callers.
             async with asking.places, self._places:
                 yield
         finally:

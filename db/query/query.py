@@ -1,8 +1,8 @@
-"""Read-only SQL for people and models. The database itself refuses everything else: no text of a query is ever inspected.
+"""Read-only SQL for people and models. SQLite itself refuses everything else: the text of a query is never inspected.
 
-A query runs in a process of its own (`db/query/query_process.py`): whatever it does to memory, time or SQLite's locks,
-it does not do it here, and it can be ended from outside. This file owns the bounds, that process, and what a refusal
-says; how many run at once in a service is decided in `db/query/gate.py`.
+A query runs in a process of its own (`db/query/query_process.py`). Its use of memory, time and SQLite's locks stays there,
+and that process can be killed. This file owns the bounds, the process and the texts of refusals; `db/query/gate.py`
+limits how many run at once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from db.ids import ALPHABET, SHORT
 from db.store.location import read_only_uri
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
-"""Bounds of one query: its time, its rows, and the size of its encoded answer."""
+"""Bounds of one query: its time, its rows, and the size of its encoded result."""
 
 
 GRACE = 2.0
-"""Seconds on top for the process to start and to answer, before it is ended from outside."""
+"""Seconds on top for the process to start and to answer, before it is killed."""
 
 
 RECENT = 30
-"""Executions of a glimpse."""
+"""The most executions that `recent` returns."""
 
 
 _CONFINED = Path(__file__).with_name("query_process.py")
@@ -40,14 +40,14 @@ _SMALLER = "make it smaller, for example with `substr(column, 1, 200)` or fewer 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The rows of a query, as JSON values. `truncated` tells that there were more than are shown."""
+class QueryResult:
+    """The rows of a query, as JSON values. `truncated`: there were more rows."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     truncated: bool = False
     names: tuple[str, ...] = ()
-    """The columns with a name of their own each: one that comes again gets a number, `n`, `n_2`."""
+    """Unique names of the columns: a repeated name gets a number, `n`, `n_2`."""
 
     def as_objects(self) -> list[dict[str, Any]]:
         """One mapping per row."""
@@ -63,21 +63,23 @@ class Relation:
     columns: tuple[str, ...]
 
 
-def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Answer:
+def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> QueryResult:
     """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
-    said = _ask(order_of(path, sql, seconds=seconds, rows=rows))
-    return Answer(tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"]))
+    said = _ask(query_request(path, sql, seconds=seconds, rows=rows))
+    return QueryResult(
+        tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"])
+    )
 
 
 def relations(path: Path) -> list[Relation]:
-    """What there is to ask: tables, then views."""
-    said = _ask(order_of(path, None))
+    """The tables, then the views."""
+    said = _ask(query_request(path, None))
     return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
 
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """An execution in a few words."""
+    """A short view of an execution, for completions."""
 
     id: str
     agent: str
@@ -86,7 +88,7 @@ class Glimpse:
 
 
 def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Glimpse]:
-    """Executions whose id, whole or short, begins with `prefix`: top-level ones before those below, newest first."""
+    """Executions whose id, whole or short, begins with `prefix`: top-level ones first, then newest first."""
     if not set(prefix) <= set(ALPHABET):
         return []
     which = "AND finished_at IS NULL" if only_open else ""
@@ -101,8 +103,8 @@ def recent(path: Path, prefix: str = "", *, only_open: bool = False) -> list[Gli
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the process of a query is started with, and told."""
+class QueryRequest:
+    """How the process of a query is started, and its input."""
 
     path: Path
     seconds: float
@@ -110,16 +112,16 @@ class Order:
 
     @property
     def command(self) -> list[str]:
-        """`-I -S`: nothing of the surroundings is imported, so it starts in a few hundredths of a second."""
+        """The command; `-I -S` imports nothing of the environment, so it starts in a few hundredths of a second."""
         return [sys.executable, "-I", "-S", str(_CONFINED)]
 
     @property
-    def patience(self) -> float:
-        """Seconds until the process is ended from outside."""
+    def timeout(self) -> float:
+        """Seconds until the process is killed."""
         return self.seconds + GRACE
 
     def answer(self, code: int | None, output: bytes) -> dict[str, Any]:
-        """What the process said; raises QueryRefused or DatabaseUnavailable. Without a code it was ended from outside."""
+        """Parse the output; raises QueryRefused or DatabaseUnavailable. Without a code the process was killed."""
         if code is None:
             raise _refusal("interrupted", self.path, self.seconds)
         if code != 0:
@@ -130,22 +132,24 @@ class Order:
         return said
 
 
-def order_of(
+def query_request(
     path: Path, sql: str | None, *, seconds: float = SECONDS, rows: int = ROWS, objects_within: int | None = None
-) -> Order:
-    """An order to an existing database; `objects_within` so many bytes each row is an object instead of a list."""
+) -> QueryRequest:
+    """A request to an existing database. `objects_within`: rows are objects, in an answer of at most so many bytes."""
     if not path.exists():
         raise NoDatabase(path)
     bounds = {"seconds": seconds, "rows": rows, "bytes": objects_within or BYTES, "objects": objects_within is not None}
-    return Order(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
+    return QueryRequest(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
 
 
-def _ask(order: Order) -> dict[str, Any]:
+def _ask(request: QueryRequest) -> dict[str, Any]:
     try:
-        done = subprocess.run(order.command, input=order.words, capture_output=True, timeout=order.patience, check=False)
+        done = subprocess.run(
+            request.command, input=request.words, capture_output=True, timeout=request.timeout, check=False
+        )
     except subprocess.TimeoutExpired:
-        return order.answer(None, b"")
-    return order.answer(done.returncode, done.stdout)
+        return request.answer(None, b"")
+    return request.answer(done.returncode, done.stdout)
 
 
 def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUnavailable:

@@ -1,8 +1,8 @@
-"""The process that runs one query. Started by `db/query/query.py` as a program: it imports nothing of ours.
+"""The process that runs one query. `db/query/query.py` starts it as a program: it imports no module of Outrider.
 
-Reads an order from standard input, answers on standard output, both JSON. Three layers, each enough for most attacks: a
-connection that cannot write, an authoriser that lets only reads through, and limits on size, rows, time and memory.
-The answer is shaped, bounded and encoded here: the process that asked only parses what it is willing to hold.
+Reads a request from standard input, answers on standard output, both JSON. Three layers, each enough for most attacks: a
+connection that cannot write, an authoriser that allows only reads, and limits on size, rows, time and memory.
+The answer is shaped, bounded and encoded here, so the service parses no more than it is willing to hold.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 MEMORY = 512 * 1024 * 1024
 """Bytes of address space, where the platform can limit it."""
 SCRATCH = 256 * 1024 * 1024
-"""Bytes of a file that SQLite sorts in."""
+"""Bytes of a temporary file in which SQLite sorts."""
 NICENESS = 10
-"""A query gets the processor after the service that asked for it."""
+"""A query yields the processor to the service."""
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _FORBIDDEN_FUNCTIONS = {"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "randomblob", "zeroblob"}
 _SECRET = {("approvals", "seal")}
-"""Columns that models must not know, by table."""
+"""Columns that models must not read, by table."""
 _LIMITS = (
     (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
     (sqlite3.SQLITE_LIMIT_SQL_LENGTH, 100_000),
@@ -39,7 +39,7 @@ _LIMITS = (
 
 
 def confine() -> None:
-    """Give this process no more than a query may need."""
+    """Limit this process to the resources of one query."""
     try:
         import resource
 
@@ -51,7 +51,7 @@ def confine() -> None:
 
 
 def authorise(action: int, first: str | None, second: str | None, *_: object) -> int:
-    """Let reads through and nothing else."""
+    """Allow reads and nothing else."""
     if action not in _ALLOWED:
         return sqlite3.SQLITE_DENY
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in _FORBIDDEN_FUNCTIONS:
@@ -71,7 +71,7 @@ def plain(value: Any) -> Any:
 
 
 def distinct(columns: Sequence[str]) -> list[str]:
-    """A name for each column: one that comes again gets a number, `n`, `n_2`. Linear, whatever the names are."""
+    """A unique name for each column: a repeated one gets a number, `n`, `n_2`. Linear for any names."""
     given, used, last = frozenset(columns), set[str](), dict[str, int]()
     names = []
     for column in columns:
@@ -84,28 +84,28 @@ def distinct(columns: Sequence[str]) -> list[str]:
     return names
 
 
-def read(order: dict[str, Any]) -> bytes:
-    """Run the query of an order; the encoded answer has at most `bytes` bytes."""
-    connection = sqlite3.connect(order["uri"], uri=True, isolation_level=None)
+def read(request: dict[str, Any]) -> bytes:
+    """Run the query of a request; the encoded answer has at most `bytes` bytes."""
+    connection = sqlite3.connect(request["uri"], uri=True, isolation_level=None)
     connection.text_factory = lambda text: text.decode(errors="replace")
     connection.execute("PRAGMA query_only=1")
     # Declared on first use, in a way the authoriser would take for a write.
     connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
     for limit, value in _LIMITS:
         connection.setlimit(limit, value)
-    give_up = time.monotonic() + order["seconds"]
+    give_up = time.monotonic() + request["seconds"]
     connection.set_progress_handler(lambda: time.monotonic() > give_up, 10_000)
     connection.set_authorizer(authorise)
-    if order["sql"] is None:
+    if request["sql"] is None:
         return encoded({"relations": relations(connection)})
-    cursor = connection.execute(order["sql"])
+    cursor = connection.execute(request["sql"])
     if cursor.description is None:
         return encoded({"error": "no statement"})
-    return table(cursor, order)
+    return table(cursor, request)
 
 
-def table(cursor: sqlite3.Cursor, order: dict[str, Any]) -> bytes:
-    """The rows that fit, each a list or an object; `truncated` tells that there are more."""
+def table(cursor: sqlite3.Cursor, request: dict[str, Any]) -> bytes:
+    """The rows that fit, each a list or an object; `truncated`: there are more."""
     columns = [column[0] for column in cursor.description]
     names = distinct(columns)
     head = encoded({"columns": columns, "names": names})
@@ -113,11 +113,11 @@ def table(cursor: sqlite3.Cursor, order: dict[str, Any]) -> bytes:
     truncated, size = False, len(head)
     for row in cursor:
         values = [plain(value) for value in row]
-        line = encoded(dict(zip(names, values, strict=True)) if order["objects"] else values)
+        line = encoded(dict(zip(names, values, strict=True)) if request["objects"] else values)
         size += len(line) + 1
-        if size > order["bytes"] and not rows:
-            return encoded({"error": f"too large: one row has more than {order['bytes']:,} bytes"})
-        if size > order["bytes"] or len(rows) == order["rows"]:
+        if size > request["bytes"] and not rows:
+            return encoded({"error": f"too large: one row has more than {request['bytes']:,} bytes"})
+        if size > request["bytes"] or len(rows) == request["rows"]:
             truncated = True
             break
         rows.append(line)
@@ -130,7 +130,7 @@ def encoded(value: Any) -> bytes:
 
 
 def relations(connection: sqlite3.Connection) -> list[list[Any]]:
-    """The tables and views with their columns, in the order of their names; an index of words is none."""
+    """The tables and views with their columns, by name; without full-text indexes."""
     named = (
         "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') "
         "AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'facts_text%' ORDER BY 1, 2"
@@ -144,11 +144,11 @@ def relations(connection: sqlite3.Connection) -> list[list[Any]]:
 
 
 def main() -> None:
-    """Answer one order."""
-    order = json.load(sys.stdin)
+    """Answer one request."""
+    request = json.load(sys.stdin)
     confine()
     try:
-        answer = read(order)
+        answer = read(request)
     except MemoryError:
         answer = encoded({"error": "out of memory"})
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:

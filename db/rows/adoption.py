@@ -1,7 +1,7 @@
-"""Adoption: what a process that is gone left open becomes another's, by one guarded UPDATE.
+"""Adoption: the open executions of a process that has ended get another owner, by one guarded UPDATE.
 
-Owns the change of owner and what is written when an execution goes on. `attempt` counts up with every owner, and every
-write of an execution is fenced by it: whatever the old process might still say is not written any more.
+Owns the change of owner and the writes of an execution that resumes. `attempt` increases with every owner and fences every
+write of an execution: a late write of the old process is refused.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _ADOPT = (
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What becomes whose."""
+    """Which open executions get which owner."""
 
     gone: str
-    """A process that does not live any more."""
+    """The owner that has ended."""
     heir: str
     root: str | None = None
-    """Only this tree; None takes all."""
+    """Only this tree; None: all trees."""
     left: Sequence[str] = ()
-    """The trees that stay as they are, because the heir cannot run them."""
+    """The trees that are left as they are, because the new owner cannot run them."""
 
 
 def adopt(inheritance: Inheritance) -> Write:
-    """Take over everything open that a process left: which, is in the ticket. Whoever comes second gets none.
+    """Adopt the open executions of an ended process; the ticket lists them. A second adopter gets none.
 
-    From here on each waits for its turn to go on; what it waited for already, such as a person, is still told instead.
+    Each then waits for a slot to resume. `waiting_for` still shows an earlier reason, such as an approval.
     """
     left = json.dumps(list(inheritance.left))
     parameters = {"gone": inheritance.gone, "heir": inheritance.heir, "tree": inheritance.root, "left": left}
@@ -65,7 +65,7 @@ def adopt(inheritance: Inheritance) -> Write:
 
 
 def had_waited(row: Mapping[str, Any]) -> bool:
-    """Whether an adopted execution, which has not gone on yet, was waiting when its process went: then nobody was asked."""
+    """Whether an adopted, not yet resumed execution waited when its process ended: then no model call was cut off."""
     return row["started_at"] is None or row["waiting_for"] not in (None, SLOT)
 
 
@@ -85,17 +85,17 @@ _GO_ON = (
 
 
 def go_on(execution: str, attempt: int, deadline: str, events: Sequence[Event]) -> Write:
-    """A running execution goes on in another process: the time without a process does not count, and it still waits for a
-    person who was asked and has not answered.
+    """Resume a running execution in another process; refused once it is asked to stop.
 
-    Refused once it is asked to stop: a wish that came after it was adopted found nobody to tell.
+    The time without a process does not count against its deadline, and it still waits for an undecided approval. A stop
+    requested after the adoption found no task to cancel, so it is checked here.
     """
     parameters = {"execution": execution, "fence": attempt, "deadline": deadline}
     return Write([Statement(_GO_ON, parameters, guard=True)], events)
 
 
 def pass_on(execution: str, attempt: int, children: Sequence[str], events: Sequence[Event]) -> Write:
-    """The ends of children that an earlier execution had not read wait in the inbox of the one that continues it."""
+    """Copy the unread results of children into the inbox of the execution that continues their parent."""
     rows = [
         {
             "id": inherited_delivery(child, execution),
@@ -126,7 +126,7 @@ _LEAVE = (
 
 
 def leave(execution: str, attempt: int, events: Sequence[Event]) -> Write:
-    """A running execution is left to the next process; unless it waits for something anyway, it waits for that."""
+    """Leave a running execution to the next process; it waits for a slot unless it already waits for something else."""
     return Write([Statement(_LEAVE, {"execution": execution, "fence": attempt}, guard=True)], events)
 
 
@@ -142,7 +142,7 @@ _CHARGE = (
 
 
 def lose_call(attempt: int, call: ModelCall, events: Sequence[Event]) -> Write:
-    """A model call whose answer nobody heard: it may have been paid, so it is charged, and asked once more."""
+    """Charge a model call whose reply was lost in a crash: it may have been paid. It is made once more."""
     used = {"fresh": call.input_tokens, "made": call.output_tokens, "cost": call.cost_usd}
     parameters = {"execution": call.execution_id, "fence": attempt, **used}
     return Write([Statement(_CHARGE, parameters, guard=True), Added(model_calls, columns_of(call))], events)

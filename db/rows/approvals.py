@@ -1,10 +1,10 @@
-"""Approvals: what a person is asked, the decision, and its one use. Units of work, applied by `db/store/writer.py`.
+"""Approvals: questions to a person, their decisions, and the one use of each. Units are applied by `db/store/writer.py`.
 
-Knows the table and its guards; does not know who asks or how a person is reached. Its invariants are each one guarded
-UPDATE, so that no order of events and no second process can get round them:
+Knows the table and its guards; does not know which agent asks or how a person is reached. Each invariant is one guarded
+UPDATE, so no order of events and no second process can break it:
 
-* A decision is for the call and the arguments that were shown, by whom it concerns, in time, once.
-* A call that waits becomes `started` in the write that uses up its approval, and by no other.
+* A decision counts for the call and arguments that were shown, by its own principal, in time, once.
+* A waiting call becomes `started` in the write that uses its approval, and in no other.
 * An open execution says `waiting_for: approval` exactly while a question about it is undecided.
 """
 
@@ -20,11 +20,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Executable, FromClause, bindparam, exists, func, literal, or_, select, update
 
 from db.clock import stamp
-from db.rows.short_ids import meanings
 from db.rows.transcript import OPEN_CALLS
 from db.status import APPROVAL, ExecutionStatus
 from db.store.unit import Added, Event, Statement, Write
-from db.tables import approvals, below, columns_of, executions, tool_calls
+from db.tables import approvals, below, columns_of, executions, meanings, tool_calls
 
 Row = Mapping[str, Any]
 
@@ -33,12 +32,12 @@ _ABOUT = (*_OF_EXECUTION, tool_calls.c.server, tool_calls.c.arguments)
 
 
 def starts(call: ColumnElement[str], step: FromClause) -> ColumnElement[bool]:
-    """Whether a call is the one that starts a step of a plan: such a call is named by the plan and the step."""
+    """Whether a call starts a step of a plan: such a call is named by the plan and the step."""
     return call == step.c.parent_execution_id.concat(literal(".")).concat(step.c.step_id)
 
 
 def asked_about() -> ColumnElement[bool]:
-    """Whether a question is undecided about a call of an execution of the statement, or about whether it may start."""
+    """Whether a question about the statement's execution is undecided: about one of its calls, or about its start."""
     of_it = (approvals.c.execution_id == executions.c.id) | starts(approvals.c.tool_call_id, executions)
     in_tree = approvals.c.root_execution_id == executions.c.root_execution_id  # which has an index
     undecided = select(approvals.c.id).where(in_tree, approvals.c.decision.is_(None), of_it)
@@ -46,7 +45,7 @@ def asked_about() -> ColumnElement[bool]:
 
 
 def asked_to_repeat(call: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether a person was ever to say if a call that a crash had cut may run again."""
+    """Whether a person was ever asked if a call interrupted by a crash may run again."""
     return exists().where(approvals.c.tool_call_id == call, approvals.c.kind == "repeat")
 
 
@@ -55,7 +54,7 @@ _STARTS_STEP = _step.c.parent_execution_id == approvals.c.execution_id, starts(a
 
 
 def _concerns(top: str, *, steps: bool = True) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """The questions about an execution and everything below it: about their calls, and whether they may start as steps."""
+    """The questions about an execution and its subtree: about their calls, and about their start as steps."""
     own = executions.alias("own")
     root = select(own.c.root_execution_id).where(own.c.id == top).scalar_subquery()
     subtree = select(below(top).c.id)
@@ -72,10 +71,9 @@ class Questions:
         self._run = run
 
     async def open(self, top: str | None = None) -> list[Row]:
-        """Those that wait for an answer, oldest first, with the call each is about and the agent that wants to make it.
+        """Undecided questions, oldest first, each with its call and the agent that makes it.
 
-        Everywhere or from one execution down. `step_execution_id` is the step of a plan that may not start before the
-        answer.
+        All, or those of one subtree. `step_execution_id` is the step of a plan that may not start before the decision.
         """
         step = select(_step.c.id).where(*_STARTS_STEP).scalar_subquery().label("step_execution_id")
         query = (
@@ -90,35 +88,35 @@ class Questions:
         return await self._run(query.order_by(approvals.c.id))
 
     async def of_call(self, call: str) -> list[Row]:
-        """What was asked about a tool call, newest first."""
+        """The questions about a tool call, newest first."""
         query = select(approvals).where(approvals.c.tool_call_id == call)
         return await self._run(query.order_by(approvals.c.id.desc()))
 
     async def those(self, ids: Sequence[str]) -> list[Row]:
-        """These, answered or not."""
+        """The questions with these ids, decided or not."""
         return await self._run(select(approvals).where(approvals.c.id.in_(ids)))
 
     async def decided(self, top: str) -> list[Row]:
-        """Those from one execution down that were decided or have expired, the latest first."""
+        """The questions of a subtree that were decided or have expired, latest first."""
         query = select(approvals).where(*_concerns(top), approvals.c.decision.is_not(None))
         return await self._run(query.order_by(approvals.c.decided_at.desc()))
 
     async def named(self, given: str) -> list[Row]:
-        """Those that an id may mean, answered or not: the whole of it, its beginning, or else its end."""
+        """The questions that a whole id, its beginning or its end may mean, decided or not."""
         for meant in meanings(approvals.c.id, given):
             if found := await self._run(select(approvals).where(meant).order_by(approvals.c.id)):
                 return found
         return []
 
     async def undecided(self, top: str) -> list[Row]:
-        """Those of one execution and everything below it that have no decision, whatever became of the executions."""
+        """The questions of a subtree without a decision, also of executions that have ended."""
         names = ("parent_execution_id", "session_id", "attempt", "finished_at")
         of = [executions.c[name] for name in names]
         query = select(approvals, *of).join(executions, executions.c.id == approvals.c.execution_id)
         return await self._run(query.where(*_concerns(top, steps=False), approvals.c.decision.is_(None)))
 
     async def waiting(self, root: str) -> Mapping[str, Row]:
-        """The executions of a tree that wait for a person, answered meanwhile or not: `since` when, and `until` when."""
+        """The executions of a tree that wait for an approval, decided meanwhile or not: `since` when, and `until` when."""
         since, until = func.min(approvals.c.requested_at).label("since"), func.min(approvals.c.expires_at).label("until")
         query = (
             select(approvals.c.execution_id, since, until)
@@ -130,11 +128,11 @@ class Questions:
 
 
 APPROVED, DENIED, EXPIRED, WITHDRAWN = "approved", "denied", "expired", "withdrawn"
-"""Decisions: the first two are a person's."""
+"""Decisions; a person makes the first two."""
 
 
 def digest(server: str, tool: str, arguments: Any) -> str:
-    """What an approval is bound to: a tool and its exact arguments, in whatever order of keys."""
+    """The hash an approval is bound to: a tool and its exact arguments, in any order of keys."""
     canonical = json.dumps([server, tool, arguments], sort_keys=True, separators=(",", ":"))
     return sha256(canonical.encode()).hexdigest()
 
@@ -149,7 +147,7 @@ class NewApproval:
     tool_call_id: str
     principal: str | None
     kind: str
-    """`gate`: may it run; `repeat`: may it run again, although nobody knows whether it did."""
+    """`gate`: may it run; `repeat`: may it run again, although its outcome is unknown."""
     tool: str
     arguments_hash: str
     requested_at: str
@@ -157,12 +155,12 @@ class NewApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What somebody says to a question. Without a principal it is somebody at this machine, who may decide everything."""
+class ApprovalDecision:
+    """A person's answer to a question. Without a principal it comes from this machine's user, who may decide everything."""
 
     approval: str
     shown: str
-    """The digest of the call as the person saw it."""
+    """The digest of the call that the person saw."""
     approved: bool
     by: str
     reason: str = ""
@@ -171,7 +169,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A call that is held up by a question, and the attempt of the execution that makes it."""
+    """A call that waits for a decision, and the attempt of its execution."""
 
     approval: str
     call: str
@@ -183,7 +181,7 @@ _UNDECIDED: dict[str, Any] = {"decision": None, "decided_by": None, "reason": No
 
 
 def _running(*more: Any) -> list[Any]:
-    """What must hold of an execution that asks or goes on: it runs, and nobody wants it to stop."""
+    """The conditions for an execution that asks or resumes: it runs and is not asked to stop."""
     return [executions.c.status == ExecutionStatus.RUNNING.value, executions.c.cancel_requested_at.is_(None), *more]
 
 
@@ -255,7 +253,7 @@ _MAY_NOT_START = (
     )
     .values(waiting_for=APPROVAL)
 )
-"""The step that a question of its plan is about waits for the answer, too."""
+"""The step that a question of its plan is about waits for the decision, too."""
 
 _WAITS_NO_MORE = (
     update(executions)
@@ -267,7 +265,7 @@ _WAITS_NO_MORE = (
     )
     .values(waiting_for=None)
 )
-"""Part of every write that ends a question: no row says that it waits for a person who is not asked."""
+"""Part of every write that closes a question: no row waits for an approval without an open question."""
 
 _DEADLINE = (
     update(executions)
@@ -277,7 +275,7 @@ _DEADLINE = (
 
 
 def request(new: NewApproval, attempt: int, events: Sequence[Event]) -> Write:
-    """Ask; refused when the execution does not run any more, is asked to stop, or the call has its result."""
+    """Ask a question; refused when the execution no longer runs, is asked to stop, or the call has its result."""
     steps: list[Statement | Added] = [
         Statement(_WAITS, {"execution": new.execution_id, "fence": attempt}, guard=True),
         Statement(_HOLD, {"call": new.tool_call_id}, guard=True),
@@ -287,8 +285,8 @@ def request(new: NewApproval, attempt: int, events: Sequence[Event]) -> Write:
     return Write(steps, events)
 
 
-def decide(decision: Decision, events: Sequence[Event]) -> Write:
-    """Decide, once; refused for a foreign, changed, expired or answered question, and when nobody waits for it any more."""
+def decide(decision: ApprovalDecision, events: Sequence[Event]) -> Write:
+    """Decide once; refused for a foreign, changed, expired or decided question, and when no call waits for it any more."""
     parameters = {
         "approval": decision.approval,
         "shown": decision.shown,
@@ -304,9 +302,9 @@ def decide(decision: Decision, events: Sequence[Event]) -> Write:
 
 
 def use(held: Held, arguments_hash: str, deadlines: Mapping[str, str]) -> Write:
-    """Use an approval up and let its call begin; refused when it is not approved, used, expired or for something else.
+    """Use an approval and start its call; refused when it is not approved, used, expired or for another call.
 
-    The hash is made anew from the very arguments that will be sent.
+    The hash is computed again from the exact arguments that will be sent.
     """
     whose = {"execution": held.execution, "call": held.call, "now": stamp()}
     used = {**whose, "approval": held.approval, "hash": arguments_hash}
@@ -316,14 +314,14 @@ def use(held: Held, arguments_hash: str, deadlines: Mapping[str, str]) -> Write:
 
 
 def close(held: Held, decision: str, events: Sequence[Event]) -> Write:
-    """End a question nobody answered: it expired, or its execution withdraws it; refused when it was answered after all."""
+    """Close an undecided question: it expired, or its execution withdraws it; refused when it was decided after all."""
     closed = {"approval": held.approval, "execution": held.execution, "fence": held.attempt}
     ended = Statement(_CLOSE, {**closed, "said": decision, "now": stamp()}, guard=True)
     return Write([ended, _waits_no_more(held.approval)], events)
 
 
 def go_on(deadlines: Mapping[str, str]) -> Write:
-    """A call waits no longer: when the time of its execution and of its callers ends now."""
+    """Set the new deadlines of an execution and its ancestors after a call has waited."""
     return Write(_deadlines(deadlines))
 
 

@@ -1,9 +1,9 @@
-"""Deleting a tree: its executions and everything that was written about them, in one transaction.
+"""Deleting a tree: its executions and every row about them, in one transaction.
 
-Refused while anything of the tree is open, or something that continues it: what runs would go on writing, or reading it.
-Configurations are kept, because other trees may have run with them. Facts about people, work items and trees that continue
-this one are kept as well, and no longer name an execution of it. The numbers of deleted events may be given out again,
-which is harmless: a reader goes on from the number of an event of the tree it reads.
+Refused while an execution of the tree, or one that continues it, is open: it would still write or read these rows.
+Configurations are kept, because other trees may have run with them. Facts about users, work items and trees that continue
+this one are kept as well, and no longer name an execution of it. The numbers of deleted events may be used again, which
+is harmless: a reader continues from the number of an event of its own tree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _IN_TREE = select(executions.c.id).where(executions.c.root_execution_id.in_(_ROO
 
 _later = executions.alias("later")
 _CONTINUES = _later.c.continues_execution_id.in_(_IN_TREE) & _later.c.root_execution_id.not_in(_ROOTS)
-"""Of another tree, and goes on with an execution of this one."""
+"""An execution of another tree that continues one of this tree."""
 
 _ENDED = select(literal(1)).where(
     exists().where(executions.c.id == bindparam("root"), executions.c.parent_execution_id.is_(None)),
@@ -46,7 +46,7 @@ _OF_TREE = {
     events: events.c.root_execution_id.in_(_ROOTS),
     executions: executions.c.root_execution_id.in_(_ROOTS),
 }
-"""What belongs to a tree, by table; its executions come last, because the others are found by them."""
+"""The rows of a tree, by table; its executions come last, because the others are found by them."""
 
 _UNBOUND: list[Executable] = [
     update(executions)
@@ -55,12 +55,13 @@ _UNBOUND: list[Executable] = [
     update(facts).where(facts.c.source_execution_id.in_(_IN_TREE)).values(source_execution_id=""),
     update(work_items).where(work_items.c.execution_id.in_(_IN_TREE)).values(execution_id=None),
 ]
-"""What stays, and names an execution of the tree until now. The source of a fact cannot be null: empty is nothing."""
+"""Rows that stay and lose their reference to the tree. The source of a fact cannot be null, so it becomes empty."""
 
 
 def delete_tree(root: str, extractions: Sequence[str] = ()) -> Write:
-    """Everything of the tree below a top-level execution, and of those that learned from its conversation, or nothing when
-    some of it is open or it is none.
+    """Delete the tree of a top-level execution, and the trees that extracted facts from its conversation.
+
+    Refused when any of it is open, or the id is not a top-level execution.
     """
     roots = [root, *extractions]
     guard = Statement(_ENDED, {"root": root, "roots": roots}, guard=True, looks_around=True)
@@ -69,13 +70,13 @@ def delete_tree(root: str, extractions: Sequence[str] = ()) -> Write:
 
 
 class Belongings:
-    """Queries over what would be deleted with a tree."""
+    """Queries over the rows that deleting a tree would remove."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
 
     async def extractions(self, root: str) -> list[str]:
-        """The trees that learned from what was said to a tree or by it: they repeat its words."""
+        """The trees that extracted facts from the conversation of a tree: they repeat its text."""
         read = func.json_each(executions.c.input, "$.messages").table_valued("value")
         in_tree = select(_later.c.id).where(_later.c.root_execution_id == root)
         said = select(chat_messages.c.id).where(chat_messages.c.execution_id.in_(in_tree))

@@ -1,8 +1,8 @@
-"""The ways an execution ends: by itself, with its parent, or by somebody's wish. Three promises are kept here:
+"""The ways an execution ends: by itself, with its parent, or on request. Three invariants:
 
 * Terminal is final: every ending is one guarded UPDATE, and the first wins.
-* A child's end and its parent's inbox row are one transaction, so no result is lost and none is told twice.
-* Cancelling is two facts: the wish is written on the whole subtree first, and from that commit nothing below starts and no
+* A child's end and its parent's inbox row are one transaction, so no result is lost and none is delivered twice.
+* Cancelling is two writes: the request on the whole subtree first, and from that commit nothing below starts and no
   success can win; then each execution writes its own end.
 """
 
@@ -36,7 +36,7 @@ _PLACE = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an execution ends."""
+    """The end of an execution."""
 
     place: Place
     attempt: int
@@ -50,15 +50,15 @@ class Ending:
     had_children: bool = False
     stopped_by: str | None = None
     stopped_because: str | None = None
-    """Who stopped it and why, where nobody had asked: its parent ended."""
+    """Why it was stopped without a request: its parent ended."""
     frees_money: bool = True
-    """Whether a budget may have been taken out of another one, for it or for something below it."""
+    """Whether its budget, or one below it, may have been reserved from another budget."""
 
 
 def _conditions(target: ExecutionStatus) -> list[Any]:
-    """What else must hold: success is refused while anything is open, unread or asked to stop."""
+    """Further conditions: success is refused while a child is open, a delivery is unread, or a stop is requested."""
     if target is ExecutionStatus.FAILED:
-        return [executions.c.cancel_requested_at.is_(None)]  # what fails because it is asked to stop is cancelled
+        return [executions.c.cancel_requested_at.is_(None)]  # a failure caused by a stop request is a cancellation
     if target is not ExecutionStatus.COMPLETED:
         return []
     child = executions.alias("child")
@@ -150,7 +150,7 @@ _STOP_IDLE = (
 
 
 def _reserved() -> Any:
-    """What the budgets of open executions take out of an execution's own: summed up anew, so that no fraction remains."""
+    """The sum that open executions have reserved from a budget; computed afresh, so no rounding error remains."""
     open_ = executions.alias("open_")
     budgets = select(func.coalesce(func.sum(open_.c.budget_usd), 0.0)).where(
         open_.c.root_execution_id == executions.c.root_execution_id,
@@ -171,11 +171,11 @@ _FREE = (
     )
     .values(budget_reserved_usd=_reserved())
 )
-"""Money taken out of a budget for what has ended since is free again, in the whole tree of `:execution`."""
+"""Releases the reservations of executions that have ended, in the whole tree of `:execution`."""
 
 
 def delivery_of(child: Place) -> Added:
-    """The inbox row that tells a parent of its child's end."""
+    """The inbox row with a child's end, for its parent."""
     return Added(
         deliveries,
         {
@@ -205,7 +205,7 @@ def _stopped(rows: Sequence[Any]) -> Iterable[Added]:
 
 
 def end(ending: Ending, events: Sequence[Event]) -> Write:
-    """The last write of an execution: its end, its parent's inbox row, and the end of whatever is still open below."""
+    """The last write of an execution: its end, its parent's inbox row, and the end of everything still open below it."""
     parameters = {
         "execution": ending.place.id,
         "fence": ending.attempt,
@@ -233,19 +233,19 @@ def end(ending: Ending, events: Sequence[Event]) -> Write:
 
 @dataclass(frozen=True, slots=True)
 class CancelWish:
-    """Somebody wants a subtree to stop."""
+    """A request to stop a subtree."""
 
     execution: str
     by: str
     reason: str
     gone_owners: Sequence[str] = ()
-    """Processes that no longer live: what they ran has no task, so it ends with the wish."""
+    """Owners that have ended: their executions have no task, so they end with the request."""
 
 
 def cancel(wish: CancelWish) -> Write:
     """Ask a subtree to stop; refused when nothing in it is open or all of it was asked before.
 
-    With owners that are gone it is never refused: what they were asked to stop, and left, still has to be ended.
+    With `gone_owners` it is never refused: executions that these owners left open still have to end.
     """
     at = stamp()
     ask = {"execution": wish.execution, "at": at, "by": wish.by, "why": wish.reason}

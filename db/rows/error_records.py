@@ -1,7 +1,7 @@
-"""Error records: what went wrong and is worth a look, how often, and what is done about it.
+"""Error records: which errors occurred, how often, and the state of their fix.
 
 Knows the table and the view `errors`; does not know what an error means. Units are applied by `db/store/writer.py`.
-Invariant: the same error of the same agent is one record that counts; one that was fixed and comes again is open again.
+Invariant: the same error of the same agent is one counted record; a fixed error that recurs is open again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
 from db.ids import PATTERN, new_id
-from db.rows.short_ids import meanings
 from db.store.unit import Statement, Write
-from db.tables import error_records
+from db.tables import error_records, meanings
 
 Row = Mapping[str, Any]
 
 
 class FixStatus(StrEnum):
-    """What is done about an error."""
+    """The state of an error's fix."""
 
     NOT_ADDRESSED = "not_addressed"
     PLANNED = "planned"
@@ -38,17 +37,17 @@ FIELDS = (
     *("id", "timestamp", "type", "severity", "context", "message", "stack_trace", "fix_status", "fix_plan_ref"),
     *("fix_task_ref", "recurrence_count", "first_seen", "last_seen", "related_errors"),
 )
-"""What is told of each."""
+"""The columns of each row."""
 
 SAME = 200
-"""Characters of a message that two records of one agent would have in common."""
+"""Characters of a message that make two errors of one agent the same."""
 _IDS = re.compile(rf"{PATTERN.pattern}|sess_\d+_[a-z0-9]{{6}}")
-"""What is another one each time, and makes no difference."""
+"""Ids, which differ each time and are ignored in comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewError:
-    """An error, when it happens."""
+    """An error to record."""
 
     execution: str
     type: str
@@ -57,12 +56,12 @@ class NewError:
     context: Mapping[str, Any]
     stack_trace: str | None = None
     same: str | None = None
-    """What it has in common with the same error of another time; None for its message."""
+    """The text that identifies the error; None: its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What is done about an error; what is None stays as it is."""
+    """A change to an error's fix; None leaves a field as it is."""
 
     error: str
     status: FixStatus
@@ -77,8 +76,8 @@ _RECORD = _RECORD.on_conflict_do_update(
         "recurrence_count": error_records.c.recurrence_count + 1,
         "last_seen": _RECORD.excluded.last_seen,
         "execution_id": _RECORD.excluded.execution_id,
-        "message": _RECORD.excluded.message,  # the same error may be told in other words
-        "context": _RECORD.excluded.context,  # of the same execution, so that both go when it is deleted
+        "message": _RECORD.excluded.message,  # the same error may have another message
+        "context": _RECORD.excluded.context,  # of the same execution, so that both are deleted with it
         "stack_trace": _RECORD.excluded.stack_trace,
         "fix_status": case(
             (error_records.c.fix_status == FixStatus.FIXED.value, FixStatus.NOT_ADDRESSED.value),
@@ -99,7 +98,7 @@ _FIX = (
 
 
 def record(new: NewError) -> Write:
-    """An error worth a look; the same one again only counts up."""
+    """Record an error; a repeated one only increases the count."""
     at = stamp()
     row = {
         "id": new_id(),
@@ -121,7 +120,7 @@ def record(new: NewError) -> Write:
 
 
 def fix(done: Fix) -> Write:
-    """Say what is done about an error; refused when there is none of that id."""
+    """Change an error's fix; refused when there is no error with that id."""
     values = {"error": done.error, "status": done.status.value, "plan": done.plan, "task": done.task}
     return Write([Statement(_FIX, values, guard=True)])
 
@@ -136,7 +135,7 @@ class ErrorRecords:
         self._run = run
 
     async def listed(self, kind: str | None = None, *, only_open: bool = False) -> list[Row]:
-        """Errors, the one that was seen last first; of one type, or without those that are fixed."""
+        """Errors, last seen first; optionally of one type, or only open ones."""
         query = select(_view)
         if kind is not None:
             query = query.where(_view.c.type == kind)
@@ -145,13 +144,13 @@ class ErrorRecords:
         return await self._run(query.order_by(_view.c.last_seen.desc(), _view.c.id.desc()))
 
     async def named(self, given: str) -> list[Row]:
-        """Those that a whole or a short id may mean."""
+        """The errors that a whole or short id may mean."""
         for meant in meanings(_view.c.id, given):
             if found := await self._run(select(_view).where(meant).order_by(_view.c.id)):
                 return found
         return []
 
     async def last_updated(self) -> str | None:
-        """When an error was last seen; None while there was none."""
+        """When an error was last seen; None if there is none."""
         found = await self._run(select(func.max(error_records.c.last_seen).label("at")))
         return found[0]["at"] if found else None

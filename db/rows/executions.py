@@ -1,6 +1,6 @@
-"""Every change of the store, each one unit of work built from prebuilt statements. What a unit guards is its contract.
+"""The writes of executions: create, start, wait, deliver. Each is one unit of prebuilt statements, guarded by conditions.
 
-Knows tables and status; does not know why something happens. Units are applied by `db/store/writer.py`, in order.
+Knows tables and status; does not know why a change happens. Units are applied by `db/store/writer.py`, in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from db.tables import columns_of, config_snapshots, deliveries, executions, of_k
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an execution stands in the tree: what every event carries."""
+    """The ids that place an execution in its tree; every event carries them."""
 
     id: str
     parent_execution_id: str | None
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class NewExecution:
-    """The columns given at birth; the others have their empty values."""
+    """The columns given at creation; the others are empty."""
 
     id: str
     parent_execution_id: str | None
@@ -88,7 +88,7 @@ def event(place: Place, kind: str, payload: Mapping[str, Any]) -> Event:
     }
 
 
-# -- birth and start ---------------------------------------------------------------------------------------------------
+# -- creation and start ------------------------------------------------------------------------------------------------
 
 _PARENT_ALIVE = select(literal(1)).where(
     exists().where(
@@ -135,7 +135,7 @@ _SET_ASIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What is known when an execution starts."""
+    """The columns set when an execution starts."""
 
     at: str
     deadline: str | None
@@ -149,11 +149,11 @@ def create(
     settled: ToolOutcome | None = None,
     begun: Start | None = None,
 ) -> Write:
-    """A new execution; refused when its parent is not running or is asked to stop, or its caller has used its key before.
+    """Create an execution; refused when its parent is not running or is asked to stop, or its idempotency key was used.
 
-    Its first message is born with it: whoever starts it, now or after a crash, knows by it what to do. A dispatch settles
-    its call here, and takes its budget out of the one it comes from. With `begun` it is running when it is born: nobody can
-    have asked a row to stop that nobody has seen.
+    Its first message is written with it, so that the execution can start now or after a crash. A dispatch settles its tool
+    call here and reserves its budget from the budget it comes from. With `begun` it is created running: a row that no
+    process has seen cannot have been asked to stop.
     """
     steps: list[Statement | Added] = []
     if new.parent_execution_id is not None:
@@ -162,7 +162,7 @@ def create(
         known = {"asker": new.principal or "", "key": new.idempotency_key}
         steps.append(Statement(_KEY_FREE, known, guard=True, looks_around=True))
     row = {**_BLANK, **columns_of(new)}
-    if new.status not in OPEN:  # made for what will not run: it is over when it is born
+    if new.status not in OPEN:  # created terminal, for a step that will not run
         row["finished_at"] = new.created_at
     steps.append(Added(executions, row))
     if begun is not None:
@@ -178,7 +178,7 @@ def create(
 
 
 def start(execution: str, begun: Start, events: Sequence[Event], first: MessageDraft | None = None) -> Write:
-    """pending → running; refused once somebody asked to cancel it. One that had no first message yet gets it now."""
+    """pending → running; refused once a cancel is requested. Writes the first message if there is none yet."""
     parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
     steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]
     return Write([*steps, first.added()] if first is not None else steps, events)
@@ -188,7 +188,7 @@ _SNAPSHOT = upsert(config_snapshots).on_conflict_do_nothing()
 
 
 def snapshot(config_hash: str, body: str) -> Write:
-    """Keep a configuration, once."""
+    """Store a configuration, once."""
     row = {"hash": config_hash, "body": body, "created_at": stamp()}
     return Write([Statement(_SNAPSHOT, row)])
 
@@ -201,18 +201,18 @@ _WAITING = (
 
 
 def waiting(execution: str, what: str | None, events: Sequence[Event]) -> Write:
-    """What an execution waits for, or that it no longer does; a question that is open meanwhile counts before that."""
+    """Set or clear `waiting_for`; an open approval question takes precedence."""
     return Write([Statement(_WAITING, {"execution": execution, "what": what}, looks_around=True)], events)
 
 
 def deliver(execution: str, identifier: str, kind: str, payload: str | None, events: Sequence[Event]) -> Write:
-    """Put something into the inbox of an open execution, once; refused when it has ended or is asked to stop."""
+    """Deliver an item to the inbox of an open execution, once; refused when it has ended or is asked to stop."""
     wanted = Statement(_STILL_WANTED, {"execution": execution, "delivery": identifier}, guard=True, looks_around=True)
     return Write([wanted, delivery(execution, identifier, kind, payload)], events)
 
 
 def delivery(execution: str, identifier: str, kind: str, payload: str | None) -> Added:
-    """Something in the inbox of an execution; alone it is for one that is being born."""
+    """An inbox row; used alone only for an execution that is created in the same unit."""
     row = {
         "id": identifier,
         "execution_id": execution,

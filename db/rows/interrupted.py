@@ -1,7 +1,6 @@
-"""Interrupted trees: what open executions of processes that are gone need. Read models, as in `db/rows/reads.py`.
+"""Interrupted trees: the requirements of open executions whose processes have ended. Read models, as in `db/rows/reads.py`.
 
-Many executions need the same, so needs are read once for all of them; which trees have a need is asked only where one of
-them is not met.
+Many executions need the same, so needs are read once for all of them; needs by tree are read only when one is not met.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What an open execution runs with."""
+    """The configuration, agent and model that an open execution needs to resume."""
 
     config_hash: str | None
     agent: str
-    """As configured: the last name of its path."""
+    """Its configured name: the last one of its path."""
     strategy: str
     model: str | None
     """The model's id at its provider."""
     is_root: bool
     asked: bool
-    """Whether it asked a real model before, so that a rehearsal cannot stand in for the rest."""
+    """Whether it has called a real model, so that a rehearsal must not continue it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cancelled:
-    """A tree that was asked to stop before its process was gone."""
+class CancelledTree:
+    """A tree that was asked to stop before its process ended."""
 
     root: str
     by: str
@@ -48,7 +47,7 @@ class InterruptedTrees:
         self._run = run
 
     async def needs(self, owners: Sequence[str], root: str | None = None) -> set[Need]:
-        """What their open executions need, of one tree or of all."""
+        """The needs of their open executions, of one tree or of all."""
         return {_need(row) for row in await self._run(_open(owners, root, *_COLUMNS).distinct())}
 
     async def needs_by_tree(self, owners: Sequence[str], root: str | None = None) -> Mapping[str, set[Need]]:
@@ -58,18 +57,19 @@ class InterruptedTrees:
             found.setdefault(row["root_execution_id"], set()).add(_need(row))
         return found
 
-    async def cancelled(self, owners: Sequence[str], root: str | None = None) -> list[Cancelled]:
-        """The trees that were asked to stop as a whole: they need nothing to end."""
+    async def cancelled(self, owners: Sequence[str], root: str | None = None) -> list[CancelledTree]:
+        """The trees that were asked to stop as a whole: ending them needs no configuration."""
         wish = executions.c.id, executions.c.cancelled_by, executions.c.cancel_reason
         query = _open(owners, root, *wish).where(
             executions.c.parent_execution_id.is_(None), executions.c.cancel_requested_at.is_not(None)
         )
         return [
-            Cancelled(row["id"], row["cancelled_by"] or "", row["cancel_reason"] or "") for row in await self._run(query)
+            CancelledTree(row["id"], row["cancelled_by"] or "", row["cancel_reason"] or "")
+            for row in await self._run(query)
         ]
 
     async def fingerprint(self, owners: Sequence[str]) -> frozenset[tuple[str, int, int]]:
-        """Changes whenever one of their executions ends, is taken over, or is asked to stop."""
+        """A value that changes whenever one of their executions ends, is adopted, or is asked to stop."""
         asked = func.count(executions.c.cancel_requested_at).label("asked")
         query = _open(owners, None, executions.c.owner, func.count().label("open"), asked)
         rows = await self._run(query.group_by(executions.c.owner))
@@ -88,7 +88,7 @@ _COLUMNS = (
 
 
 def _open(owners: Sequence[str], root: str | None, *columns: Any) -> Select[Any]:
-    query = cast("Select[Any]", select(*columns))  # of any columns: type checkers disagree about what that is
+    query = cast("Select[Any]", select(*columns))  # of any columns: type checkers disagree about its type
     query = query.where(executions.c.finished_at.is_(None), executions.c.owner.in_(owners))
     return query if root is None else query.where(executions.c.root_execution_id == root)
 

@@ -1,7 +1,7 @@
-"""Lists of executions, newest first, page by page; and how long an agent usually takes.
+"""Lists: pages of executions, delegations and command calls, newest first; and the usual duration of an agent.
 
-Owns these queries; `db/rows/reads.py` runs them. Invariant: each is a search in an index that also gives the order, so
-a page costs the same however many executions there are.
+Owns these queries; `db/rows/reads.py` runs them. Invariant: each searches an index that also gives the order, so a page
+costs the same for any number of executions.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from db.tables import executions
 Row = Mapping[str, Any]
 
 RECENT = 20
-"""As many of an agent's last executions tell how long it usually takes."""
+"""The number of an agent's last executions that its usual duration is computed from."""
 OWN = 1_000
-"""As many of a principal's last executions are looked at for that: no index has both, and a look must stay short."""
+"""The number of a principal's last executions that are searched for it: no index has both, and a read must stay short."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which executions a list is to show. What is None does not matter."""
+class ListFilter:
+    """The executions of a list; None does not filter."""
 
     principal: str | None = None
     status: str | None = None
     agent: str | None = None
     only_roots: bool = False
-    """Without what executions started themselves."""
+    """Without children."""
     session: str | None = None
     since: str | None = None
-    """No id before this one."""
+    """The earliest id."""
     before: str | None = None
-    """The last id of the page before."""
+    """The last id of the previous page."""
     limit: int = 50
 
 
-def listed(wanted: Wanted) -> Select[Any]:
+def listed(wanted: ListFilter) -> Select[Any]:
     """One page."""
     query = select(executions).where(executions.c.id < (wanted.before if wanted.before is not None else LAST))
     if wanted.since is not None:
@@ -61,7 +61,7 @@ def listed(wanted: Wanted) -> Select[Any]:
 
 
 def recently_completed(agent: str, principal: str | None) -> Select[Any, Any]:
-    """When the last executions of an agent that completed began and ended; of a principal's, of its latest ones."""
+    """Start and end of an agent's last completed executions; with a principal, among its latest ones."""
     looked_at: Any = executions
     if principal is not None:
         own = select(executions).where(executions.c.principal == principal)
@@ -76,7 +76,7 @@ FIELDS = (
     *("session_id", "command", "subagent", "task_number", "language", "start_time", "timeout", "deadline", "status"),
     *("delegation_depth", "delegation_path"),
 )
-"""What is told of each."""
+"""The columns of a delegation."""
 
 _view = table("delegations", *map(column, (*FIELDS, "execution_id", "principal")))
 
@@ -96,26 +96,26 @@ class Delegations:
 
 
 LOOKED_AT = 100
-"""The newest calls of somebody: what was left behind longer ago is begun anew."""
+"""The number of a caller's newest calls that are searched; an older unfinished call is not resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who called, and whom."""
+    """The caller and the called agent."""
 
     agent: str
     principal: str | None
     user_id: str | None
 
 
-class Calls:
+class CommandCalls:
     """Queries over the calls of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
 
     async def of(self, caller: Caller) -> list[Row]:
-        """The newest calls of somebody to an agent, newest first."""
+        """A caller's calls of an agent, newest first."""
         mine = (
             executions.c.parent_execution_id.is_(None),
             executions.c.agent == caller.agent,

@@ -1,8 +1,8 @@
-"""What is remembered of people: facts enter, change and leave, and no person has the same one twice.
+"""Facts about users: added, changed and removed; no user has the same fact twice.
 
-Owns what makes two facts the same, and the units that write them: each is fenced by its execution, and tells in an event
-which fact it touched, never what it says. Does not know where a fact comes from or who may see it. Units are applied by
-`db/store/writer.py`. Invariant: nobody's fact is changed or removed in the name of somebody else.
+Owns the comparison of facts and the units that write them. Each unit is fenced by its execution; its event names the fact,
+never its content. Does not know where a fact comes from or which agent may read it. Units are applied by
+`db/store/writer.py`. Invariant: a unit changes or removes facts of its own user only.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _UNHEARD = re.compile(
     r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652"
     r"\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 )
-"""What writers of Hebrew and Arabic mostly leave out (points, accents, stretched lines), and marks of direction."""
+"""Marks that Hebrew and Arabic writers mostly leave out (points, accents, stretched lines), and marks of direction."""
 
 
 def folded(text: str) -> str:
-    """A text as it is compared and searched: without case, width, points, line breaks or punctuation around it."""
+    """A text normalised for comparison and search: without case, width, points, line breaks or surrounding punctuation."""
     heard = _UNHEARD.sub("", unicodedata.normalize("NFKC", text)).casefold()
     return " ".join(heard.split()).strip(" .,;:!")
 
 
-class Fact(NamedTuple):
-    """A fact as a unit returns it; `known` if it was there before, and stays as it was."""
+class UserFact(NamedTuple):
+    """A fact that a unit returns; `known` if it existed before and is unchanged."""
 
     known: int
     id: int
@@ -60,7 +60,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """In whose memory a unit writes, and which execution does it."""
+    """The user whose facts a unit writes, and the execution that writes."""
 
     user: str
     place: Place
@@ -68,7 +68,7 @@ class Keeper:
 
     @property
     def fence(self) -> Statement:
-        """Holds while the execution is this process's."""
+        """The guard that this process still owns the execution."""
         return fenced(self.place.id, self.attempt)
 
     def tell(self, kind: str) -> Callable[[Sequence[Any]], Iterable[Added]]:
@@ -88,7 +88,7 @@ _REMEMBER = insert(facts).on_conflict_do_nothing(index_elements=["user_id", "fol
 
 
 def remember(keeper: Keeper, told: Sequence[tuple[str, str]]) -> Write:
-    """Facts as category and content, each stored unless the person has it; touches the known ones, then the new ones."""
+    """Store facts (category, content) that the user does not have; touches the known ones, then the new ones."""
     at = stamp()
     new: dict[str, tuple[str, str]] = {}
     for category, content in told:
@@ -133,7 +133,7 @@ _AMEND = (
 
 
 def amend(keeper: Keeper, fact: int, content: str, category: str | None) -> Write:
-    """Let a fact say something else; refused unless it is the person's, and while another fact of theirs says that."""
+    """Change a fact; refused unless it belongs to the user, and while another fact of the user says the same."""
     parameters = {
         "fact": fact,
         "user": keeper.user,
@@ -151,7 +151,7 @@ _FORGET = delete(facts).where(*_MINE).returning(_NEW, *_SHOWN)
 
 
 def forget(keeper: Keeper, fact: int) -> Write:
-    """Remove a fact; refused unless it is the person's."""
+    """Remove a fact; refused unless it belongs to the user."""
     parameters = {"fact": fact, "user": keeper.user}
     return Write([keeper.fence, Statement(_FORGET, parameters, guard=True, then=keeper.tell("memory.removed"))])
 
@@ -159,15 +159,15 @@ def forget(keeper: Keeper, fact: int) -> Write:
 Row = Mapping[str, Any]
 
 MOST_WORDS = 32
-"""Of a search. A question has fewer, and each one costs."""
+"""The most words of a search: a question has fewer, and each one costs."""
 SHORTEST_BEGINNING = 3
-"""Letters that a longer word must begin with to be found by them."""
+"""The shortest prefix that finds a longer word."""
 
 _index = table("facts_text", column("rowid"), column("rank"))
 
 
 def words_of(text: str) -> list[str]:
-    """The different words of a text, as the index has them: letters, digits and the marks on them."""
+    """The distinct words of a text, as the index splits them: letters, digits and their marks."""
     heard = "".join(letter if _belongs_to_word(letter) else " " for letter in folded(text))
     return list(dict.fromkeys(heard.split()))[:MOST_WORDS]
 
@@ -177,13 +177,13 @@ def _belongs_to_word(letter: str) -> bool:
 
 
 def _pattern(words: Sequence[str]) -> str:
-    """Any of the words, in the index's own language; whole words count twice, once as the beginning of themselves."""
-    quoted = [f'"{word}"' for word in words]  # a word has no quotation mark
+    """A full-text query for any of the words; whole words count twice, once as their own prefix."""
+    quoted = [f'"{word}"' for word in words]  # a word contains no quotation mark
     return " OR ".join([*quoted, *(f"{each}*" for each in quoted if len(each) - 2 >= SHORTEST_BEGINNING)])
 
 
 def _within(words: Sequence[str]) -> list[str]:
-    """The words that are worth finding inside of others: in Hebrew *in Jerusalem* is one word, in Chinese a sentence is."""
+    """The words to find inside of others: in Hebrew *in Jerusalem* is one word, in Chinese a whole sentence is."""
     return [word for word in words if len(word) >= (3 if word.isascii() else 2)]
 
 
@@ -192,31 +192,31 @@ def _of(user: str) -> Select[Any]:
 
 
 class Facts:
-    """Queries over the memory of one database."""
+    """Queries over the facts of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
 
     async def of(self, user: str) -> list[Row]:
-        """Everything known of a person, oldest first: what is new comes at the end, so that a prompt stays the same."""
+        """All facts about a user, oldest first: new ones come last, so that a cached prompt stays valid."""
         return await self._run(_of(user).order_by(facts.c.id))
 
     async def one(self, user: str, fact: int) -> Row | None:
-        """A fact of a person, or None: also for somebody else's."""
+        """A fact of a user, or None; also None for another user's fact."""
         found = await self._run(_of(user).where(facts.c.id == fact))
         return found[0] if found else None
 
     async def saying(self, user: str, content: str) -> Row | None:
-        """The fact of a person that says this already, or None."""
+        """The user's fact with this content, or None."""
         found = await self._run(_of(user).where(facts.c.folded == folded(content)))
         return found[0] if found else None
 
     async def newest(self, user: str, limit: int) -> list[Row]:
-        """What was learned or changed last."""
+        """The facts that were added or changed last."""
         return await self._run(_of(user).order_by(facts.c.updated_at.desc(), facts.c.id.desc()).limit(limit))
 
     async def search(self, user: str, words: str, limit: int) -> list[Row]:
-        """Facts that have any of the words, best first; then those that have one inside of a longer word, newest first."""
+        """Facts with any of the words, best first; then facts with one inside of a longer word, newest first."""
         wanted = words_of(words)
         if not wanted:
             return []

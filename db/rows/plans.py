@@ -1,10 +1,10 @@
-"""Plans: every version of what an execution set out to do. Its table, and what is written and read.
+"""Plans: every version of an execution's plan. Table, writes and reads.
 
-Knows nothing of how a plan is made. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`. A
-step is an execution of its own; here stands what was planned, there what became of it.
+Does not know how a plan is made. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`. A step is an
+execution of its own: the plan holds its definition, the execution its result.
 """
 
-# SQLModel declares `__tablename__` as something else than the text it asks for.
+# SQLModel declares `__tablename__` with another type than the text it expects.
 # pyright: reportAssignmentType=false
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Row = Mapping[str, Any]
 
 
 class PlanStatus(StrEnum):
-    """How far a version of a plan has come."""
+    """The status of a version of a plan."""
 
     PLANNING = "planning"
     EXECUTING = "executing"
     REPLANNING = "replanning"
-    """Another version takes its place."""
+    """Another version replaces it."""
     COMPLETED = "completed"
     FAILED = "failed"
 
@@ -63,7 +63,7 @@ plans = SQLModel.metadata.tables["plans"]
 
 @dataclass(frozen=True, slots=True)
 class NewPlan:
-    """A version as it is planned."""
+    """A version to store."""
 
     id: str
     execution_id: str
@@ -97,21 +97,21 @@ _GIVE_UP = _MARK.where(plans.c.status.not_in(_OVER))
 
 
 def keep(plan: NewPlan, attempt: int, events: Sequence[Event]) -> Write:
-    """Write a version down, or what it has become; refused once another process has its execution."""
+    """Store or update a version; refused once another process owns its execution."""
     at = stamp()
     guard = fenced(plan.execution_id, attempt)
     return Write([guard, Statement(_KEEP, {**columns_of(plan), "created_at": at, "updated_at": at})], events)
 
 
 def mark(execution: str, attempt: int, version: int, status: PlanStatus, events: Sequence[Event]) -> Write:
-    """Say how far a version has come; refused once another process has its execution."""
+    """Set the status of a version; refused once another process owns its execution."""
     guard = fenced(execution, attempt)
     values = {"of": execution, "number": version, "now_is": status.value, "at": stamp()}
     return Write([guard, Statement(_MARK, values)], events)
 
 
 def give_up(execution: str, attempt: int, version: int, events: Sequence[Event]) -> Write:
-    """Say of a version that nobody goes on with it; refused once it is over, or another process has its execution."""
+    """Mark an abandoned version as failed; refused once it has ended, or another process owns its execution."""
     guard = fenced(execution, attempt)
     values = {"of": execution, "number": version, "now_is": PlanStatus.FAILED.value, "at": stamp()}
     return Write([guard, Statement(_GIVE_UP, values, guard=True)], events)
@@ -119,7 +119,7 @@ def give_up(execution: str, attempt: int, version: int, events: Sequence[Event])
 
 @dataclass(frozen=True, slots=True)
 class SameStep:
-    """What makes two steps the same."""
+    """The properties that make two steps the same."""
 
     agent: str
     user_id: str | None
@@ -141,7 +141,7 @@ class Plans:
         return await self._run(select(plans).where(plans.c.execution_id == execution).order_by(plans.c.version))
 
     async def under_way(self, top: str, *, ended: bool = True) -> list[Row]:
-        """The newest versions that are not over, from one execution down, with places; of those that ended, or of all."""
+        """The newest versions of a subtree that have not ended, with places; of ended executions, or of all."""
         place = [executions.c[name] for name in ("parent_execution_id", "root_execution_id", "session_id", "attempt")]
         newer = plans.alias("newer")
         newest = ~exists().where(newer.c.execution_id == plans.c.execution_id, newer.c.version > plans.c.version)
@@ -150,7 +150,7 @@ class Plans:
         return await self._run(query.where(executions.c.finished_at.is_not(None)) if ended else query)
 
     async def attempts(self, execution: str) -> Mapping[str, int]:
-        """How often each child of an execution began anew, for those that did."""
+        """How often each child of an execution was retried, for those that were."""
         again = (messages.c.kind == "task", messages.c.position > 0, executions.c.parent_execution_id == execution)
         query = select(messages.c.execution_id, func.count().label("times")).join(
             executions, executions.c.id == messages.c.execution_id
@@ -161,8 +161,7 @@ class Plans:
         }
 
     async def same_step(self, like: SameStep) -> Row | None:
-        """A step of the same agent, for the same user and principal, with the same first message, that lately succeeded;
-        the newest."""
+        """The newest recently completed step of the same agent, user and principal with the same first message, or None."""
         query = (
             select(executions)
             .join(messages, and_(messages.c.execution_id == executions.c.id, messages.c.position == 0))

@@ -1,6 +1,6 @@
 """Read models: executions, trees, transcripts, inboxes and events, through aiosqlite, never blocking a writer.
 
-Returns plain rows (mappings); what they mean to a person or a model is decided above.
+Returns plain rows (mappings); the layers above interpret them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from db.rows.approvals import Questions, asked_to_repeat
 from db.rows.deletion import Belongings
 from db.rows.error_records import ErrorRecords
 from db.rows.interrupted import InterruptedTrees
-from db.rows.lists import Calls, Delegations, Wanted, listed, recently_completed
+from db.rows.lists import CommandCalls, Delegations, ListFilter, listed, recently_completed
 from db.rows.memories import Facts
 from db.rows.plans import Plans
-from db.rows.short_ids import meanings
 from db.rows.transcript import OPEN_CALLS
-from db.rows.users import People
+from db.rows.users import UserReads
 from db.rows.work_items import WorkItems
 from db.status import OPEN
 from db.store.engine import follow, open_reader
@@ -38,6 +37,7 @@ from db.tables import (
     config_snapshots,
     deliveries,
     executions,
+    meanings,
     messages,
     model_calls,
     of_key,
@@ -78,9 +78,9 @@ _totals = table(
 _OPEN = sorted(status.value for status in OPEN)
 
 CLOSING_SECONDS = 2.0
-"""For returning the connections: one that was broken in the middle of a read never answers."""
+"""Seconds for closing the connections: one that broke in the middle of a read never answers."""
 PAUSES = (0.05, 0.2, 0.5, 0.75)
-"""Seconds before a read that failed is tried again, where that may help: an execution must not fail by one bad moment."""
+"""Seconds before a failed read is retried, where a retry may help: a transient error must not fail an execution."""
 
 
 class Reads:
@@ -91,28 +91,28 @@ class Reads:
         self._engine: AsyncEngine = open_reader(path)
         follow(self._engine, openings)
         self.questions = Questions(self._all)
-        """What people are asked."""
+        """Approval questions."""
         self.interrupted = InterruptedTrees(self._all)
-        """What processes that are gone left open."""
-        self.people = People(self._all)
-        """Who they are, and what was said."""
+        """Open executions of processes that have ended."""
+        self.people = UserReads(self._all)
+        """Users and their chat messages."""
         self.facts = Facts(self._all)
-        """What is known of people."""
+        """Facts about users."""
         self.belongings = Belongings(self._all)
-        """What would be deleted with a tree."""
+        """The rows that deleting a tree would remove."""
         self.plans = Plans(self._all)
-        """What executions set out to do."""
+        """Plans of executions."""
         self.delegations = Delegations(self._all)
-        """What agents handed to each other lately."""
+        """Delegations between agents."""
         self.error_records = ErrorRecords(self._all)
-        """What went wrong."""
-        self.calls = Calls(self._all)
-        """Which commands were called."""
+        """Recorded errors."""
+        self.calls = CommandCalls(self._all)
+        """Calls of commands."""
         self.work_items = WorkItems(self._all)
-        """What there is to do."""
+        """Work items."""
 
     async def close(self) -> None:
-        """Return the connections."""
+        """Close the connections."""
         with anyio.move_on_after(CLOSING_SECONDS, shield=True):  # no read is running
             await self._engine.dispose()
 
@@ -131,7 +131,7 @@ class Reads:
 
     async def _read(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
         rows: list[Record] = []
-        # Shielded: a read is short, and one that is cut leaves a broken connection behind.
+        # Shielded: a read is short, and cancelling one would break its connection.
         with anyio.CancelScope(shield=True):
             async with self._engine.connect() as connection:
                 result = await connection.execute(query, parameters)
@@ -139,7 +139,7 @@ class Reads:
         return rows
 
     async def check(self) -> None:
-        """Make sure that this is a database these queries fit; raises SchemaTooNew or DatabaseUnavailable."""
+        """Check that the schema fits these queries; raises SchemaTooNew or DatabaseUnavailable."""
         try:
             async with self._engine.connect() as connection:
                 found = await connection.run_sync(schema_version)
@@ -152,13 +152,13 @@ class Reads:
         if found < newest:
             raise DatabaseUnavailable(
                 f"the database `{self._path}` has schema version {found}, this Outrider reads {newest}",
-                "any `outrider run` with it brings it up to date",
+                "bring it up to date with any `outrider run`",
             )
 
     # -- upstreams -----------------------------------------------------------------------------------------------------
 
     async def fingerprints(self, server: str) -> Mapping[str, str]:
-        """What is known of the tools of a server."""
+        """The fingerprints of a server's tools, by tool."""
         rows = await self._all(select(upstream_tools).where(upstream_tools.c.server == server))
         return {row["tool"]: row["fingerprint"] for row in rows}
 
@@ -170,7 +170,7 @@ class Reads:
         return found[0] if found else None
 
     async def those(self, identifiers: Sequence[str]) -> list[Record]:
-        """These executions, in this order."""
+        """The executions with these ids, in this order."""
         found = {row["id"]: row for row in await self._all(select(executions).where(executions.c.id.in_(identifiers)))}
         return [found[each] for each in identifiers if each in found]
 
@@ -180,16 +180,16 @@ class Reads:
         return found[0] if found else None
 
     async def resolve(self, given: str) -> str:
-        """The one execution that an id names: the whole of it, or its beginning or its end; raises UnknownExecution."""
+        """The one execution that a whole id, its beginning or its end names; raises UnknownExecution."""
         found = await self.named(given)
         if len(found) != 1:
             raise UnknownExecution(given, found)
         return found[0]
 
     async def named(self, given: str, principal: str | None = None) -> list[str]:
-        """The executions, at most 100 and of anybody or one principal, that a whole or a short id may mean.
+        """The executions, at most 100, of all principals or of one, that a whole or short id may mean.
 
-        The one rule for every face: an id that begins so counts before one that ends so.
+        The one rule for every face: a matching beginning counts before a matching end.
         """
         for meant in meanings(executions.c.id, given):
             query = select(executions.c.id).where(meant)
@@ -205,7 +205,7 @@ class Reads:
         return (await self.shorts([identifier]))[identifier]
 
     async def shorts(self, identifiers: Sequence[str]) -> Mapping[str, str]:
-        """The same of many, by one look at all executions."""
+        """The short forms of many ids, by one query over all executions."""
         ends = sorted({identifier[-SHORT:] for identifier in identifiers})
         alike = or_(func.substr(executions.c.id, -SHORT).in_(ends), func.substr(executions.c.id, 1, SHORT).in_(ends))
         others = [str(row["id"]) for row in await self._all(select(executions.c.id).where(alike))]
@@ -229,7 +229,7 @@ class Reads:
         return _depth_first(rows, top)
 
     async def subtree_totals(self, tops: Sequence[str]) -> Mapping[str, Record]:
-        """What each of these executions used together with everything below it, open ones included; by one query."""
+        """The usage of each execution and its subtree, open ones included; by one query."""
         return {row["id"]: row for row in await self._all(select(_totals).where(_totals.c.id.in_(tops)))}
 
     async def roots(self, limit: int, only_open: bool = False) -> list[Record]:
@@ -243,15 +243,12 @@ class Reads:
             query = query.where(executions.c.status.in_(_OPEN))
         return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
 
-    async def listing(self, wanted: Wanted) -> list[Record]:
+    async def listing(self, wanted: ListFilter) -> list[Record]:
         """Executions, newest first."""
         return await self._all(listed(wanted))
 
     async def typical_seconds(self, agent: str, principal: str | None = None) -> float | None:
-        """How long an agent usually takes, for anybody or one principal: the median of its last executions that completed.
-
-        None when there is none.
-        """
+        """The usual duration of an agent, for all principals or one: the median of its last completed executions, or None."""
         rows = await self._all(recently_completed(agent, principal))
         lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
         return median(lengths) if lengths else None
@@ -274,7 +271,7 @@ class Reads:
         found = await self._all(select(config_snapshots.c.body).where(config_snapshots.c.hash == config_hash))
         return found[0]["body"] if found else None
 
-    # -- what happened inside ------------------------------------------------------------------------------------------
+    # -- inside an execution -------------------------------------------------------------------------------------------
 
     async def messages(self, execution: str) -> list[Record]:
         """The messages of a transcript, in order; tool results are with their calls."""
@@ -287,7 +284,7 @@ class Reads:
         return await self._all(query.order_by(tool_calls.c.started_at, tool_calls.c.position))
 
     async def talk(self, top: str) -> tuple[list[Record], list[Record]]:
-        """The messages and the tool calls of an execution and of everything below it, each in the order of their time."""
+        """The messages and the tool calls of a subtree, each in the order of time."""
         said = select(messages).where(messages.c.execution_id.in_(select(below(top).c.id)))
         called = select(tool_calls).where(tool_calls.c.execution_id.in_(select(below(top).c.id)))
         return (
@@ -302,14 +299,14 @@ class Reads:
         return found[0] if found else None
 
     async def calling(self, execution: str) -> list[str]:
-        """The tools an execution waits for at the moment."""
+        """The tools that an execution is waiting for."""
         query = select(tool_calls.c.tool).where(tool_calls.c.execution_id == execution, tool_calls.c.finished_at.is_(None))
         return [row["tool"] for row in await self._all(query.order_by(tool_calls.c.position))]
 
     async def loose_tool_calls(self, top: str, *, ended: bool = True) -> list[Record]:
-        """Tool calls without a result, from one execution down, with their places; of those that ended, or of all.
+        """Tool calls of a subtree without a result, with their places; of ended executions, or of all.
 
-        `begun` tells whether one may have taken effect: it is under way, or a person was to say whether it runs again.
+        `begun`: the call may have taken effect, because it was started, or a person was asked whether it may run again.
         """
         names = ("parent_execution_id", "root_execution_id", "session_id", "agent", "attempt")
         place = [executions.c[name] for name in names]
@@ -319,28 +316,28 @@ class Reads:
         return await self._all(query.where(executions.c.finished_at.is_not(None)) if ended else query)
 
     async def unknown_outcomes(self, top: str) -> list[Record]:
-        """The tool calls, from one execution down, of which nobody knows whether they took effect."""
+        """The tool calls of a subtree whose outcome is unknown."""
         query = select(tool_calls).where(
             tool_calls.c.status == "unknown", tool_calls.c.execution_id.in_(select(below(top).c.id))
         )
         return await self._all(query.order_by(tool_calls.c.id))
 
     async def calls_like(self, roots: Sequence[str], handles: Sequence[str], least: int) -> set[str]:
-        """The ids of the calls of these trees that are one of the handles, or begin with one of at least that length."""
+        """The ids of calls in these trees that equal a handle, or begin with a handle of at least that length."""
         begins = [func.substr(tool_calls.c.call_id, 1, len(each)) == each for each in handles if len(each) >= least]
         query = select(tool_calls.c.call_id).join(executions, executions.c.id == tool_calls.c.execution_id)
         query = query.where(executions.c.root_execution_id.in_(roots), or_(tool_calls.c.call_id.in_(handles), *begins))
         return {row["call_id"] for row in await self._all(query.distinct())}
 
     async def evidence(self, call: str) -> Record | None:
-        """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one fits."""
+        """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one matches."""
         named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
         query = select(tool_calls, executions.c.agent).join(executions, executions.c.id == tool_calls.c.execution_id)
         found = await self._all(query.where(named).limit(2))
         return found[0] if len(found) == 1 else None
 
     async def pricing(self, top: str) -> Mapping[str, frozenset[str]]:
-        """How the model calls of an execution and those below it were priced, by execution: `rehearsed`, `priced` …"""
+        """The kinds of pricing of a subtree's model calls, by execution: `rehearsed`, `priced` …"""
         kind = case((model_calls.c.rehearsed == 1, "rehearsed"), else_=model_calls.c.pricing)  # lost ones, too
         query = select(model_calls.c.execution_id, kind.label("pricing")).distinct()
         found: dict[str, frozenset[str]] = {}
@@ -359,7 +356,7 @@ class Reads:
         return await self._all(query.order_by(events_table.c.seq).limit(limit))
 
     async def notices(self, top: str) -> list[Record]:
-        """What upstream servers did to an execution and everything below it."""
+        """The upstream events of a subtree."""
         query = select(events_table).where(
             events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
             events_table.c.execution_id.in_(select(below(top).c.id)),
@@ -368,7 +365,7 @@ class Reads:
         return await self._all(query.order_by(events_table.c.seq))
 
     async def stages(self, top: str) -> Mapping[str, str]:
-        """The payload of the newest event that says at which stage a chain is, from one execution down, by chain."""
+        """The payload of the newest stage event of each chain in a subtree, by chain."""
         query = select(events_table.c.execution_id, events_table.c.payload).where(
             events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
             events_table.c.execution_id.in_(select(below(top).c.id)),
@@ -378,7 +375,7 @@ class Reads:
         return {row["execution_id"]: row["payload"] for row in await self._all(query.order_by(events_table.c.seq))}
 
     async def last_event(self, root: str, besides: str = "") -> Record | None:
-        """The newest event of a tree, one type left aside, with the agent it is about."""
+        """The newest event of a tree, except one type, with its agent."""
         query = (
             select(events_table, executions.c.agent)
             .join(executions, executions.c.id == events_table.c.execution_id)
@@ -387,10 +384,10 @@ class Reads:
         found = await self._all(query.order_by(events_table.c.seq.desc()).limit(1))
         return found[0] if found else None
 
-    # -- what other processes left for this one ------------------------------------------------------------------------
+    # -- requests of other processes -----------------------------------------------------------------------------------
 
     async def cancel_wishes(self, owner: str) -> list[Record]:
-        """Open executions of `owner` that somebody asked to stop."""
+        """Open executions of `owner` that were asked to stop."""
         query = select(executions.c.id, executions.c.cancelled_by, executions.c.cancel_reason).where(
             and_(
                 executions.c.owner == owner,
@@ -415,17 +412,17 @@ class Reads:
         return await self._all(query.order_by(deliveries.c.created_at))
 
     async def unread(self, execution: str) -> list[Record]:
-        """What waits in one inbox."""
+        """The unread deliveries of an inbox."""
         query = select(deliveries).where(deliveries.c.execution_id == execution, deliveries.c.consumed_at.is_(None))
         return await self._all(query.order_by(deliveries.c.created_at))
 
     async def deliveries(self, execution: str) -> list[Record]:
-        """Everything that ever came to one inbox, read or not."""
+        """All deliveries of an inbox, read or not."""
         query = select(deliveries).where(deliveries.c.execution_id == execution)
         return await self._all(query.order_by(deliveries.c.created_at))
 
     async def asked_to_wrap_up(self, execution: str) -> bool:
-        """Whether somebody asked an execution to conclude."""
+        """Whether an execution was asked to wrap up."""
         query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
         return bool(await self._all(query.limit(1)))
 

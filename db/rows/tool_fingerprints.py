@@ -1,7 +1,7 @@
-"""What is known of upstream tools: one fingerprint each, changed only from what it was believed to be.
+"""Fingerprints of upstream tools: one each, changed by compare-and-set.
 
-Knows the table and its guards; does not know what a fingerprint is made of. Units are applied by `db/store/writer.py`.
-Invariant: of several processes that notice the same change, one alone writes it and its event.
+Knows the table and its guards; does not know how a fingerprint is computed. Units are applied by `db/store/writer.py`.
+Invariant: when several processes notice the same change, exactly one writes it and its event.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from db.tables import upstream_tools
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A tool whose definition is not what it was; None: there was none, or there is none any more."""
+    """A tool whose definition changed; `before` None: it is new, `after` None: it was removed."""
 
     server: str
     tool: str
@@ -39,12 +39,12 @@ _REMOVE = delete(upstream_tools).where(*_THE_ONE)
 
 
 def pin(server: str, fingerprints: Mapping[str, str]) -> Write:
-    """Remember the tools of a server as they are now; what is remembered already stays."""
+    """Store the fingerprints of a server's tools; known ones stay as they are."""
     return Write([Statement(_PIN, _row(server, tool, fingerprint)) for tool, fingerprint in fingerprints.items()])
 
 
 def drift(change: Drift, events: Sequence[Event]) -> Write:
-    """Remember a change; refused when somebody else has noticed it first."""
+    """Store a change; refused when another process stored it first."""
     known = {"of_server": change.server, "named": change.tool, "before": change.before}
     if change.before is None:
         statement = Statement(_PIN, _row(change.server, change.tool, change.after or ""), guard=True)

@@ -1,6 +1,6 @@
-"""The turns of an execution: what its model said, what its tools returned, what was put before the model.
+"""The turns of an execution: replies of its model, results of its tools, messages to the model.
 
-Every unit is fenced: once another process has taken the execution over, nothing of the old one's is written any more.
+Every unit is fenced: once another process has adopted the execution, writes of the old process are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FENCE = select(literal(1)).where(
 
 
 def fenced(execution: str, attempt: int) -> Statement:
-    """Holds while an execution is still this process's; what follows it in a unit is written only then."""
+    """The guard that this process still owns an execution; the rest of the unit is written only then."""
     return Statement(_FENCE, {"execution": execution, "fence": attempt}, guard=True)
 
 
@@ -84,12 +84,12 @@ class ModelCall:
     started_at: str
     finished_at: str
     cache_write_1h_tokens: int = 0
-    """Of those written to the cache."""
+    """Of the tokens written to the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStart:
-    """A tool call that is about to run, or waits to be allowed."""
+    """A tool call that is about to run, or waits for an approval."""
 
     id: str
     execution_id: str
@@ -102,7 +102,7 @@ class ToolStart:
     effect: str
     started_at: str
     status: str = "started"
-    """`waiting` for one that a person must allow: it becomes `started` when it may run."""
+    """`waiting` for a call that needs an approval: it becomes `started` when it may run."""
 
 
 OPEN_CALLS = ("started", "waiting")
@@ -120,9 +120,9 @@ _UNSETTLED = {
 def reply(
     attempt: int, call: ModelCall, message: MessageDraft, tools: Sequence[ToolStart], events: Sequence[Event]
 ) -> Write:
-    """A model's answer, its usage, and the tool calls it asks for: committed before any of them runs.
+    """A model's reply, its usage and its tool calls: committed before any of them runs.
 
-    Refused once the execution is asked to stop, so that none of them begins after that.
+    Refused once the execution is asked to stop, so that no call starts after that.
     """
     calls = [Added(tool_calls, {**columns_of(tool), **_UNSETTLED}) for tool in tools]
     return Write([_spent(_REPLY, attempt, call), Added(model_calls, columns_of(call)), message.added(), *calls], events)
@@ -144,7 +144,7 @@ def _spent(sql: Update, attempt: int, call: ModelCall) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """How a tool call ended; `consumed` names the deliveries its result hands over."""
+    """The end of a tool call; `consumed` names the deliveries that its result contains."""
 
     id: str
     execution_id: str
@@ -166,7 +166,7 @@ def late_reply(
     tools: Sequence[tuple[ToolStart, ToolOutcome]],
     events: Sequence[Event],
 ) -> Write:
-    """A model's answer to an execution that is asked to stop: kept, because it is paid for; its calls never begin."""
+    """A model's reply to an execution that is asked to stop: stored, because it is paid for; its tool calls never start."""
     calls = [Added(tool_calls, {**columns_of(start), **_settlement(outcome)}) for start, outcome in tools]
     return Write(
         [_spent(_LATE_REPLY, attempt, call), Added(model_calls, columns_of(call)), message.added(), *calls], events
@@ -216,7 +216,7 @@ _CONSUME = (
 
 
 def settling(outcome: ToolOutcome) -> list[Statement | Added]:
-    """The steps that settle a tool call, for writes that do more than that."""
+    """The steps that settle a tool call, for units that do more."""
     at = stamp()
     parameters = {
         "call": outcome.id,
@@ -249,7 +249,7 @@ def settle(outcome: ToolOutcome, events: Sequence[Event]) -> Write:
 
 
 def say(attempt: int, message: MessageDraft, consumed: Sequence[str], events: Sequence[Event]) -> Write:
-    """A message of ours in the transcript; the deliveries it shows are consumed with it, or it is not written."""
+    """A message to the model; its deliveries are consumed in the same write, or it is not written."""
     steps = [fenced(message.execution_id, attempt)]
     if consumed:
         steps.append(_consume(consumed, by=message.id, at=stamp()))
@@ -268,12 +268,12 @@ _NEW_DEADLINE = (
 
 
 def begin_again(attempt: int, deadline: str, first: MessageDraft, events: Sequence[Event]) -> Write:
-    """An execution that runs takes its task up anew, with a new deadline."""
+    """Retry the task of a running execution, with a new deadline."""
     parameters = {"execution": first.execution_id, "fence": attempt, "deadline": deadline}
     return Write([Statement(_NEW_DEADLINE, parameters, guard=True), first.added()], events)
 
 
 def ask(attempt: int, call: ToolStart, events: Sequence[Event]) -> Write:
-    """A call of an execution that has no model: only a person is to be asked about it."""
+    """A call of an execution without a model, stored only to ask a person about it."""
     fence = fenced(call.execution_id, attempt)
     return Write([fence, Added(tool_calls, {**columns_of(call), **_UNSETTLED})], events)

@@ -1,12 +1,12 @@
-"""People: who they are, and what they and their assistant said to each other. Their tables, and what is written and read.
+"""Users and their chat messages: tables, writes and reads.
 
-Knows nothing of what is done for them. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`.
-Three promises are kept here: a user who is known once stays known, because work for one may have to go on; a message is
-stored with the execution that answers it or not at all, and only when no other one of its user is being answered; its
-answer is stored in the transaction in which that execution ends.
+Does not know the work done for users. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`.
+Three invariants: a stored user is never removed, because work for one may have to resume; a message is stored with the
+execution that answers it or not at all, and only while no other message of its user is being answered; its answer is
+stored in the transaction in which that execution ends.
 """
 
-# SQLModel declares `__tablename__` as something else than the text it asks for.
+# SQLModel declares `__tablename__` with another type than the text it expects.
 # pyright: reportAssignmentType=false
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 
 
 class UserRow(SQLModel, table=True):
-    """A person, as a configuration last told; lists are JSON."""
+    """A user as last configured; lists are JSON."""
 
     __tablename__ = "users"
 
@@ -44,7 +44,7 @@ class UserRow(SQLModel, table=True):
 
 
 class ChatMessageRow(SQLModel, table=True):
-    """What a person said, or was answered; at most one of each for an execution."""
+    """A message of a user or an answer; at most one of each for an execution."""
 
     __tablename__ = "chat_messages"
     __table_args__ = (
@@ -72,7 +72,7 @@ users, chat_messages = SQLModel.metadata.tables["users"], SQLModel.metadata.tabl
 
 @dataclass(frozen=True, slots=True)
 class NewUser:
-    """A user as a configuration tells."""
+    """A configured user."""
 
     id: str
     name: str
@@ -93,24 +93,24 @@ _INTRODUCE = _INTRODUCE.on_conflict_do_update(
 
 
 def introduced(known: Iterable[NewUser]) -> list[Statement]:
-    """Remember users as they are told now; one who is remembered so already stays untouched."""
+    """Store or update users; an unchanged one is not written."""
     at = stamp()
     return [Statement(_INTRODUCE, {**columns_of(each), "updated_at": at}) for each in known]
 
 
-# -- what is said ------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 USER, ASSISTANT = "user", "assistant"
 
 EXTRACTOR = "extractor"
-"""The role of an execution that learns from what was said."""
+"""The role of an execution that extracts facts from a conversation."""
 _LEARNED = sorted(each.value for each in (*OPEN, ExecutionStatus.COMPLETED))
 _FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
 class NewChatMessage:
-    """What a user says; the execution answers it."""
+    """A message of a user, and the execution that answers it."""
 
     id: str
     user_id: str
@@ -123,7 +123,7 @@ class NewChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is said to a user when an execution has ended."""
+    """The answer to a user's message, stored when its execution ends."""
 
     execution: str
     content: str
@@ -131,12 +131,12 @@ class Answer:
 
 
 def _being_answered(user: ColumnElement[Any]) -> ColumnElement[bool]:
-    """An open execution that answers a message of a user."""
+    """Whether an execution is open and answers a message of the user."""
     said = exists().where(chat_messages.c.execution_id == executions.c.id, chat_messages.c.role == USER)
     return executions.c.user_id.is_not(None) & (executions.c.user_id == user) & executions.c.finished_at.is_(None) & said
 
 
-_NOBODY_ANSWERS = select(literal(1)).where(~exists(select(executions.c.id).where(_being_answered(bindparam("talker")))))
+_NONE_ANSWERED = select(literal(1)).where(~exists(select(executions.c.id).where(_being_answered(bindparam("talker")))))
 
 _said = chat_messages.alias("said")
 _COLUMNS = ("id", "user_id", "role", "content", "token_count", "created_at", "execution_id")
@@ -161,20 +161,20 @@ _ANSWER = (
 
 
 def heard(begun: Write, message: NewChatMessage) -> Write:
-    """A message and the execution that answers it; refused while another message of its user is being answered."""
-    guard = Statement(_NOBODY_ANSWERS, {"talker": message.user_id}, guard=True, looks_around=True)
+    """Store a message with the execution that answers it; refused while another message of its user is being answered."""
+    guard = Statement(_NONE_ANSWERED, {"talker": message.user_id}, guard=True, looks_around=True)
     return Write([guard, *begun.steps, Added(chat_messages, columns_of(message))], begun.events)
 
 
 def answered(ended: Write, answer: Answer) -> Write:
-    """An end, and what is said to the user whose message this was; nothing where it was none, or where it has not ended."""
+    """Add the answer to an execution's end; nothing is stored if it answers no message or has not ended."""
     said = {"message": new_id(), "text": answer.content, "tokens": answer.token_count, "at": stamp()}
     statement = Statement(_ANSWER, {**said, "execution": answer.execution}, looks_around=True)
     return Write([*ended.steps, statement], ended.events)
 
 
-class People:
-    """Queries over the people of one database."""
+class UserReads:
+    """Queries over the users of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
@@ -185,29 +185,29 @@ class People:
         return found[0] if found else None
 
     async def being_answered(self, user: str) -> str | None:
-        """The execution that answers a message of a user at the moment, if any does."""
+        """The open execution that answers a message of a user, or None."""
         found = await self._run(select(executions.c.id).where(_being_answered(literal(user))).limit(1))
         return str(found[0]["id"]) if found else None
 
     async def was_said_to(self, execution: str) -> bool:
-        """Whether an execution was to answer what a user said."""
+        """Whether an execution answers a message of a user."""
         mine = chat_messages.c.execution_id == execution, chat_messages.c.role == USER
         return bool(await self._run(select(chat_messages.c.id).where(*mine)))
 
     async def those(self, ids: Sequence[str]) -> list[Row]:
-        """These messages, as far as they are still there, oldest first."""
+        """The messages with these ids that still exist, oldest first."""
         return await self._run(
             select(chat_messages).where(chat_messages.c.id.in_(ids)).order_by(chat_messages.c.created_at)
         )
 
     async def extractions(self, user: str, agent: str) -> list[Row]:
-        """The latest executions of an agent that learn from what a user said, newest first; those that failed did not."""
+        """An agent's latest extractions from a user's messages, newest first, without failed ones."""
         learned = executions.c.agent == agent, executions.c.role == EXTRACTOR, executions.c.status.in_(_LEARNED)
         query = select(executions).where(*learned, executions.c.user_id == user)
         return await self._run(query.order_by(executions.c.id.desc()).limit(_FEW))
 
     async def said(self, user: str, after: str, before: str, most: int | None) -> list[Row]:
-        """What a user said and was answered from one moment to another: the newest, at most so many, oldest first."""
+        """The newest messages and answers of a user in a period, at most `most`, oldest first."""
         query = select(chat_messages).where(
             chat_messages.c.user_id == user, chat_messages.c.created_at >= after, chat_messages.c.created_at < before
         )

@@ -1,11 +1,11 @@
-"""Work items: what there is to do, numbered on their board. Their table, and what is written and read.
+"""Work items, numbered on their board. Table, writes and reads.
 
-Knows nothing of who works on one. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`. Two
-promises are kept here: a new number is one more than the highest there is, taken in the transaction that writes the
-item, so that no two processes get the same; and an execution that says a second time what it has added adds nothing.
+Does not know which agent works on one. Units are applied by `db/store/writer.py`, queries run by `db/rows/reads.py`. Two
+invariants: a new number is one more than the highest, taken in the transaction that writes the item, so that no two
+processes get the same; and an execution that repeats an addition adds nothing.
 """
 
-# SQLModel declares `__tablename__` as something else than the text it asks for.
+# SQLModel declares `__tablename__` with another type than the text it expects.
 # pyright: reportAssignmentType=false
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 
 class WorkItemRow(SQLModel, table=True):
-    """One thing to do; lists are JSON."""
+    """One work item; lists are JSON."""
 
     __tablename__ = "work_items"
     __table_args__ = (Index("work_items_of_execution", "execution_id", "title"),)
@@ -43,7 +43,7 @@ class WorkItemRow(SQLModel, table=True):
     depends_on: str = Field(sa_type=Text)
     artifacts: str = Field(sa_type=Text)
     execution_id: str | None = None
-    """Whoever added it; nobody, if it stands in a configuration."""
+    """The execution that added it; None if it comes from the configuration."""
     created_at: str
     updated_at: str
 
@@ -66,7 +66,7 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """What an item becomes; None for what stays. Refused unless its artifacts are still those that were added to."""
+    """A change to an item; None leaves a field as it is. Refused if its artifacts have changed meanwhile."""
 
     board: str
     number: int
@@ -78,14 +78,14 @@ class ItemChange:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Which execution writes, in which of its lives."""
+    """The execution that writes, and its attempt."""
 
     place: Place
     attempt: int
 
     @property
     def fence(self) -> Statement:
-        """Holds while the execution is this process's."""
+        """The guard that this process still owns the execution."""
         return fenced(self.place.id, self.attempt)
 
     def tell(self, kind: str) -> Callable[[Sequence[Any]], Iterable[Added]]:
@@ -135,7 +135,7 @@ _ADD = (
 
 
 def add(author: Author, item: NewItem, earlier: int) -> Write:
-    """Add an item under the next number; touches nothing where its author has more than `earlier` of that title already."""
+    """Add an item under the next number; adds nothing if its author already has more than `earlier` of that title."""
     parameters = {**columns_of(item), "nothing": "[]", "author": author.place.id, "at": stamp(), "earlier": earlier}
     statement = Statement(_ADD, parameters, then=author.tell("work_item.added"))
     return Write([author.fence, statement])
@@ -161,7 +161,7 @@ _CHANGE = (
 
 
 def change(author: Author, wanted: ItemChange) -> Write:
-    """Change an item; refused where there is none, or somebody else has added an artifact meanwhile."""
+    """Change an item; refused if there is none, or another execution has added an artifact meanwhile."""
     parameters = {
         "on": wanted.board,
         "item": wanted.number,
@@ -177,7 +177,7 @@ _PUT_UP = insert(work_items).on_conflict_do_nothing(index_elements=["board", "nu
 
 
 def put_up(items: Mapping[int, NewItem]) -> Write:
-    """Items that a configuration numbers; those that are there stay as they are."""
+    """Add the items of a configuration under their numbers; existing ones stay as they are."""
     at = stamp()
     fixed = {"artifacts": "[]", "execution_id": None, "created_at": at, "updated_at": at}
     return Write([Statement(_PUT_UP, {**columns_of(item), "number": number, **fixed}) for number, item in items.items()])

@@ -1,1 +1,1 @@
-"""The store itself: connections, the group-commit writer, locks, owners, migrations and the health of the file."""
+"""The store: connections, the group-commit writer, locks, owners, migrations and the health of the file."""

@@ -1,7 +1,7 @@
 """The writes of one transaction: inserts are gathered and sent as one statement per table, and flushed where order matters.
 
-Knows no table but `events`. A unit's own rows come after its statements. Invariant: what a unit
-whose guard failed had changed, gathered or announced is undone.
+Knows no table but `events`. A unit's own rows come after its statements. Invariant: when a guard fails, the changes, rows
+and events of its unit are undone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from db.tables import events as events_table
 
 
 class _GuardFailed(Exception):
-    """Leaves a unit whose guard did not hold."""
+    """Aborts a unit whose guard failed."""
 
 
 class Batch:
@@ -32,7 +32,7 @@ class Batch:
         self._events: list[Event] = []
 
     def run(self, tickets: Sequence[Ticket]) -> list[Event]:
-        """Apply the units, note on each ticket whether it held, and return the events they made."""
+        """Apply the units, record on each ticket whether its guards held, and return the events."""
         for ticket in tickets:
             ticket.touched.clear()
             ticket.held = self._apply(ticket)
@@ -44,7 +44,7 @@ class Batch:
         added: list[Added] = []
         try:
             if ticket.write.may_fail_halfway:
-                self._flush()  # what others gathered must not go with it
+                self._flush()  # rows gathered by other units must not be rolled back with it
                 with self._connection.begin_nested():
                     self._steps(ticket, added)
             else:
@@ -76,7 +76,7 @@ class Batch:
             raise _GuardFailed
 
     def _execute_at_length(self, step: Statement, ticket: Ticket, added: list[Added]) -> int:
-        """Statements that return rows or have lists among their parameters are left to SQLAlchemy."""
+        """Run a statement with RETURNING or list parameters through SQLAlchemy."""
         result = self._connection.execute(step.sql, step.parameters)
         if not result.returns_rows:
             return result.rowcount

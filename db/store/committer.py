@@ -1,11 +1,11 @@
 """The committer: the writing connection of one database, its commit lock, the numbers of its events and its log file.
 
-Alone commits and checkpoints, always under the lock, in one thread. It knows no table but `events`, no queue and no event
-loop. Its invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be tried again.
+It alone commits and checkpoints, always under the lock, in one thread. It knows no table but `events`, no queue and no
+event loop. Invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be retried.
 
-A program that deletes or replaces the log of an open database takes away what was committed since the last checkpoint: this
-connection still has it, so it is folded back before a new log is begun. Only a process that has the newest log open can do
-that; the other processes wait for it. A database that is gone is waited for, a replaced one is opened.
+A program that deletes or replaces the log of an open database removes the commits since the last checkpoint. This
+connection still has them, so it checkpoints them before it starts a new log. Only a process that has the newest log open
+can do that; the other processes wait for it. A deleted database is waited for, a replaced one is opened.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ LOCK_SECONDS = 2.0
 """How long one try waits for other processes; a commit takes a few milliseconds."""
 PAGE = 4096
 CHECKPOINT_PAGES = 2_000
-"""Pages in the WAL before it is folded back into the database: 8 MB."""
+"""Pages in the WAL before a checkpoint: 8 MB."""
 CHECKPOINT_PAUSE = 1.0
-"""Seconds until the next try when a reader was in the way: it must not cost every commit an attempt."""
+"""Seconds until the next try when a reader blocked a checkpoint: not every commit should pay for an attempt."""
 
 RESCUE_SECONDS = 15.0
-"""How long the other processes leave a lost log to the process that has it open. A living one looks every second, and may
-have to wait for a reader."""
+"""How long the other processes leave a lost log to the process that has it open. A living process checks every second, and
+may have to wait for a reader."""
 RESCUE_PAUSE = 0.05
 
 _LAST_SEQ = select(func.coalesce(func.max(events_table.c.seq), 0))
 
 
 class _Files(NamedTuple):
-    """Which files stand under the names of the database and its log."""
+    """The files that the paths of the database and its log lead to."""
 
     database: tuple[int, int] | None
     log: tuple[int, int] | None
 
     @property
     def note(self) -> str:
-        """The log as the lock file names it: a new log that is not named there was not made by Outrider."""
+        """The log as the lock file names it: a new log that is not named there was made by another program."""
         return f"{NOTE}{self.log[0]}:{self.log[1]}" if self.log is not None else ""
 
 
@@ -67,26 +67,26 @@ _NONE = _Files(None, None)
 
 
 class Committer:
-    """Commits batches; opens its connection anew where the files are no longer those it had opened."""
+    """Commits batches; reconnects when the files are no longer those it opened."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._log_path = path, path.with_name(path.name + "-wal")
         self._names = str(self._path), str(self._log_path)
         self._journal = str(path.with_name(path.name + "-journal"))
         self._log_size = 0
-        """Before the commit at hand."""
+        """Before the current commit."""
         self._next_checkpoint = 0.0
         self._lock: FileLock
         self._connection: Connection
         self._prepared: Prepared
         self._files = _NONE
         self._awaited = ("", 0.0)
-        """The log that another process has to fold back, and until when it is waited for."""
+        """The log that another process has to checkpoint, and until when this one waits for it."""
         self.openings = 0
         """How often the connection was opened: readers must follow it to the same files."""
 
     def open(self) -> None:
-        """Open, and bring to the newest schema; raises StoreError."""
+        """Open and migrate; raises StoreError."""
         private_files.prepare(self._path)
         self._lock = FileLock(self._path.with_name(self._path.name + "-lock"))
         self._lock.acquire(OPENING_SECONDS)
@@ -101,7 +101,7 @@ class Committer:
     def commit(self, tickets: Sequence[Ticket]) -> list[Event]:
         """Apply a batch durably and return its events; raises DatabaseUnavailable, or WriteRefused for one bad row.
 
-        Without tickets something is written all the same: whether it can be is the question then.
+        Without tickets it still writes something: the caller asks whether a write is possible.
         """
         try:
             with self._under_lock():
@@ -115,11 +115,11 @@ class Committer:
 
     @property
     def displaced(self) -> bool:
-        """Whether the files were taken away or replaced under the connection."""
+        """Whether the files were deleted or replaced under the connection."""
         return self._look() != self._files or _status(self._journal) is not None
 
     def close(self) -> None:
-        """Leave one file on disk if nobody else has it open. Under the lock: closing may checkpoint too."""
+        """Close; the last process leaves one file on disk. Under the lock: closing may checkpoint too."""
         try:
             with self._under_lock():
                 self._next_checkpoint = 0.0
@@ -141,37 +141,37 @@ class Committer:
             found = self._look()
             if found != self._files:
                 self._follow(found)
-            elif not self._lock.note:  # the lock file was replaced, and says nothing yet
+            elif not self._lock.note:  # the lock file was replaced and is still empty
                 self._lock.write(found.note)
             yield
         finally:
             self._lock.release()
 
     def _follow(self, found: _Files) -> None:
-        """Go where the files are now, without leaving behind what was committed."""
+        """Open the files that are there now, without losing a commit."""
         if found.database is None:
             raise DatabaseUnavailable(
-                f"the database `{self._path}` was taken away while it was in use", "put the file back; it is waited for"
+                f"the database `{self._path}` was deleted while it was in use", "put the file back; it is waited for"
             )
         if self._is_foreign(found):
             self._rescue("deleted" if found.log is None else "replaced")
             found = found._replace(log=None)
-        log.warning("the files of %s are opened anew", self._path)
+        log.warning("reopening the files of %s", self._path)
         before = self._connection
         self._connect(found if found.database == self._files.database else None)
         _close(before)
 
     def _is_foreign(self, found: _Files) -> bool:
-        """Whether another program deleted or replaced the log. Where a process has noticed before, its new log is noted."""
+        """Whether another program deleted or replaced the log. A process that already noticed has noted its new log."""
         if found.database != self._files.database or self._files.log in (None, found.log):
             return False
         return found.log is None or self._lock.note not in ("", found.note)
 
     def _rescue(self, done: str) -> None:
-        """Write the database whole from the log that this connection still has, and put a log aside that is not ours.
+        """Checkpoint the log that this connection still has, and move a foreign log aside.
 
-        SQLite would obey any log it finds. A connection whose own log is an older one has nothing to add: it must not begin
-        a new log before the process that has the newest one has folded that back.
+        SQLite would apply any log it finds. A connection with an older log has nothing to add: it must not start a new log
+        before the process that has the newest one has checkpointed it.
         """
         if self._lock.note in ("", self._files.note):
             try:
@@ -181,29 +181,29 @@ class Committer:
             if not rescued:
                 raise DatabaseUnavailable(
                     f"the log `{self._log_path}` was {done} while it was in use",
-                    "nothing is lost while this process lives: it writes the database whole once no process reads it",
+                    "keep this process running: it restores the database once no process reads it, and nothing is lost",
                 )
         elif self._is_left_to_another():
             raise DatabaseUnavailable(
                 f"the log `{self._log_path}` was {done} while it was in use",
-                "nothing is lost while the process that has it open lives: it writes the database whole within seconds",
+                "keep the process that has it open running: it restores the database within seconds, and nothing is lost",
             )
         else:
-            _close(self._connection)  # SQLite keeps its index of the lost log as long as a connection has it open
+            _close(self._connection)  # SQLite keeps its index of the lost log while a connection has it open
             log.error("the log of %s was %s, and the process that had it open has ended", self._path, done)
         with suppress(FileNotFoundError):
             self._log_path.replace(self._log_path.with_name(f"{self._path.name}-foreign"))
-        log.error("the log of %s was %s while it was in use; a new one is begun", self._path, done)
+        log.error("the log of %s was %s while it was in use; starting a new one", self._path, done)
 
     def _is_left_to_another(self) -> bool:
-        """Whether the process that has the newest log open still has time to fold it back."""
+        """Whether the process that has the newest log open still has time to checkpoint it."""
         awaited, until = self._awaited
         if awaited != self._lock.note:
             awaited, until = self._awaited = self._lock.note, time.monotonic() + RESCUE_SECONDS
         return time.monotonic() < until
 
     def _await_rescue(self) -> None:
-        """Before opening a log that no process noted, let the living processes fold back what they have. Under the lock."""
+        """Before opening a log that no process noted, let the living processes checkpoint theirs. Under the lock."""
         while self._is_unnoted(self._look()) and living(self._path) and self._is_left_to_another():
             self._lock.release()
             time.sleep(RESCUE_PAUSE)
@@ -213,14 +213,14 @@ class Committer:
         return found.database is not None and self._lock.note not in ("", found.note)
 
     def _put_journal_aside(self) -> None:
-        """A database that was open has a log and no rollback journal; SQLite would obey one that another program made."""
+        """Move a foreign rollback journal aside: an open database has a log instead, and SQLite would apply the journal."""
         if _status(self._journal) is not None and self._lock.note:
             with suppress(OSError):
                 Path(self._journal).replace(self._path.with_name(f"{self._path.name}-foreign"))
-                log.error("the journal `%s` was not made by Outrider, and was put aside", self._journal)
+                log.error("the journal `%s` was not made by Outrider; moved aside", self._journal)
 
     def _connect(self, expected: _Files | None = None) -> None:
-        """Under the lock. Where files are expected no others are accepted: a program may replace the log at this moment."""
+        """Under the lock. With `expected` it accepts no other files: a program may replace the log at this moment."""
         self._put_journal_aside()
         try:
             private_files.create(self._path)
@@ -233,7 +233,7 @@ class Committer:
         try:
             connection = engine.connect()
             migrate(connection, str(self._path))
-            connection.rollback()  # looking at the schema has begun a transaction
+            connection.rollback()  # reading the schema has begun a transaction
             opened = self._look()
             if expected not in (None, opened):
                 raise DatabaseUnavailable(
@@ -275,11 +275,11 @@ class Committer:
         return events
 
     def _make_room(self) -> None:
-        """A full disk may have room for the next try once the log is folded back, however short it is."""
+        """Checkpoint a log of any length: on a full disk that may make room for the next try."""
         try:
             checkpoint(self._connection)
         except Exception as error:
-            log.debug("the log of %s takes its room still: %s", self._path, error)
+            log.debug("the log of %s still takes disk space: %s", self._path, error)
 
     def _number(self, events: list[Event]) -> None:
         last: int = self._connection.execute(_LAST_SEQ).scalar_one()
@@ -292,16 +292,16 @@ class Committer:
             self._connection.rollback()
         except Exception as error:
             log.warning("%s could not be rolled back: %s", self._path, error)
-            self._files = _NONE  # the state of that connection is unknown: the next try has another
+            self._files = _NONE  # the state of this connection is unknown: the next try opens another
 
     def _checkpoint(self, pages: int) -> None:
-        """Fold the WAL back once it is long. What it holds is committed already: trouble here is nobody's failure."""
+        """Checkpoint a long WAL. Its content is already committed, so an error here fails no write."""
         if self._log_size <= pages * PAGE or time.monotonic() < self._next_checkpoint:
             return
         try:
             truncated = checkpoint(self._connection)
         except Exception as error:
-            log.warning("the checkpoint of %s failed and is tried again: %s", self._path, error)
+            log.warning("the checkpoint of %s failed and will be retried: %s", self._path, error)
             truncated = False
         if not truncated:
             self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE

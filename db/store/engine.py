@@ -1,11 +1,11 @@
-"""Connections: the one writing connection of a process and read-only ones, with the pragmas the discipline needs.
+"""Connections: the one writing connection of a process and read-only ones, with their pragmas.
 
 SQLite up to 3.51.2 can corrupt a WAL file when two connections write or checkpoint at the same instant. So every process
 writes through one connection, commits and checkpoints only under the commit lock, and its readers can do neither. Where
-a wheel exists a library is used in which the bug is mended.
+a wheel exists, a library with the fix is used.
 
 All connections of a process use the same library. Its locks belong to the process: two copies of SQLite in one process do
-not see each other's, so a checkpoint of the one would empty the WAL under a reader of the other.
+not see each other's, so a checkpoint by one would empty the WAL under a reader of the other.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sqlite_library() -> ModuleType:
 
 
 def _refuse_a_stranger(connection: Any, path: Path) -> None:
-    """Leave the database of another program as it is: look before the first change."""
+    """Refuse another program's database before the first change."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables and "schema_migrations" not in tables:
         raise DatabaseUnavailable(
@@ -70,17 +70,17 @@ def open_writer(path: Path) -> Engine:
     )
     event.listen(engine, "connect", lambda connection, _record: _refuse_a_stranger(connection, path))
     event.listen(engine, "connect", lambda connection, _record: _prepare_for_writing(connection))
-    # The driver's own idea of when a transaction begins does not cover savepoints: it is told to have none.
+    # The driver's own transaction handling does not cover savepoints, so it is switched off.
     event.listen(engine, "connect", lambda connection, _record: setattr(connection, "isolation_level", None))
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     return engine
 
 
 def checkpoint(connection: Connection) -> bool:
-    """Fold the WAL into the database and empty it; False when a reader was in the way. Call it under the commit lock.
+    """Checkpoint and empty the WAL; False when a reader blocked it. Call it under the commit lock.
 
-    It waits for nobody: a long read must not stop all writers. On the driver's connection, because SQLAlchemy would open a
-    transaction first, and none may be open.
+    It never waits: a long read must not stop all writers. It uses the driver's connection, because SQLAlchemy would open
+    a transaction first, and none may be open.
     """
     driver: Any = connection.connection.driver_connection
     driver.execute("PRAGMA busy_timeout=0").close()
@@ -92,13 +92,13 @@ def checkpoint(connection: Connection) -> bool:
 
 
 def touch(connection: Connection) -> None:
-    """Change a number of the file that nobody reads: the smallest write there is. In a transaction."""
+    """Change an unused number of the file: the smallest possible write. In a transaction."""
     number = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     connection.exec_driver_sql(f"PRAGMA user_version = {(number + 1) % 2**31}")
 
 
 def data_version(connection: Connection) -> int | None:
-    """SQLite's count of commits by others, as this connection has seen them; None while it cannot be read."""
+    """SQLite's count of commits by other connections; None while it cannot be read."""
     driver: Any = connection.connection.driver_connection
     try:
         return int(driver.execute("PRAGMA data_version").fetchone()[0])
@@ -121,7 +121,7 @@ def connect_read_only(path: Path) -> aiosqlite.Connection:
 
 
 def _async_driver() -> AsyncAdapt_aiosqlite_dbapi:
-    """SQLAlchemy's face of aiosqlite, told whose errors to expect."""
+    """SQLAlchemy's adapter for aiosqlite, with the errors of the library in use."""
     library = sqlite_library()
     driver = AsyncAdapt_aiosqlite_dbapi(aiosqlite, library)
     for name in ("Error", "DatabaseError", "IntegrityError", "NotSupportedError", "OperationalError", "ProgrammingError"):
@@ -143,7 +143,7 @@ def open_reader(path: Path) -> AsyncEngine:
 
 
 def follow(reader: AsyncEngine, openings: Callable[[], int]) -> None:
-    """Let no connection be used that is older than the writer's: the files it has open may be gone, with their log."""
+    """Discard connections older than the writer's: their files may be deleted, with the log."""
 
     def note(_connection: object, record: ConnectionPoolEntry) -> None:
         record.info["opening"] = openings()

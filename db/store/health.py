@@ -1,7 +1,7 @@
-"""The condition of a database file, found without changing anything: for `doctor`.
+"""The health of a database file, checked without changing anything: for `doctor`.
 
-Owns: what is looked at and which SQLite library is safe. Must not know: how it is told.
-Invariant: a database that is not there is not created, and one that is there is neither written nor locked for others.
+Owns: the checks, and which SQLite library is safe. Must not know: how the report looks.
+Invariant: a missing database is not created, and an existing one is neither written nor locked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MENDED = (3, 51, 3)
 """The first SQLite in which a checkpoint cannot damage a WAL file that another connection writes to."""
 
 PATIENCE = 3.0
-"""Seconds for the check of the whole file; what a large one did not get to in that time is not said to be sound."""
+"""Seconds for the check of the whole file; a file that takes longer is not reported as sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A database that can be used: what is in it, if it exists already."""
+    """A usable database, and its content if it exists."""
 
     exists: bool
     schema: int = 0
@@ -51,7 +51,7 @@ def library() -> Library:
 
 
 def examine(path: Path) -> Condition:
-    """Look at a database; raises a StoreError that says what is wrong with it."""
+    """Check a database; raises StoreError with the first fault."""
     _writable(path)
     if not path.exists():
         return Condition(exists=False)
@@ -63,7 +63,7 @@ def examine(path: Path) -> Condition:
 
 
 def _writable(path: Path) -> None:
-    """Refuse a place nothing could be written to; the nearest folder that exists stands for those that do not."""
+    """Refuse a path that cannot be written; for a missing folder the nearest existing one is tested."""
     folder = next((each for each in path.parents if each.exists()), path.parent)
     for place in (folder, *(each for each in (path, path.with_name(path.name + "-wal")) if each.exists())):
         if not os.access(place, os.W_OK) or (place is folder and not folder.is_dir()):

@@ -1,4 +1,4 @@
-"""Where the database is: at a URL or a path that is given, in a project's folder, or in the user's application data."""
+"""The location of the database: a given URL or path, the project's folder, or the user's application data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _from_url(given: str) -> Path:
     if "://" in given:
         scheme = given.split(":", 1)[0]
         raise DatabaseUnavailable(
-            f"no database driver for `{scheme}` is part of this version",
+            f"this version has no database driver for `{scheme}`",
             "use `sqlite:///path/to/outrider.db` or a path",
         )
     return Path(given).expanduser().absolute()

@@ -1,6 +1,6 @@
-"""Advisory file locks: the commit lock of a database and the sign of life of a process. Alone knows the OS calls.
+"""Advisory file locks: the commit lock of a database and the owner lock of a process. Only this module knows the OS calls.
 
-A lock is held by an open file, so it vanishes with its process, however that ends. Lock files are never the database
+An open file holds a lock, so the lock is released when its process ends, however it ends. Lock files are never the database
 itself: closing any other descriptor of a database file would drop SQLite's own locks.
 """
 
@@ -47,7 +47,7 @@ else:
 
 
 NOTE, LONGEST_NOTE = "log ", 100
-"""How a note begins, and its most bytes."""
+"""The prefix of a note, and its most bytes."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.0005, 0.002
 """Seconds between tries. A commit under the lock takes a few milliseconds, so waiting longer only adds latency."""
 
@@ -71,7 +71,7 @@ class FileLock:
 
     @property
     def in_place(self) -> bool:
-        """Whether the open file is still the one under its name: another process could lock a file that replaced it."""
+        """Whether the path still leads to the open file: another process could lock a file that replaced it."""
         try:
             there, ours = os.stat(self.path), os.fstat(self._descriptor)  # noqa: PTH116 - before every commit
         except OSError:
@@ -79,11 +79,11 @@ class FileLock:
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def acquire(self, timeout: float) -> None:
-        """Take the lock of the file that is under the name now, waiting for other processes at most `timeout` seconds."""
+        """Take the lock of the file that the path leads to now, waiting at most `timeout` seconds for other processes."""
         give_up = time.monotonic() + timeout
         self._acquire(timeout, give_up)
         while not self.in_place:
-            log.warning("`%s` was deleted or replaced while it was in use; it is opened again", self.path)
+            log.warning("`%s` was deleted or replaced while it was in use; opening it again", self.path)
             self.close()
             self._descriptor = _opened(self.path)
             self._acquire(timeout, give_up)
@@ -101,7 +101,7 @@ class FileLock:
 
     @property
     def note(self) -> str:
-        """What a holder of the lock wrote last; empty where none did, as in a file that replaced the lock."""
+        """The last note of a holder; empty if there is none, as in a file that replaced the lock."""
         if not hasattr(os, "pread"):
             return ""
         found = os.pread(self._descriptor, LONGEST_NOTE, 0).decode("utf-8", "replace")
@@ -110,7 +110,7 @@ class FileLock:
     def write(self, note: str) -> None:
         """Leave a note for the next holder. Call it while the lock is held."""
         if hasattr(os, "pwrite") and note != self.note:
-            with suppress(OSError):  # a full disk: then it says nothing
+            with suppress(OSError):  # a full disk: then there is no note
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, note.encode(), 0)
 
@@ -119,16 +119,16 @@ class FileLock:
         return _try_lock(self._descriptor)
 
     def is_held(self) -> bool:
-        """Whether somebody has the lock. Several may ask at once: they do not take each other for its holder."""
+        """Whether a process holds the lock. Several may ask at once without taking each other for the holder."""
         if not _try_lock(self._descriptor, shared=True):
             return True
         _unlock(self._descriptor)
         return False
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         _unlock(self._descriptor)
 
     def close(self) -> None:
-        """Forget the file; a lock still held is freed."""
+        """Close the file; this also releases the lock."""
         os.close(self._descriptor)

@@ -1,4 +1,4 @@
-"""Bring a database to the newest schema: numbered SQL files, applied in order, each in one transaction with its mark."""
+"""Migrations: numbered SQL files, applied in order, each in one transaction with its row in `schema_migrations`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def schema_version(connection: Connection) -> int:
 
 
 def migrate(connection: Connection, location: str) -> None:
-    """Apply what is missing; refuse a database from the future before anything is changed."""
+    """Apply the missing migrations; refuse a newer database before anything is changed."""
     migrations = known_migrations(connection.dialect.name)
     found, newest = schema_version(connection), migrations[-1].version
     if found > newest:

@@ -1,7 +1,6 @@
-"""Trouble with the database in words for people: the driver's errors become ours, each with what to do about it.
+"""Database errors: turns errors of the driver into StoreErrors with a hint, and tells an outage from one bad row.
 
-Alone knows what SQLite's messages mean, and what a trouble is that lasts. Nothing above `db` ever sees an error of the
-driver or of SQLAlchemy.
+Only this module knows what SQLite's messages mean. Nothing above `db` sees an error of the driver or of SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TROUBLES, _REFUSALS = {"DatabaseError", "InterfaceError"}, {"DataError", "Integ
 
 
 _PASSING = ("I/O error", "locked", "busy")
-"""What may be gone a moment later, for somebody who only reads."""
+"""Errors of a read that may be gone a moment later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Trouble:
 
     @property
     def error(self) -> DatabaseUnavailable:
-        """The same for somebody who cannot wait for its end."""
+        """The error for a caller that cannot wait for its end."""
         return DatabaseUnavailable(self.reason, self.hint)
 
 
@@ -58,12 +57,12 @@ def is_passing(error: Exception) -> bool:
 
 
 def is_full(error: Exception) -> bool:
-    """Whether there is no room on the disk."""
+    """Whether the disk is full."""
     return "disk is full" in str(error)
 
 
 def told(path: Path, error: Exception) -> StoreError:
-    """Whatever went wrong, in words for people: the row, or the disk."""
+    """The StoreError for any error of the driver: a refused row, or an outage."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, OSError):
@@ -75,7 +74,7 @@ def told(path: Path, error: Exception) -> StoreError:
 
 
 def unavailable(path: Path, error: Exception, doing: str = "write to") -> DatabaseUnavailable:
-    """A driver's error in words for people."""
+    """A driver's error as DatabaseUnavailable, with a hint."""
     cause = str(getattr(error, "orig", None) or error)
     hint = next((hint for words, hint in _HINTS.items() if words in cause), "look at the disk and the file, then try again")
     return DatabaseUnavailable(f"cannot {doing} the database `{path}`: {cause}", hint)

@@ -1,8 +1,8 @@
-"""Who runs executions: one instance id per process, alive as long as it holds an OS lock on a file named by it.
+"""Owners: the process instances that run executions. Each is alive while it holds an OS lock on the file with its name.
 
-No heartbeat is written and no clock is compared: a process that is gone has, by that, released its lock. The file may be
-deleted or replaced by a program that works in its folder. Its process notices and puts it back, and until then the
-operating system says that the process is there: a file alone is no proof of death.
+There is no heartbeat and no comparison of clocks: a process that ends releases its lock. Another program may delete or
+replace the file. Its process notices and puts it back; until then the operating system tells that the process lives, so a
+missing file alone does not prove that it ended.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from db.store.private_files import FOLDER_MODE
 log = logging.getLogger("outrider.owners")
 
 OWNERS = "-owners"
-"""Added to the name of a database: the folder with a file for each process."""
+"""Suffix of the folder beside a database with one file for each process."""
 KEEPING_SECONDS = 0.25
-"""Between looks of a process at its own file."""
+"""Seconds between checks of a process on its own file."""
 DOUBT_SECONDS = 1.0
-"""How long a process that may live has to put its file back, before its executions are taken over."""
+"""Seconds for a process that may be alive to put its file back, before its executions are adopted."""
 
 _MARK = 8
 _here: set[str] = set()
-"""The owners of this process that have not closed: of these nothing has to be guessed."""
+"""The open owners of this process: these are known to be alive."""
 
 
 def _folder(database: Path) -> Path:
@@ -40,7 +40,7 @@ def _folder(database: Path) -> Path:
 
 
 class Ownership:
-    """This process's sign of life for one database."""
+    """This process's owner lock for one database."""
 
     def __init__(self, database: Path) -> None:
         self._folder = _folder(database)
@@ -55,7 +55,7 @@ class Ownership:
         self._keeper.start()
 
     def _placed(self) -> FileLock:
-        """The file, locked before it gets its name: no other process ever finds it unlocked."""
+        """The file, locked before it gets its name, so no other process finds it unlocked."""
         path = self._folder / self.owner
         draft = FileLock(path.with_name(f".{self.owner}"))
         try:
@@ -70,7 +70,7 @@ class Ownership:
         return draft
 
     def _keep(self) -> None:
-        """Put the file back whenever it was deleted or replaced."""
+        """Put the file back whenever it is deleted or replaced."""
         while not self._closed.wait(KEEPING_SECONDS):
             if self._lock.in_place:
                 continue
@@ -78,14 +78,14 @@ class Ownership:
                 self._folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
                 before, self._lock = self._lock, self._placed()
                 before.close()
-                log.warning("`%s` was deleted or replaced while it was in use; it is back", self._lock.path)
+                log.warning("`%s` was deleted or replaced while it was in use; restored", self._lock.path)
             except (OSError, DatabaseUnavailable) as error:
                 if not self._told:
-                    log.error("`%s` was deleted or replaced, and cannot be put back yet: %s", self._lock.path, error)
+                    log.error("`%s` was deleted or replaced and cannot be restored yet: %s", self._lock.path, error)
                 self._told = True
 
     def close(self) -> None:
-        """Give up the sign of life; the name is never used again."""
+        """Release the owner lock; the name is never used again."""
         self._closed.set()
         self._keeper.join()
         _here.discard(self.owner)
@@ -95,7 +95,7 @@ class Ownership:
 
 
 def is_alive(database: Path, owner: str) -> bool:
-    """Whether the process `owner` lives: it holds its file, or another file stands in the place of that."""
+    """Whether the process `owner` is alive: it holds its file, or another file has replaced it."""
     if owner in _here and _number(owner) == os.getpid():
         return True
     path = _folder(database) / owner
@@ -116,12 +116,12 @@ def living(database: Path) -> bool:
 
 
 def doubtful(database: Path, owners: Iterable[str]) -> list[str]:
-    """Those without a file whose process lives: it was deleted, and is back within `DOUBT_SECONDS`, or was given up."""
+    """Owners without a file whose process is alive: the file was deleted and will be back, or the owner was closed."""
     return [owner for owner in owners if _process_state(owner) is not None and not is_alive(database, owner)]
 
 
 def survives(database: Path, owner: str) -> bool:
-    """Whether a doubtful owner lives after all. A process that is stopped cannot put its file back."""
+    """Whether a doubtful owner is alive after all. A stopped process cannot put its file back."""
     return is_alive(database, owner) or _process_state(owner) in ("T", "t")
 
 
@@ -131,9 +131,9 @@ def _number(owner: str) -> int | None:
 
 
 def _process_state(owner: str) -> str | None:
-    """The state of an owner's process; None when it has ended, when the system does not say, and for this process.
+    """The state of an owner's process; None when it has ended, when the system does not tell, and for this process.
 
-    This process knows which of its owners are closed.
+    This process knows which of its own owners are closed.
     """
     number = _number(owner)
     if number is None or number == os.getpid():
@@ -143,7 +143,7 @@ def _process_state(owner: str) -> str | None:
 
 
 def _process(number: int) -> tuple[str, str]:
-    """What tells a process from a later one of the same number, on this machine, and its state; nothing when it ended."""
+    """What identifies a process among later ones of the same number, and its state; empty when it has ended."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def _process(number: int) -> tuple[str, str]:
 
 
 def sweep(database: Path) -> None:
-    """Remove the files of processes that ended without tidying up."""
+    """Remove the files of processes that ended without cleaning up."""
     for path in _folder(database).iterdir():
         with contextlib.suppress(OSError, DatabaseUnavailable):
             lock = FileLock(path, create=False)

@@ -1,7 +1,7 @@
-"""Prepared statements: SQLAlchemy says once what the SQL is, and the driver runs it ever after.
+"""Prepared statements: SQLAlchemy compiles each once, the driver runs it from then on.
 
-For one small UPDATE, SQLAlchemy's own execution costs several times what SQLite does; the writer runs thousands. Owns the
-compiled form of statements for one connection. Invariant: the SQL is the one SQLAlchemy would send, whatever the dialect.
+For a small UPDATE, SQLAlchemy's own execution costs several times SQLite's, and the writer runs thousands. Owns the
+compiled statements of one connection. Invariant: the SQL is the one SQLAlchemy would send, in any dialect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Prepared:
     def __init__(self, text: str, names: Sequence[str] | None, constants: Row) -> None:
         self.text = text
         self._names = names
-        """None where the driver takes parameters by name."""
+        """None if the driver takes parameters by name."""
         self._constants = constants
 
     def values(self, given: Row) -> Any:
@@ -32,7 +32,7 @@ class _Prepared:
 
 
 class Prepared:
-    """The statements of one writing connection. Only what is built once may be run here: each is kept for good."""
+    """The statements of one writing connection. Run only statements that are built once: each is cached for good."""
 
     def __init__(self, connection: Connection) -> None:
         self._dialect = connection.dialect
@@ -41,7 +41,7 @@ class Prepared:
         self._inserts: dict[Table, _Prepared] = {}
 
     def run(self, statement: Statement) -> int | None:
-        """How many rows it changed, or found if it only looks; None for one that cannot be run here, and was not."""
+        """The number of rows it changed, or found if it is a SELECT; None if it cannot be prepared and was not run."""
         sql = statement.sql
         if sql not in self._statements:
             self._statements[sql] = _prepare(sql, self._dialect)
@@ -61,7 +61,7 @@ class Prepared:
 
 
 def _prepare(sql: Any, dialect: Dialect) -> _Prepared | None:
-    """None for what returns the rows it changed, or has lists among its parameters: their length is part of the SQL."""
+    """Compile it; None with RETURNING or list parameters, whose length is part of the SQL."""
     compiled: Any = sql.compile(dialect=dialect)
     if compiled.effective_returning or any(each.required for each in compiled.post_compile_params):
         return None

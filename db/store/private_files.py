@@ -1,6 +1,6 @@
-"""Files that only their user may read: the database and what stands beside it hold prompts, results and arguments.
+"""Files that only their user may read: the database and the files beside it hold prompts, results and arguments.
 
-Owns the modes of these files and of their folder. Must not know: what is written to them.
+Owns the modes of these files and of their folder. Must not know: their content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ELSEWHERE = "name another database with `--db`"
 
 
 def prepare(database: Path) -> None:
-    """Make the folder of a database, if it is missing; a project's own is closed to others and ignored by git."""
+    """Make the folder of a database, if it is missing; a project's own is private and ignored by git."""
     folder = database.parent
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -40,13 +40,13 @@ def _close_to_others(folder: Path) -> None:
 
 
 def create(database: Path) -> None:
-    """Make the file before SQLite does: SQLite gives its log and its index the mode of the database."""
+    """Make the database before SQLite does: SQLite gives its log and its index the mode of the database."""
     with suppress(FileExistsError):
         os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), FILE_MODE))
 
 
 def create_log(database: Path, log: Path) -> None:
-    """Make the log before SQLite does, and as SQLite would: with the mode of the database and, for root, its owner."""
+    """Make the log before SQLite does, with the mode of the database and, for root, its owner, as SQLite would."""
     create(log)
     found = database.stat()
     log.chmod(stat.S_IMODE(found.st_mode))

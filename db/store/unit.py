@@ -1,6 +1,6 @@
-"""A unit of writing: what is committed together or not at all, and the ticket of one on its way.
+"""A unit of writing, committed as a whole or not at all, and the ticket of one that is queued.
 
-Owns the vocabulary between those who say what a change means and the writer that applies it. Knows no table.
+Owns the vocabulary between `db/rows`, which builds units, and the writer, which applies them. Knows no table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Statement:
     guard: bool = False
     expect: int | None = None
     looks_around: bool = False
-    """Whether it reads rows other than its own, so that inserts queued before it must be flushed first."""
+    """Whether it reads other rows than its own: inserts queued before it are then flushed first."""
     then: Callable[[Sequence[Any]], Iterable[Added]] | None = None
     """For statements with RETURNING: the rows to add for the rows it touched."""
 
@@ -43,7 +43,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One unit, all or nothing, with the events it makes."""
+    """One unit, all or nothing, with its events."""
 
     steps: Sequence[Statement | Added]
     events: Sequence[Event] = ()
@@ -62,16 +62,16 @@ class Write:
 
 @dataclass(slots=True)
 class Ticket:
-    """A write on its way; `held` is known once `done` is set."""
+    """A queued write; `held` is known once `done` is set."""
 
     write: Write
     patient: bool = True
-    """Whether it waits for the end of a trouble with the database; otherwise it fails with the reason."""
+    """Whether it waits for the end of an outage of the database; otherwise it fails with the reason."""
     done: Latch = field(default_factory=Latch)
     held: bool = False
     touched: list[Any] = field(default_factory=list)
     error: StoreError | None = None
 
     def fail(self, error: StoreError) -> None:
-        """Nothing of it was applied."""
+        """Mark it failed: nothing of it was applied."""
         self.held, self.error = False, error

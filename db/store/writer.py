@@ -1,13 +1,13 @@
 """The one writer of a process: a thread that commits the writes of many executions together.
 
-Owns the queue, the order, and the patience: while the database cannot be written (full, failing, locked, read-only) what
-was handed in stays in its order and is tried again until it succeeds or the writer is closed. Its invariants:
+Owns the queue, its order and the retries: while the database cannot be written (full, failing, locked, read-only), queued
+writes stay in order and are retried until they succeed or the writer is closed. Its invariants:
 
 * A write is all or nothing: if one of its guards does not hold, nothing of it is applied.
-* Writes take effect in the order they were handed in. Plain inserts of a batch are gathered and sent as one statement per
-  table, but a statement that looks at other rows first flushes the inserts queued before it.
+* Writes take effect in the order in which they were queued. Plain inserts of a batch are sent as one statement per table,
+  but a statement that reads other rows first flushes the inserts queued before it.
 * A write is visible (its caller wakes, its events are published) only after the commit that holds it.
-* Cancelling a caller never undoes its write. Trouble fails only those who said that they cannot wait.
+* Cancelling a caller never undoes its write. An outage fails only the writes that are not patient.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from db.store.unit import Event, Ticket, Write
 log = logging.getLogger("outrider.writer")
 
 BATCH = 32
-"""Writes per commit while the disk is quick: enough to make the fsync cheap, and those at the head of a crowd go on while
-the rest of it is written."""
+"""Writes per commit while the disk is fast: enough to share the fsync, few enough that the first callers continue while the
+rest is written."""
 LARGE_BATCH = 256
 SLOW_SECONDS = 0.02
-"""After a commit that took the disk so long, as many as wait share the next one."""
+"""After a commit that took so long, all queued writes share the next one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Seconds between tries while the database is in trouble."""
+"""Seconds between tries during an outage."""
 CLOSING_SECONDS = 2.0
-"""How long closing waits for the end of a trouble; what is not written then is left to the next process."""
+"""How long closing waits for the end of an outage; the next process resumes from the rows that were written."""
 LEAVING_SECONDS = 10.0
 """How long closing waits for a disk that does not answer at all."""
 FRESH_SECONDS = 1.0
-"""So long a commit is proof enough that the database can be written."""
+"""For so long a commit proves that the database can be written."""
 LOOK_SECONDS = 1.0
-"""Between looks of an idle writer at its files: it may be the only one that can fold back a log that was deleted."""
+"""Between checks of an idle writer on its files: it may be the only one that can checkpoint a deleted log."""
 CHECK_SECONDS = 4.0
 """How long a check waits for the disk."""
 
 
 @dataclass(slots=True)
 class _Look:
-    """A question, answered between two commits: SQLite's data version, or whether anything can be written."""
+    """A request served between two commits: SQLite's data version, or a test write."""
 
     writes: bool = False
     done: Latch = field(default_factory=Latch)
@@ -68,21 +68,21 @@ class Writer:
     def __init__(self, path: Path, publish: Callable[[Sequence[Event]], None]) -> None:
         self._path = path
         self._publish = publish
-        """Called in the event loop with the committed events, in order, before the writers wake."""
+        """Called in the event loop with the committed events, in order, before the callers wake."""
         self._committer = Committer(path)
         self._queue: queue.SimpleQueue[Ticket | _Look | None] = queue.SimpleQueue()
         self._closed = False
         self._give_up_at = float("inf")
         self.trouble: Trouble | None = None
-        """Why nothing can be written at the moment; None when all is well."""
+        """Why the database cannot be written at the moment; None while it can."""
         self._written_at = time.monotonic()
-        # What follows belongs to the thread.
+        # The attributes below belong to the thread.
         self._waiting: list[Ticket] = []
-        """In the order they were handed in; those at the head are tried next."""
+        """In queue order; the head is tried next."""
         self._checks: list[_Look] = []
         self._batch = BATCH
         self._singly = 0
-        """So many of those at the head are tried one by one: there is a bad row among them."""
+        """The number of writes at the head that are tried one by one, because one of them has a bad row."""
         self._pause = FIRST_PAUSE
         self._ending = False
 
@@ -97,26 +97,26 @@ class Writer:
         self._closed = True
         self.hurry(CLOSING_SECONDS)
         self._queue.put(None)
-        with anyio.CancelScope(shield=True):  # bounded: what was handed in is committed first, if that is possible
+        with anyio.CancelScope(shield=True):  # bounded: queued writes are committed first, if possible
             await anyio.to_thread.run_sync(self._thread.join, LEAVING_SECONDS)
         if self._thread.is_alive():
-            log.error("%s: the disk does not answer, and is left", self._path)
+            log.error("%s: the disk does not answer; closing without it", self._path)
 
     async def apply(self, write: Write, *, shielded: bool = False, patient: bool = True) -> Ticket:
         """Commit `write`; returns when it is durable. `held` tells whether its guards held.
 
-        A caller that is cancelled leaves, and its write goes on. With `shielded` the caller stays until it knows. While the
-        database is in trouble, one that is not `patient` gets DatabaseUnavailable, and nothing of it is written.
+        Cancelling the caller does not cancel its write; with `shielded` the caller waits for it all the same. During an
+        outage a write that is not `patient` raises DatabaseUnavailable, and nothing of it is applied.
         """
         ticket = self.post(write, patient=patient)
-        with anyio.CancelScope(shield=shielded):  # bounded by a trouble's end or the closing of the writer
+        with anyio.CancelScope(shield=shielded):  # bounded by the end of an outage or the closing of the writer
             await ticket.done.wait()
         if ticket.error is not None:
             raise ticket.error
         return ticket
 
     def post(self, write: Write, *, patient: bool = True) -> Ticket:
-        """Hand in `write` without waiting; later writes still come after it."""
+        """Queue `write` without waiting; later writes still come after it."""
         if self._closed:
             raise WriterClosed
         if self.trouble is not None and not patient:
@@ -126,26 +126,26 @@ class Writer:
         return ticket
 
     async def flush(self) -> None:
-        """Return when everything that was handed in is durable, or has failed."""
+        """Return when every queued write is durable or has failed."""
         await self.apply(Write(()))
 
     def hurry(self, seconds: float) -> None:
-        """From then on no trouble is waited out any more: whatever is not written fails as if the writer were closed."""
+        """After that time stop waiting for the end of an outage: unwritten writes fail as if the writer were closed."""
         self._give_up_at = min(self._give_up_at, time.monotonic() + seconds)
 
     @property
     def openings(self) -> int:
-        """How often the connection was opened: readers must follow it to the same files."""
+        """How often the connection was opened: readers reconnect to the same files."""
         return self._committer.openings
 
     async def version(self) -> int | None:
-        """A number that changes whenever another process commits, and never by this one; None when it cannot be told."""
+        """A number that changes whenever another process commits, never by this one; None when it is unknown."""
         look = _Look()
         await self._asked(look)
         return look.version
 
     async def check(self) -> Trouble | None:
-        """Why nothing can be written; it is tried, unless something was written just now."""
+        """Why the database cannot be written, or None; makes a test write unless a commit is recent."""
         if self.trouble is None and time.monotonic() - self._written_at > FRESH_SECONDS:
             with anyio.move_on_after(CHECK_SECONDS) as patience:
                 await self._asked(_Look(writes=True))
@@ -159,7 +159,7 @@ class Writer:
         self._queue.put(look)
         await look.done.wait()
 
-    # What follows runs in the thread.
+    # The methods below run in the thread.
 
     def _work(self) -> None:
         while self._gather():
@@ -181,7 +181,7 @@ class Writer:
         self._committer.close()
 
     def _gather(self) -> bool:
-        """Take what was handed in, waiting while there is nothing to do or between two tries. False when it is over."""
+        """Take the queued writes, waiting while there are none or between two tries. False at the end."""
         until = time.monotonic() + self._pause if self.trouble is not None else None
         while True:
             try:
@@ -197,7 +197,7 @@ class Writer:
         return not self._ending or bool(self._waiting)
 
     def _longest_wait(self, until: float | None) -> float:
-        """Seconds to wait for something more."""
+        """Seconds to wait for the next write."""
         now = time.monotonic()
         if until is not None and (self._waiting or not self._ending):
             return max(0.0, min(until, self._give_up_at if self._give_up_at > now else until) - now)
@@ -216,9 +216,9 @@ class Writer:
             self._answer([handed_in])
 
     def _stumble(self, error: StoreError) -> None:
-        """Nothing of the batch was applied: say what is wrong, and keep what can wait."""
+        """Nothing of the batch was applied: report the outage and keep the patient writes."""
         if self.trouble is None:
-            log.error("%s; %d writes wait for its end", error, len(self._waiting))
+            log.error("%s; %d writes wait", error, len(self._waiting))
             self.trouble, self._pause = Trouble(str(error), error.hint), FIRST_PAUSE
         else:
             self.trouble = Trouble(str(error), error.hint, self.trouble.since)
@@ -227,7 +227,7 @@ class Writer:
             self._waiting = [each for each in self._waiting if each.error is None]
 
     def _leaves(self, tickets: Sequence[Ticket], trouble: Trouble) -> bool:
-        """Let those go who cannot wait for the end of a trouble; once it is time to close, everybody. Whether any did."""
+        """Fail the writes that are not patient; once it is time to close, all. Returns whether any failed."""
         over = time.monotonic() >= self._give_up_at
         leaving = [each for each in tickets if over or not each.patient]
         for ticket in leaving:
@@ -242,7 +242,7 @@ class Writer:
             self.trouble = None
 
     def _refuse(self, batch: list[Ticket], error: WriteRefused) -> None:
-        """One bad row must fail its owner only: the batch is tried again one by one."""
+        """Retry the batch one by one: a bad row must fail only its own write."""
         if len(batch) > 1:
             self._singly = len(batch)
             return
@@ -277,11 +277,11 @@ class Writer:
 
 
 INTERVAL = 0.2
-"""Seconds between looks: soon enough for a person who cancels, cheap enough to forget about."""
+"""Seconds between polls: quick enough for a person who cancels, and cheap."""
 
 
 async def changes(writer: Writer, seen: int | None = None, interval: float = INTERVAL) -> AsyncGenerator[None]:
-    """Yield whenever another process has changed the database since the last look, the first one compared with `seen`."""
+    """Yield whenever another process has changed the database since the last poll; the first poll compares with `seen`."""
     while True:
         version = await writer.version()
         if version is not None and version != seen:

@@ -7,9 +7,8 @@ that could have no effect is a problem, never ignored.
 from registry.checks.output_schema import faults
 from registry.checks.strategy_rules import Staff
 from registry.specs.agents import AgentEntry, agent_behaviour
-from registry.specs.components import BUILT_IN, is_component
 from registry.specs.document import Document
-from registry.specs.iterate import ComponentEntry
+from registry.specs.iterate import COMPONENTS, ComponentEntry, is_component
 from registry.specs.limits import FLAT_LIMITS
 from registry.text.errors import TreePath
 from registry.text.findings import Findings
@@ -58,7 +57,7 @@ def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: S
             for fault in faults(schema) if schema is not None else ():
                 findings.add((*here, key, *fault.path), fault.message, fault.hint)
     worker = agent.iterate.worker
-    if worker is not None and worker.agent is not None and fold(worker.agent) not in map(fold, BUILT_IN):
+    if worker is not None and worker.agent is not None and fold(worker.agent) not in map(fold, COMPONENTS):
         for key in _WORKERS:
             if getattr(agent, key):
                 message = f"`{key}` has no effect here: `{worker.agent}` carries out the tasks"

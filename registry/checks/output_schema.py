@@ -40,7 +40,7 @@ _REMARKS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SchemaFault:
     """What is wrong with a schema, and where in it."""
 
     path: TreePath
@@ -55,7 +55,7 @@ def check_output_schemas(findings: Findings, document: Document) -> None:
             findings.add(("agents", name, "output_schema", *fault.path), fault.message, fault.hint)
 
 
-def faults(schema: Mapping[str, Any]) -> Iterator[Fault]:
+def faults(schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
     """Go through what is wrong with a schema: words it does not have, values they cannot have, references to nowhere."""
     from jsonschema.exceptions import best_match
     from jsonschema.validators import Draft202012Validator, validator_for
@@ -64,7 +64,7 @@ def faults(schema: Mapping[str, Any]) -> Iterator[Fault]:
     try:
         specification = specification_with(str(schema.get("$schema", LATEST)))
     except UnknownDialect:
-        yield Fault(("$schema",), "no such dialect of JSON schema is known", f"leave it out, or write `{LATEST}`")
+        yield SchemaFault(("$schema",), "no such dialect of JSON schema is known", f"leave it out, or write `{LATEST}`")
         return
     dialect = validator_for(schema, default=Draft202012Validator)
     seen: set[TreePath] = set()
@@ -73,7 +73,7 @@ def faults(schema: Mapping[str, Any]) -> Iterator[Fault]:
         if path not in seen:
             seen.add(path)
             hint = f"types are {listed(TYPES)}" if path[-1:] == ("type",) else ""
-            yield Fault(path, f"this is no JSON schema: {_words(best_match([error]).message)}", hint)
+            yield SchemaFault(path, f"this is no JSON schema: {_words(best_match([error]).message)}", hint)
     if not seen:
         known = frozenset({*dialect.VALIDATORS, *_REMARKS})
         yield from _unknown_words(schema, known)
@@ -126,17 +126,17 @@ def _schemas(schema: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Mappi
             yield from _schemas(each, (*path, *step))
 
 
-def _unknown_words(schema: Mapping[str, Any], known: frozenset[str]) -> Iterator[Fault]:
+def _unknown_words(schema: Mapping[str, Any], known: frozenset[str]) -> Iterator[SchemaFault]:
     """A word that JSON schema does not have would demand nothing, in silence."""
     for path, each in _schemas(schema):
         for word in each:
             if word not in known and not word.startswith("x-"):
                 near = nearest(word, sorted(known))
                 hint = f"did you mean `{near}`?" if near else "members of an object are described under `properties`"
-                yield Fault((*path, word), f"`{word}` is no keyword of JSON schema", hint)
+                yield SchemaFault((*path, word), f"`{word}` is no keyword of JSON schema", hint)
 
 
-def _lost_references(schema: Mapping[str, Any], specification: "Specification[Any]") -> Iterator[Fault]:
+def _lost_references(schema: Mapping[str, Any], specification: "Specification[Any]") -> Iterator[SchemaFault]:
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import EMPTY_REGISTRY
 
@@ -148,4 +148,4 @@ def _lost_references(schema: Mapping[str, Any], specification: "Specification[An
                 resolver.lookup(reference)
             except Unresolvable:
                 hint = "refer to a part of this schema: `#/$defs/name`"
-                yield Fault((*path, "$ref"), f"`{reference}` leads nowhere", hint)
+                yield SchemaFault((*path, "$ref"), f"`{reference}` leads nowhere", hint)

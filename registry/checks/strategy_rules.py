@@ -1,10 +1,10 @@
-"""Rules about agents that plan, route or iterate: what they need, and what would have no effect on them.
+"""Rules about agents that plan, route, iterate or are a function: what they need, and what has no effect on them.
 
-Owns: these checks. Must not know: how a plan or a route works. Invariant: as in `registry.checks.dispatch_rules`, a setting
-that could
-have no effect is a problem, never ignored.
+Owns: these checks. Must not know: how a strategy works, or how a function is found and called.
+Invariant: as in `registry.checks.dispatch_rules`, a setting without effect is a problem, never ignored.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -73,7 +73,7 @@ def _check_command_agents(findings: Findings, name: str, route: RouteEntry, docu
                     findings.add((*path, index), message, "give yours a `description`, or another name")
 
 
-Wanted = Literal["plan", "alone", "any"]
+_Kind = Literal["plan", "alone", "any"]
 """How somebody has to work who is named: by a plan, without others, or as they like."""
 
 
@@ -83,7 +83,7 @@ class Staff:
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
         self._findings, self._document, self._names = findings, document, names
 
-    def check(self, path: TreePath, written: str, wanted: Wanted) -> None:
+    def check(self, path: TreePath, written: str, wanted: _Kind) -> None:
         """An agent that exists, and works in the way that is wanted."""
         known = self._names.agents.find(written)
         if known is None:
@@ -123,3 +123,46 @@ def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, ever
     commanded = agent.route is not None and bool(agent.route.commands)
     if agent.sub_agents == () and not everybody and strategy in CHOOSERS and not commanded:
         findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+_OF_MODELS = (
+    "type", "mcp_servers", "custom_instructions", "sub_agents", "tools", "memory", "utilities", "context",
+    "require_tool_call", "max_tokens",
+)  # fmt: skip
+"""What only an agent with a model can have."""
+
+
+def check_functions(findings: Findings, document: Document) -> None:
+    """Check every agent's `function`, and that an agent with that strategy has one."""
+    for name, agent in document.agents.items():
+        path = ("agents", name)
+        if findings.sound(*path) and (agent.function is not None or agent_behaviour(agent).strategy == "function"):
+            _check_function(findings, path, agent)
+
+
+def _check_function(findings: Findings, path: TreePath, agent: AgentEntry) -> None:
+    strategy = agent_behaviour(agent).strategy
+    here = (*path, "function")
+    if agent.function is None:
+        findings.add(path, "the strategy `function` needs a `function`", "add `function: module:name`", key=True)
+    elif strategy != "function":
+        message = f"`function` has no effect on an agent with the strategy `{strategy}`"
+        findings.add(here, message, "remove `function`, or the strategy", key=True)
+    elif not _NAME.fullmatch(agent.function):
+        written = findings.written(here, agent.function)
+        findings.add(here, f"`{written}` names no function", "write `module:name`, such as `prices:look_up`")
+    else:
+        _refuse_settings_of_models(findings, path, agent)
+
+
+def _refuse_settings_of_models(findings: Findings, path: TreePath, agent: AgentEntry) -> None:
+    # What is stored names a model for every agent.
+    keys = _OF_MODELS if findings.stored else ("model", *_OF_MODELS)
+    for key in keys:
+        if getattr(agent, key) != AgentEntry.model_fields[key].default:
+            message = f"`{key}` has no effect on a function: no model is asked, and no tool is called"
+            findings.add((*path, key), message, f"remove `{key}`", key=True)

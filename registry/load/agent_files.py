@@ -13,7 +13,7 @@ from typing import Any
 from registry.load.reading import leaves, put
 from registry.specs.agents import SCHEMAS
 from registry.specs.aigne import is_foreign, take_over
-from registry.text.errors import Problem, TreePath
+from registry.text.errors import ConfigProblem, TreePath
 from registry.text.locate import Located, Position, locate
 from registry.text.names import Directory
 from registry.text.sources import Texts
@@ -25,7 +25,7 @@ _TEMPLATES = ("objective", "instructions", "answer")
 _INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 
 
-def gather(located: Located, folder: Path) -> list[Problem]:
+def gather(located: Located, folder: Path) -> list[ConfigProblem]:
     """Put the agents of other files, and those of another dialect, into the tree as our own; return what is wrong."""
     problems = _wrapped(located) if is_foreign(located.tree) else []
     listed = located.tree.get("agents")
@@ -40,15 +40,15 @@ def gather(located: Located, folder: Path) -> list[Problem]:
     return problems
 
 
-def _wrapped(located: Located) -> list[Problem]:
+def _wrapped(located: Located) -> list[ConfigProblem]:
     """Take a file that is nothing but one agent for a configuration with it."""
     whole = Located(located.file, located.tree, located.keys, located.values)
     located.tree, located.keys, located.values = {"agents": {}}, {}, {}
     return list(_add(located, whole))
 
 
-def _read_all(located: Located, listed: list[Any], texts: Texts) -> list[Problem]:
-    problems: list[Problem] = []
+def _read_all(located: Located, listed: list[Any], texts: Texts) -> list[ConfigProblem]:
+    problems: list[ConfigProblem] = []
     located.tree["agents"] = {}
     for index, written in enumerate(listed):
         path: TreePath = ("agents", index)
@@ -67,7 +67,7 @@ def _read_all(located: Located, listed: list[Any], texts: Texts) -> list[Problem
     return problems
 
 
-def _add(located: Located, other: Located) -> Iterator[Problem]:
+def _add(located: Located, other: Located) -> Iterator[ConfigProblem]:
     """Add the agent of a file, under the name it gives itself or else that of the file."""
     given = other.tree.pop("name", None)
     name = given if isinstance(given, str) else PurePosixPath(other.file).stem
@@ -78,7 +78,7 @@ def _add(located: Located, other: Located) -> Iterator[Problem]:
     if name in agents:
         first = located.keys["agents", name]
         message = f"`{name}` is already an agent, in `{first.file or located.file}`"
-        yield Problem(other.file, place.line, place.column, "name", message, "give one of the two another `name`")
+        yield ConfigProblem(other.file, place.line, place.column, "name", message, "give one of the two another `name`")
         return
     located.take(other, ("agents", name))
     located.keys["agents", name] = Position(place.line, place.column, other.file)

@@ -14,9 +14,9 @@ from typing import Any
 from registry.load.reading import leaves, put
 from registry.specs.agents import AgentEntry, Use, agent_behaviour, own_limits
 from registry.specs.chains import SynthesisEntry
-from registry.specs.components import is_component
 from registry.specs.document import Document
 from registry.specs.implied_models import implied_model
+from registry.specs.iterate import is_component
 from registry.specs.limits import FLAT_LIMITS, MAX_CONCURRENT_ROOTS, resolve_limits
 from registry.specs.secrets import MASK, may_be_secret
 from registry.specs.strategies import strategy_name

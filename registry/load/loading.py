@@ -15,10 +15,9 @@ from typing import Any
 from registry.checks.component_rules import check_components
 from registry.checks.dispatch_rules import Rules
 from registry.checks.document import check_chat, check_models, check_names, check_references, check_serving, subjects
-from registry.checks.functions import check_functions
 from registry.checks.input_schema import check_input_schemas
 from registry.checks.output_schema import check_output_schemas
-from registry.checks.strategy_rules import check_callers
+from registry.checks.strategy_rules import check_callers, check_functions
 from registry.load.agent_files import gather
 from registry.load.effective import effective_tree, hash_of, snapshot_text
 from registry.load.reading import is_reference, leaves, put, read_document
@@ -35,7 +34,7 @@ from registry.specs.upstreams import upstream_spec
 from registry.specs.users import chat_spec, check_users, user_spec
 from registry.specs.work_items import check_work_items, work_items_spec
 from registry.specs.workspaces import check_workspaces, workspace_specs
-from registry.text.errors import ConfigError, Problem
+from registry.text.errors import ConfigError, ConfigProblem
 from registry.text.findings import Findings
 from registry.text.locate import Located, locate
 from registry.text.names import Directories, Directory
@@ -47,7 +46,7 @@ def load(path: Path | str, environ: Mapping[str, str] | None = None, registered:
     """Return the settings of a file; `registered` are agents that exist in code. Raise ConfigError with every problem."""
     file = Path(path).absolute()
     located, problems = _read(file)
-    reading = _Reading(file, Findings(located, problems), Texts(file.parent), tuple(registered), located.others())
+    reading = _Loading(file, Findings(located, problems), Texts(file.parent), tuple(registered), located.others())
     return _settled(reading, os.environ if environ is None else environ)
 
 
@@ -66,7 +65,7 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
             else:
                 findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
     texts, agents = Texts(file.parent, content.get("files", {})), content.get("agent_files", [])
-    reading = _Reading(file, findings, texts, tuple(registered), agents)
+    reading = _Loading(file, findings, texts, tuple(registered), agents)
     settings = _settled(reading, os.environ if environ is None else environ)
     return settings.rehearsed() if content.get("rehearse") else settings
 
@@ -79,18 +78,18 @@ def missing_variables(snapshot: str, environ: Mapping[str, str]) -> tuple[str, .
     return tuple(dict.fromkeys(name for text in texts for name in needed(text) if name not in given))
 
 
-def _read(file: Path) -> tuple[Located, list[Problem]]:
+def _read(file: Path) -> tuple[Located, list[ConfigProblem]]:
     try:
         located, problems = locate(file.read_bytes(), file.name)
         return located, [*problems, *gather(located, file.parent)]
     except OSError as error:
         hint = "give another with `--config` or `OUTRIDER_CONFIG`"
         reason = "there is no such file" if isinstance(error, FileNotFoundError) else "it cannot be read"
-        return Located(file.name), [Problem(str(file), 0, 0, "", reason, hint)]
+        return Located(file.name), [ConfigProblem(str(file), 0, 0, "", reason, hint)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Loading:
     """What is being read, and what belongs to it."""
 
     file: Path
@@ -100,7 +99,7 @@ class _Reading:
     agent_files: Sequence[str]
 
 
-def _settled(reading: _Reading, environ: Mapping[str, str]) -> Settings:
+def _settled(reading: _Loading, environ: Mapping[str, str]) -> Settings:
     findings, folder = reading.findings, reading.file.parent
     document = read_document(findings, {**built_in_variables(folder), **environ}, reading.texts)
     names = _names(findings.located, reading.registered)
@@ -149,7 +148,7 @@ def _check(
     check_workspaces(findings, document.workspaces, uses, folder)
 
 
-def _build(document: Document, names: Directories, reading: _Reading) -> Settings:
+def _build(document: Document, names: Directories, reading: _Loading) -> Settings:
     file, located = reading.file, reading.findings.located
     limits = document.defaults.limits
     default = names.models.canonical(document.default_model or next(iter(document.models)))

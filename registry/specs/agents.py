@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from registry.specs.context import ContextEntry, ContextSpec, context_spec
-from registry.specs.iterate import IterateEntry, IterateSpec, iterate_spec
+from registry.specs.iterate import IterateEntry, IterateSpec, is_component, iterate_spec
 from registry.specs.limits import FLAT_LIMITS, LimitOverrides
 from registry.specs.plan import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
 from registry.specs.route import RouteEntry, RouteSpec, route_spec
@@ -192,6 +192,8 @@ class AgentSpec:
     function: str = ""
     """`module:name`, of one that the configuration names."""
     input_schema: Mapping[str, Any] | None = None
+    is_component: bool = False
+    """Whether it is a built-in component of agents that iterate, and not the user's own agent of that name."""
 
     @property
     def in_form(self) -> bool:
@@ -296,6 +298,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
         returns=entry.returns,
         function=entry.function or "",
         input_schema=entry.input_schema,
+        is_component=is_component(name, entry.description),
     )
 
 

@@ -8,7 +8,7 @@ nobody knows.
 from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
-from registry.text.errors import Problem, TreePath
+from registry.text.errors import ConfigProblem, TreePath
 from registry.text.locate import Located
 from registry.text.names import Directory
 
@@ -42,7 +42,7 @@ def is_foreign(entry: object) -> bool:
     return isinstance(entry, Mapping) and entry.get("type") in get_args(ForeignType)
 
 
-def take_over(located: Located, at: TreePath, servers: Directory) -> list[Problem]:
+def take_over(located: Located, at: TreePath, servers: Directory) -> list[ConfigProblem]:
     """Rewrite the agent at a path into our own keys; return what cannot be. `servers` are those of the configuration."""
     inner: list[TreePath] = [(), ("state_management",), *((part,) for part in _PARTS)]
     problems = [problem for path in inner for problem in _respell(located, (*at, *path))]
@@ -64,7 +64,7 @@ def take_over(located: Located, at: TreePath, servers: Directory) -> list[Proble
     return [*problems, *_folders(located, at)]
 
 
-def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[Problem]:
+def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[ConfigProblem]:
     """Put a setting where it stands here, unless it stands there too."""
     old, new = (*at, key), (*at, "iterate", ours)
     if located.value(old) is not None and located.value(new) is not None:
@@ -97,7 +97,7 @@ def _share_out(located: Located, at: TreePath, servers: Directory) -> None:
         del located.value(at)["skills"]
 
 
-def _respell(located: Located, at: TreePath) -> Iterator[Problem]:
+def _respell(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
     """Give the keys of one mapping the spelling that is read here."""
     here = located.value(at)
     for other, key in _SPELT.items() if isinstance(here, dict) else ():
@@ -108,7 +108,7 @@ def _respell(located: Located, at: TreePath) -> Iterator[Problem]:
             located.move((*at, other), (*at, key))
 
 
-def _folders(located: Located, at: TreePath) -> Iterator[Problem]:
+def _folders(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
     """Make workspaces of the modules of a file system that are folders."""
     afs, modules = located.value((*at, "afs")), located.value((*at, "afs", "modules"))
     if afs is not None and (not isinstance(modules, list) or set(afs) != {"modules"}):

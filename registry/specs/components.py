@@ -10,20 +10,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from registry.specs.agents import AgentSpec
-from registry.specs.iterate import COMPLETER, TASK_PLANNER, TASK_WORKER, ComponentSpec
+from registry.specs.iterate import ComponentSpec
 from registry.specs.limits import LimitOverrides
 from registry.specs.workspaces import WorkspaceSpec
-from registry.text.names import STAND_IN, fold
-
-BUILT_IN = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
 _WHOLE = ("timeout", "max_tokens", "max_cost_usd")
 """Limits that hold for all of an agent's work together, and so for none of its parts."""
-
-
-def is_component(name: str, description: str) -> bool:
-    """Say whether an agent of that name is a built-in component, and not one of the user's."""
-    return fold(name.removeprefix(STAND_IN)) in map(fold, BUILT_IN) and not description
 
 
 Part = Literal["planner", "worker", "completer"]
@@ -32,18 +24,17 @@ Part = Literal["planner", "worker", "completer"]
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
     """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
     part: ComponentSpec = getattr(agent.iterate, role)
-    built_in = is_component(named.name, named.description)
     whole = agent.output_schema if role == "completer" else None
     component = replace(
         named,
-        model=part.model or (agent.model if built_in else named.model),
-        thinking=named.thinking or (built_in and agent.thinking),
+        model=part.model or (agent.model if named.is_component else named.model),
+        thinking=named.thinking or (named.is_component and agent.thinking),
         custom_instructions=named.custom_instructions if part.instructions is None else "",
         workspaces=_both(named.workspaces, agent.workspaces),
         output_schema=_fits_both(part.output_schema or named.output_schema, whole),
         context=named.context.over(agent.context),
     )
-    if not built_in:
+    if not named.is_component:
         return component
     component = replace(component, limits=_parts_of(agent.limits), max_tokens=agent.max_tokens)
     if role != "worker":

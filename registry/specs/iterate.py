@@ -11,14 +11,20 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from registry.text.entry import Count, Entry, Line
-from registry.text.names import Directories, built_in
+from registry.text.names import STAND_IN, Directories, built_in, fold
 from registry.text.sources import TemplateEntry, TemplateSource
 from registry.text.templates import Template
 
 TASK_PLANNER, TASK_WORKER, COMPLETER = "TaskPlanner", "TaskWorker", "Completer"
 """The built-in agents that decide on the next task, carry one out, and answer in the end."""
+COMPONENTS = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
 MAX_ITERATIONS = 20
+
+
+def is_component(name: str, description: str) -> bool:
+    """Say whether an entry changes a built-in component: the user's own agent of that name has a description."""
+    return fold(name.removeprefix(STAND_IN)) in map(fold, COMPONENTS) and not description
 
 
 class ComponentEntry(Entry):

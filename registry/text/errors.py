@@ -5,7 +5,7 @@
     └── UnknownName      no agent, chain, model, server or user has this name
 
 Owns: these errors and the form of their text. Must not know: how problems are found.
-Invariant: no text contains the value of an environment variable; whoever makes a Problem sees to that.
+Invariant: no text contains the value of an environment variable; every maker of a ConfigProblem keeps to it.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def dotted(path: TreePath) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigProblem:
     """One fault: where it is, what it is, what to do about it. Line and column count from 1; 0 means the whole file."""
 
     file: str
@@ -51,7 +51,7 @@ class RegistryError(Exception):
 class ConfigError(RegistryError):
     """The configuration cannot be used."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
         """Put all problems into one report, in the order of the file."""
         self.problems = tuple(sorted(problems, key=lambda each: (each.file, each.line, each.column, each.path)))
         super().__init__("\n".join(str(problem) for problem in self.problems))

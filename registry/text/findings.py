@@ -4,7 +4,7 @@ Owns: the list of problems and which parts of the tree they spoil. Must not know
 Invariant: a part that already has a problem is not reported again for what follows from it.
 """
 
-from registry.text.errors import Problem, TreePath
+from registry.text.errors import ConfigProblem, TreePath
 from registry.text.locate import Located
 from registry.text.variables import Expanded
 
@@ -12,7 +12,7 @@ from registry.text.variables import Expanded
 class Findings:
     """Gathers problems while a configuration is checked."""
 
-    def __init__(self, located: Located, problems: list[Problem], *, stored: bool = False) -> None:
+    def __init__(self, located: Located, problems: list[ConfigProblem], *, stored: bool = False) -> None:
         """Begin with the problems of form; `stored` says that it was sound once, and executions go on with it."""
         self.stored = stored
         self.located = located

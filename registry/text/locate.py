@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from registry.text.errors import Problem, TreePath, dotted
+from registry.text.errors import ConfigProblem, TreePath, dotted
 
 MAX_NODES = 100_000
 """Aliases can make a small file enormous; no honest configuration comes near this."""
@@ -45,11 +45,11 @@ class Located:
             return self.values[path]
         return self.position(path[:-1], key=True) if path else None
 
-    def problem(self, path: TreePath, message: str, hint: str = "", *, key: bool = False) -> Problem:
+    def problem(self, path: TreePath, message: str, hint: str = "", *, key: bool = False) -> ConfigProblem:
         """Return a problem with the thing at the path, or with its key."""
         place = self.position(path, key=key)
         line, column = (place.line, place.column) if place else (0, 0)
-        return Problem((place.file if place else "") or self.file, line, column, dotted(path), message, hint)
+        return ConfigProblem((place.file if place else "") or self.file, line, column, dotted(path), message, hint)
 
     def move(self, old: TreePath, new: TreePath) -> None:
         """Put what stands at a path to another one, with where it stands: into a mapping, or to the end of a list.
@@ -94,7 +94,7 @@ class Located:
         return here
 
 
-def locate(text: bytes, file: str) -> tuple[Located, list[Problem]]:
+def locate(text: bytes, file: str) -> tuple[Located, list[ConfigProblem]]:
     """Read YAML; return the tree and what is wrong with its form. A file that cannot be parsed gives an empty tree."""
     located = Located(file)
     try:
@@ -103,12 +103,12 @@ def locate(text: bytes, file: str) -> tuple[Located, list[Problem]]:
     except yaml.MarkedYAMLError as error:
         return located, [_broken(file, error, text)]
     except (yaml.YAMLError, UnicodeError):
-        return located, [Problem(file, 0, 0, "", "this is not a YAML text", "save it as YAML in UTF-8")]
+        return located, [ConfigProblem(file, 0, 0, "", "this is not a YAML text", "save it as YAML in UTF-8")]
     except RecursionError:
-        return located, [Problem(file, 0, 0, "", "mappings and lists are nested too deeply", "flatten the file")]
+        return located, [ConfigProblem(file, 0, 0, "", "mappings and lists are nested too deeply", "flatten the file")]
     if node is None:
         return located, []
-    reader = _Reader(located)
+    reader = _TreeReader(located)
     tree = reader.read(node, ())
     if isinstance(tree, dict):
         located.tree = tree
@@ -117,7 +117,7 @@ def locate(text: bytes, file: str) -> tuple[Located, list[Problem]]:
     return located, reader.problems
 
 
-def _broken(file: str, error: yaml.MarkedYAMLError, text: bytes) -> Problem:
+def _broken(file: str, error: yaml.MarkedYAMLError, text: bytes) -> ConfigProblem:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     reason = error.problem or error.context or "it cannot be read"
@@ -125,21 +125,21 @@ def _broken(file: str, error: yaml.MarkedYAMLError, text: bytes) -> Problem:
     hint = "check indentation, colons and quotes here"
     if 0 < line <= len(rows) and b"${" in rows[line - 1]:
         hint = 'between `[ ]` or `{ }` a reference needs quotes: `"${NAME}"`'
-    return Problem(file, line, column, "", f"broken YAML: {reason}", hint)
+    return ConfigProblem(file, line, column, "", f"broken YAML: {reason}", hint)
 
 
-class _Reader:
+class _TreeReader:
     """Turns nodes into the tree, one after another, and keeps their positions."""
 
     def __init__(self, located: Located) -> None:
         self.located = located
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
         self._open: list[yaml.Node] = []
         self._count = 0
 
     def fault(self, path: TreePath, node: yaml.Node, message: str, hint: str = "") -> None:
         mark = node.start_mark
-        self.problems.append(Problem(self.located.file, mark.line + 1, mark.column + 1, dotted(path), message, hint))
+        self.problems.append(ConfigProblem(self.located.file, mark.line + 1, mark.column + 1, dotted(path), message, hint))
 
     def read(self, node: yaml.Node, path: TreePath) -> Any:
         self.located.values[path] = _position(node)

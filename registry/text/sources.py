@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ModelWrapValidatorHandler, PrivateA
 from pydantic_core import PydanticCustomError
 
 from registry.text.entry import Entry, Line, Text
-from registry.text.errors import Problem, TreePath
+from registry.text.errors import ConfigProblem, TreePath
 from registry.text.findings import Findings
 from registry.text.folder import Folder, Unreadable
 from registry.text.template_syntax import TemplateFault
@@ -124,12 +124,12 @@ def _of_file(url: str, written: str, texts: Texts) -> str:
 
 def check_templates(findings: Findings, document: Entry) -> None:
     """Report what is wrong with templates: in their files, or where they stand in this one."""
-    told: set[Problem] = set()
+    told: set[ConfigProblem] = set()
     for path, entry in _templates(document, ()):
         named_here = not isinstance(findings.located.value((*path, "url")), Expanded)
         for fault in entry.faults if findings.sound(*path) else ():
             if fault.file and not fault.file.endswith("/") and named_here:
-                problem = Problem(fault.file, fault.line, 1, "", fault.message, fault.hint)
+                problem = ConfigProblem(fault.file, fault.line, 1, "", fault.message, fault.hint)
                 findings.problems.extend({problem} - told)
                 told.add(problem)
             else:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from db.clock import stamp
 from db.latch import Latch
 from db.rows import approvals
-from db.rows.approvals import Decision, NewApproval, Questions, Row
+from db.rows.approvals import ApprovalDecision, NewApproval, Questions, Row
 from db.rows.executions import Place, event
 from db.store.unit import Write
 from runner.record.facts import shown
@@ -71,7 +71,7 @@ class ApprovalDecided:
 
     place: Place
     tool: str
-    decision: Decision
+    decision: ApprovalDecision
 
     def write(self) -> Write:
         made = self.decision
@@ -132,7 +132,7 @@ class Approvals:
         """As `decide`, where the person saw the question earlier: what was seen must be what is asked."""
         parents = question.parent_execution_id, question.root_execution_id
         place = Place(question.execution_id, *parents, question.session_id)
-        decision = Decision(question.id, shown, word.approved, word.by, word.reason, word.principal)
+        decision = ApprovalDecision(question.id, shown, word.approved, word.by, word.reason, word.principal)
         held = (await self._recorder.record(ApprovalDecided(place, question.tool, decision), shielded=True)).held
         if held and question.id in self._waiting:
             self._waiting[question.id].set()

@@ -25,7 +25,7 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
-from registry import ConfigError, Problem, Settings
+from registry import ConfigError, ConfigProblem, Settings
 from runner.functions.context import Context
 from runner.functions.parameters import Parameters, Unfit
 from runner.text import FENCE, json_of
@@ -77,7 +77,7 @@ def configured(settings: Settings) -> dict[str, Called]:
     for old, new in MOVED_MODULES.items() if wanted else ():
         sys.modules.setdefault(old, _Moved(old, new))
     found: dict[str, Called] = {}
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     for name, function in wanted.items():
         try:
             found[name] = _Function(_find(function, settings.source.parent))

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from db.rows.memories import Fact, folded
+from db.rows.memories import UserFact, folded
 from runner.messages import ToolCall
 from runner.result import Outcome, Result
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
@@ -96,5 +96,5 @@ def _is_quoted(quote: str, said: Sequence[str]) -> bool:
     return len(words) >= SHORTEST_QUOTE and any(words in text for text in said)
 
 
-def _shown(fact: Fact) -> dict[str, object]:
+def _shown(fact: UserFact) -> dict[str, object]:
     return {"id": fact.id, "category": fact.category, "content": fact.content}

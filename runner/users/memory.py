@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from db.rows import memories
-from db.rows.memories import Fact, Facts, Keeper
+from db.rows.memories import Facts, Keeper, UserFact
 from runner.errors import FactRefused, Fenced
 from runner.record.recorder import Recorder
 
@@ -23,10 +23,10 @@ class Memory:
     def __init__(self, keeper: Keeper, known: Facts, recorder: Recorder) -> None:
         self._keeper, self._known, self._recorder = keeper, known, recorder
 
-    async def remember(self, told: Sequence[tuple[str, str]]) -> Sequence[Fact]:
+    async def remember(self, told: Sequence[tuple[str, str]]) -> Sequence[UserFact]:
         """Store facts, as category and content, that are not known; returns the known ones and the new ones."""
         ticket = await self._recorder.record_fenced(memories.remember(self._keeper, told), self._keeper.place.id)
-        return [Fact(*row) for row in ticket.touched]
+        return [UserFact(*row) for row in ticket.touched]
 
     async def search(self, words: str, limit: int) -> Sequence[Mapping[str, Any]]:
         """The facts that fit, best first; without any words the newest."""
@@ -34,22 +34,22 @@ class Memory:
             return await self._known.newest(self._keeper.user, limit)
         return await self._known.search(self._keeper.user, words, limit)
 
-    async def amend(self, fact: int, content: str, category: str | None) -> Fact:
+    async def amend(self, fact: int, content: str, category: str | None) -> UserFact:
         """Let a fact say something else; raises FactRefused."""
         ticket = await self._recorder.record(memories.amend(self._keeper, fact, content, category))
         if ticket.held:
-            return Fact(*ticket.touched[0])
+            return UserFact(*ticket.touched[0])
         same = await self._known.saying(self._keeper.user, content)
         if same is not None and same["id"] != fact and await self._known.one(self._keeper.user, fact) is not None:
             message = f"fact {same['id']} says the same already"
             raise FactRefused("known_fact", message, f"keep that one, and remove fact {fact} if it is no longer true")
         raise await self._why(fact)
 
-    async def forget(self, fact: int) -> Fact:
+    async def forget(self, fact: int) -> UserFact:
         """Remove a fact; raises FactRefused."""
         ticket = await self._recorder.record(memories.forget(self._keeper, fact))
         if ticket.held:
-            return Fact(*ticket.touched[0])
+            return UserFact(*ticket.touched[0])
         raise await self._why(fact)
 
     async def _why(self, fact: int) -> Exception:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from db.rows.memories import Fact, folded
+from db.rows.memories import UserFact, folded
 from runner.errors import FactRefused
 from runner.messages import ToolCall, clean
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
@@ -155,7 +155,7 @@ class _MemoryTools:
         return answer({"removed": _shown(fact)})
 
 
-def _shown(fact: Fact) -> dict[str, Any]:
+def _shown(fact: UserFact) -> dict[str, Any]:
     return {"id": fact.id, "category": fact.category, "content": fact.content}
 
 

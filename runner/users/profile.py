@@ -19,7 +19,7 @@ from db.clock import stamp
 from db.ids import made_at
 from db.rows.executions import Place
 from db.rows.reads import Reads, Record
-from db.rows.users import People as PeopleRows
+from db.rows.users import UserReads
 from registry import MemoryShown
 from runner.chat import ChatMessage
 from runner.origin import User
@@ -118,7 +118,7 @@ def layers_of(people: People, reads: Reads, wanted: Wanted) -> Layers:
     return Layers(people.today, remembered, said)
 
 
-async def said_before(rows: PeopleRows, user: User, moment: datetime, window: Window = HISTORY) -> Sequence[ChatMessage]:
+async def said_before(rows: UserReads, user: User, moment: datetime, window: Window = HISTORY) -> Sequence[ChatMessage]:
     """What a user and their assistant said before a moment, as far as the window reaches, oldest first."""
     after = stamp(moment - window.max_age) if window.max_age is not None else ""
     said = [ChatMessage.of_row(row) for row in await rows.said(user.id, after, stamp(moment), window.max_entries)]

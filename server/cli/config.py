@@ -33,11 +33,11 @@ FileArgument = Annotated[
 
 def _check_rehearsals(settings: Settings) -> None:
     """A rehearsal that cannot be played is a problem of the file that names it; raises ConfigError."""
-    from registry import ConfigError, Problem
+    from registry import ConfigError, ConfigProblem
     from runner.llm.protocol import ModelError
     from runner.llm.rehearsal.script import load_rehearsal
 
-    problems: dict[Path, Problem] = {}
+    problems: dict[Path, ConfigProblem] = {}
     for name, spec in settings.models.items():
         if spec.rehearsal is None:
             continue
@@ -46,7 +46,7 @@ def _check_rehearsals(settings: Settings) -> None:
         except ModelError as error:
             where = settings.located.position(("models", name, "rehearsal"))
             line, column = (where.line, where.column) if where is not None else (0, 0)
-            found = Problem(settings.source.name, line, column, f"models.{name}.rehearsal", str(error), error.hint)
+            found = ConfigProblem(settings.source.name, line, column, f"models.{name}.rehearsal", str(error), error.hint)
             problems.setdefault(spec.rehearsal, found)
     if problems:
         raise ConfigError(list(problems.values()))

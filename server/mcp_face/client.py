@@ -14,7 +14,7 @@ import anyio
 
 from db.errors import UnknownExecution
 from db.ids import PATTERN
-from db.rows.lists import Wanted
+from db.rows.lists import ListFilter
 from db.store.writer import INTERVAL
 from registry import CatalogueEntry, UnknownName
 from runner.core.guard import entry_of
@@ -196,7 +196,7 @@ class Client:
 
     async def children(self) -> Sequence[Child]:
         """The latest top-level executions of its principal, or of its session where it has no principal; oldest first."""
-        wanted = Wanted(self.who.principal, only_roots=True, limit=RECENT)
+        wanted = ListFilter(self.who.principal, only_roots=True, limit=RECENT)
         if self.who.principal is None:
             wanted = replace(wanted, session=self._asking.session, since=self._asking.since)
         rows = await self.dispatcher.services.database.reads.listing(wanted)

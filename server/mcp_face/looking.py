@@ -13,7 +13,7 @@ from pydantic import Field
 
 from db.errors import QueryRefused
 from db.ids import PATTERN
-from db.rows.lists import Wanted
+from db.rows.lists import ListFilter
 from db.status import ExecutionStatus
 from registry import fold
 from runner.core.views import elapsed_in
@@ -99,7 +99,7 @@ class _LookingTools:
     async def list_executions(self, _call: ToolCall, arguments: ListExecutionsArguments) -> ToolResult:
         if arguments.before is not None and not PATTERN.fullmatch(arguments.before):
             return refuse("invalid_arguments", "`before` is not an execution id", "give `next_before` of the last answer")
-        wanted = Wanted(
+        wanted = ListFilter(
             principal=self._client.who.principal,
             status=arguments.status,
             agent=self._spelt(arguments.agent),

@@ -14,7 +14,7 @@ import mcp_types as t
 from pydantic_core import from_json, to_json
 
 from db.ids import ALPHABET, named_among
-from db.rows.lists import Wanted
+from db.rows.lists import ListFilter
 from runner.core.delegation import exported
 from runner.strategies.iterate.export import tasks_of
 from runner.strategies.plan.export import plan_of
@@ -115,7 +115,7 @@ async def tree_behind(client: Client, uri: str) -> Behind | None:
 async def suggestions(client: Client, given: str) -> Sequence[str]:
     """Ids of the client's latest executions that begin or end like this."""
     reads = client.dispatcher.services.database.reads
-    rows = await reads.listing(Wanted(client.who.principal, limit=LOOKED_AT))
+    rows = await reads.listing(ListFilter(client.who.principal, limit=LOOKED_AT))
     return named_among(given, [row["id"] for row in rows])[:SUGGESTED] if given else [row["id"] for row in rows][:SUGGESTED]
 
 

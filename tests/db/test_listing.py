@@ -11,14 +11,14 @@ from sqlalchemy.dialects import sqlite
 from db.clock import stamp
 from db.rows import executions
 from db.rows.executions import Start
-from db.rows.lists import Wanted, listed, recently_completed
+from db.rows.lists import ListFilter, listed, recently_completed
 from db.status import ExecutionStatus
 from tests.db.store import Store, birth, connected, draft, ending, place_of
 
 
 async def listing(store: Store, **wanted: Any) -> list[str]:
     """The ids of one page."""
-    return [row["id"] for row in await store.database.reads.listing(Wanted(**wanted))]
+    return [row["id"] for row in await store.database.reads.listing(ListFilter(**wanted))]
 
 
 async def test_what_is_wanted_comes_newest_first_and_page_by_page(store: Store) -> None:
@@ -52,7 +52,7 @@ def plan(store: Store, query: Any) -> list[str]:
 
 async def test_no_list_looks_at_executions_it_does_not_show_or_sorts_them(store: Store) -> None:
     for principal, status, agent, only_roots in product((None, "ada"), (None, "failed"), (None, "Left"), (False, True)):
-        wanted = Wanted(principal, status, agent, only_roots)
+        wanted = ListFilter(principal, status, agent, only_roots)
         for query in (listed(wanted), listed(replace(wanted, before="x")), recently_completed("Left", None)):
             steps = plan(store, query)
             assert len(steps) == 1, steps
@@ -60,7 +60,7 @@ async def test_no_list_looks_at_executions_it_does_not_show_or_sorts_them(store:
 
 
 async def test_a_principal_and_a_session_are_looked_up_without_a_look_at_all_executions(store: Store) -> None:
-    of_session = Wanted(session="s", since="x", only_roots=True)
+    of_session = ListFilter(session="s", since="x", only_roots=True)
     for query in (recently_completed("Left", "ada"), listed(of_session)):
         steps = plan(store, query)
         assert not any("SCAN executions" in step for step in steps), steps

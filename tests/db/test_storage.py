@@ -247,7 +247,7 @@ async def test_a_database_that_is_taken_away_is_waited_for_and_never_made_anew(t
         first = await store.pending()
         path.rename(elsewhere)
         [ticket] = store.post(birth(second := draft()))
-        assert "was taken away" in (await in_trouble(store.database.writer)).reason
+        assert "was deleted" in (await in_trouble(store.database.writer)).reason
         assert not path.exists()
         elsewhere.rename(path)
         with anyio.fail_after(5):

@@ -164,7 +164,7 @@ async def test_a_caller_has_a_few_queries_at_once_and_the_rest_wait_or_are_refus
             assert await answered(caller, "select 1 as n")
 
     assert all("10 queries of this caller run or wait already" in text for text in refused)
-    assert all("hint: ask again when one of them has answered" in text for text in refused)
+    assert all("hint: try again when one of them has ended" in text for text in refused)
 
 
 async def test_two_thousand_columns_of_one_name_are_told_apart(tmp_path: Path) -> None:

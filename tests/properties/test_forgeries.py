@@ -19,7 +19,7 @@ from sqlalchemy import bindparam, update
 from db.clock import moment, stamp
 from db.ids import new_id
 from db.rows import approvals
-from db.rows.approvals import Decision, Held, NewApproval, digest
+from db.rows.approvals import ApprovalDecision, Held, NewApproval, digest
 from db.rows.endings import CancelWish, cancel
 from db.rows.executions import Place
 from db.rows.transcript import ToolStart, reply, settle
@@ -48,9 +48,9 @@ class Case:
     def held(self) -> Held:
         return Held(self.asked.id, self.tool.id, self.place.id, 1)
 
-    def decision(self, **more: Any) -> Decision:
+    def decision(self, **more: Any) -> ApprovalDecision:
         """The word of whom it concerns."""
-        word = Decision(self.asked.id, self.asked.arguments_hash, True, "Ada", principal=self.asked.principal)
+        word = ApprovalDecision(self.asked.id, self.asked.arguments_hash, True, "Ada", principal=self.asked.principal)
         return replace(word, **more)
 
     async def decided(self, **more: Any) -> None:

@@ -9,10 +9,10 @@ from textwrap import dedent
 
 import pytest
 
-from registry import ConfigError, Place, Problem, Settings, load
+from registry import ConfigError, ConfigProblem, Place, Settings, load
 
 Load = Callable[..., Settings]
-Problems = Callable[..., tuple[Problem, ...]]
+Problems = Callable[..., tuple[ConfigProblem, ...]]
 
 
 def first_place(settings: Settings, chain: str) -> Place:
@@ -37,7 +37,7 @@ def load_yaml(tmp_path: Path) -> Load:
 def problems_of(load_yaml: Load) -> Problems:
     """Load a configuration that must be refused, and return its problems."""
 
-    def refused(text: str, environ: Mapping[str, str] | None = None) -> tuple[Problem, ...]:
+    def refused(text: str, environ: Mapping[str, str] | None = None) -> tuple[ConfigProblem, ...]:
         with pytest.raises(ConfigError) as caught:
             load_yaml(text, environ)
         return caught.value.problems

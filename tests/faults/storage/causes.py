@@ -155,5 +155,5 @@ CAUSES = [
     Cause("a process is stuck in a commit", locked, "another process has held"),
     Cause("another program holds the file", held, "database is locked"),
     Cause("the log is deleted", without_log, ""),
-    Cause("the file is taken away", away, "was taken away"),
+    Cause("the file is taken away", away, "was deleted"),
 ]
