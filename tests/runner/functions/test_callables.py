@@ -17,15 +17,15 @@ import pytest
 from registry import ConfigError
 from runner.result import Result
 from runner.service.dispatcher import Order
-from tests.runner import sample_functions
+from tests.runner.functions import sample_functions
+from tests.runner.functions.sample_functions import Seen, begin_anew
 from tests.runner.resuming import after_a_stop
-from tests.runner.sample_functions import Seen, begin_anew
 from tests.support.models import say
 from tests.support.reading import delivered, dispatch
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
-SAMPLES = "tests.runner.sample_functions"
+SAMPLES = "tests.runner.functions.sample_functions"
 
 KINDS = f"""
 models: {{m: {{model: any}}}}
