@@ -24,7 +24,7 @@ from runner.core.execution import Execution
 from runner.core.facts import Failed
 from runner.core.recorder import Recorder
 from runner.core.services import Services
-from runner.core.shutdown import Draining
+from runner.core.shutdown import Draining, ShelteredGroup
 from runner.functions.callables import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
 from runner.llm.protocol import ChoosesModels
@@ -94,7 +94,8 @@ class _Assembly:
         today = blueprint.settings
         most = today.defaults.max_concurrent_model_calls
         self._throttle = Throttle(most) if most is not None else None
-        self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
+        timeout, ears = _tool_timeout(today), self._ears(today)
+        self.upstreams = Upstreams(today.upstreams, default_timeout=timeout, ears=ears, shelter=ShelteredGroup)
 
     def services(self, functions: Mapping[str, Called]) -> Services:
         """For today's configuration, and the functions it names."""

@@ -20,6 +20,7 @@ import anyio.lowlevel
 import psutil
 
 from registry.specs.upstreams import UpstreamSpec
+from runner.core.shutdown import ShelteredGroup
 from runner.messages import ToolCall
 from runner.tools.protocol import ToolResult
 from runner.tools.secrets import Mask
@@ -120,7 +121,10 @@ async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: I
 
     named = {spec.name: spec for spec in specs}
     async with Upstreams(
-        named, default_timeout=default_timeout, ears=Ears(notices.append, observe, Mask(secrets))
+        named,
+        default_timeout=default_timeout,
+        ears=Ears(notices.append, observe, Mask(secrets)),
+        shelter=ShelteredGroup,
     ) as upstreams:
         yield Opened(upstreams, list(named), notices, heard)
 

@@ -8,7 +8,8 @@ Invariant: an executor never ends a shared connection, and a server that fails t
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,7 +18,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from registry.specs.upstreams import DEFAULT_START_TIMEOUT
-from runner.core.shutdown import ShelteredGroup
 from runner.messages import Tool, ToolCall
 from runner.text import inert, inert_data
 from runner.tools.naming import NameTable, Target, nearest, normalise
@@ -40,6 +40,9 @@ PATIENCE = 4.5
 UNTRUSTED = "at_most_once"
 """The effect of a tool nobody has vouched for."""
 
+Shelter = Callable[[str], AbstractAsyncContextManager[TaskGroup]]
+"""Makes a named task group that only its owner cancels: a connection must outlive a cancelled service scope."""
+
 _CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
 
 logger = logging.getLogger("outrider.upstream")
@@ -59,7 +62,7 @@ class UpstreamCaller:
 class Upstreams:
     """The servers of the configuration. Enter it in the service's lifespan, and leave it in the same task."""
 
-    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> None:
+    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears, shelter: Shelter) -> None:
         self._specs = specs
         self._default_timeout = default_timeout
         self.mask = ears.mask
@@ -72,9 +75,10 @@ class Upstreams:
         """Of each execution, the servers that are its own."""
         self._editions: list[Upstreams] = []
         self._group: TaskGroup | None = None
+        self._shelter = shelter
 
     async def __aenter__(self) -> Self:
-        self._sheltered = ShelteredGroup("hold upstreams")
+        self._sheltered = self._shelter("hold upstreams")
         self._group = await self._sheltered.__aenter__()
         return self
 
@@ -87,7 +91,7 @@ class Upstreams:
 
     def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:
         """The servers of another configuration; they end with these."""
-        other = Upstreams(specs, default_timeout=default_timeout, ears=ears)
+        other = Upstreams(specs, default_timeout=default_timeout, ears=ears, shelter=self._shelter)
         other._group = self._group
         self._editions.append(other)
         return other
