@@ -19,10 +19,10 @@ import anyio.to_thread
 from registry import ModelSpec
 from registry.specs.secrets import MASK
 from runner.llm.body import request_body
-from runner.llm.breaker import Breaker, Breaking
+from runner.llm.breaker import Breaker, BreakerSettings
 from runner.llm.endpoint import Endpoint
 from runner.llm.exchange import exchange
-from runner.llm.failures import Asked, failure_of, missing_key
+from runner.llm.failures import AskedModel, failure_of, missing_key
 from runner.llm.protocol import OnText, Reply, Request
 from runner.llm.retrying import Candidate, Retrying
 from runner.provider_error import Hide
@@ -37,13 +37,13 @@ class AnthropicModel:
         self,
         models: Mapping[str, ModelSpec],
         environ: Mapping[str, str] = os.environ,
-        breaking: Breaking | None = None,
+        settings: BreakerSettings | None = None,
         hide: Hide = lambda text: text,
         defined_at: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._models = models
         self._environ = environ
-        self._breaking = breaking or Breaking()
+        self._settings = settings or BreakerSettings()
         self._hide = hide
         self._defined_at = defined_at
         """Where the configuration names a model, for hints."""
@@ -71,7 +71,7 @@ class AnthropicModel:
 
     def _candidate(self, call: _Call, spec: ModelSpec) -> Candidate[Reply]:
         breaker = self._breaker(self._address(spec))
-        known = functools.partial(failure_of, asked=Asked(spec, self._hiding(spec), self._defined_at(spec.name)))
+        known = functools.partial(failure_of, asked=AskedModel(spec, self._hiding(spec), self._defined_at(spec.name)))
 
         async def attempt() -> Reply:
             endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
@@ -99,7 +99,7 @@ class AnthropicModel:
         if address not in self._breakers:
             # Only the host is shown: an address may hold a password.
             shown = urlsplit(address).hostname if address is not None else None
-            self._breakers[address] = Breaker(shown or "api.anthropic.com", self._breaking)
+            self._breakers[address] = Breaker(shown or "api.anthropic.com", self._settings)
         return self._breakers[address]
 
     async def _endpoint(self, spec: ModelSpec) -> Endpoint:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import anyio
 
-from runner.llm.failures import Failure, LeftAlone
+from runner.llm.failures import EndpointSuspended, ModelFailure
 from runner.llm.protocol import ModelError
 
 Answer = TypeVar("Answer")
@@ -26,7 +26,7 @@ DEAD = frozenset({"connection", "timeout", "server", "overloaded", "broken_strea
 
 
 @dataclass(frozen=True, slots=True)
-class Breaking:
+class BreakerSettings:
     """When an endpoint counts as dead, and for how long."""
 
     failures: int = 8
@@ -39,9 +39,9 @@ class Breaking:
 class Breaker:
     """The state of one endpoint."""
 
-    def __init__(self, endpoint: str, breaking: Breaking) -> None:
+    def __init__(self, endpoint: str, settings: BreakerSettings) -> None:
         self._endpoint = endpoint
-        self._breaking = breaking
+        self._settings = settings
         self._failures = 0
         self._since = 0.0
         self._closed_again_at: float | None = None
@@ -49,11 +49,11 @@ class Breaker:
         self._last: ModelError | None = None
 
     async def through(
-        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], Failure | None]
+        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], ModelFailure | None]
     ) -> Answer:
         """Make an attempt if the endpoint is not left alone, and learn from how it ends.
 
-        Raises what the attempt raises, or LeftAlone in its place while nothing is sent.
+        Raises what the attempt raises, or EndpointSuspended in its place while nothing is sent.
         """
         began = anyio.current_time()
         self._admit(began)
@@ -72,13 +72,13 @@ class Breaker:
         self._answered()
         return answer
 
-    def _refusal(self) -> LeftAlone | None:
+    def _refusal(self) -> EndpointSuspended | None:
         """Why nothing is sent at the moment, or None."""
         if self._closed_again_at is None:
             return None
         seconds = max(0.0, self._closed_again_at - anyio.current_time())
         again = f"in {seconds:.0f} s" if seconds >= 1 else "as soon as one trial call is through"
-        return LeftAlone(
+        return EndpointSuspended(
             f"`{self._endpoint}` failed {self._failures} times in a row and is left alone; it is tried again {again}",
             "check that the provider is up and can be reached, or name a `fallback` behind another endpoint",
             seconds,
@@ -98,9 +98,9 @@ class Breaker:
         self._since = min(self._since, began) if self._failures else began
         self._failures += 1
         now = anyio.current_time()
-        lasted = now - self._since >= self._breaking.lasting
-        if self._probing or (self._failures >= self._breaking.failures and lasted):
-            self._closed_again_at = now + self._breaking.rest
+        lasted = now - self._since >= self._settings.lasting
+        if self._probing or (self._failures >= self._settings.failures and lasted):
+            self._closed_again_at = now + self._settings.rest
         self._probing = False
 
     def _answered(self) -> None:

@@ -15,37 +15,37 @@ from registry import ModelSpec
 from runner.llm.endpoint import ERROR_CAP, Endpoint
 from runner.llm.protocol import OnText, Reply, Usage
 from runner.llm.stream import StreamError, collect
-from runner.llm.timeouts import Patience
+from runner.llm.timeouts import AttemptTimer
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
 
 
 async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
-    """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and OutOfPatience."""
+    """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and AnswerTimeout."""
     import httpx2
 
-    patience = Patience(spec.timeouts)
+    timer = AttemptTimer(spec.timeouts)
     reply: Reply | None = None
-    with patience.scope:  # one scope for all timeouts: cheaper than a timer per read
+    with timer.scope:  # one scope for all timeouts: cheaper than a timer per read
         response = await endpoint.post(body)
         async with contextlib.aclosing(response):
             chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
             try:
                 if "text/html" in response.headers.get("content-type", ""):
                     raise StreamError("unreadable", await _page(chunks))  # a proxy's, which answers in the provider's place
-                message = await collect(chunks, on_text, patience)
+                message = await collect(chunks, on_text, timer)
             except StreamError as error:
                 error.request_id = request_id
                 raise
             reply = _reply(message, spec, request_id)
             # A connection is used again only if its answer was read to the end, which is a few bytes after the last event.
-            patience.only(DRAIN_SECONDS)
+            timer.only(DRAIN_SECONDS)
             with contextlib.suppress(httpx2.HTTPError):
                 async for _ in chunks:
                     continue
     if reply is None:
-        raise patience.lapsed()
+        raise timer.lapsed()
     return reply
 
 

@@ -16,12 +16,12 @@ from email.utils import parsedate_to_datetime
 from registry import ModelSpec
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
-from runner.llm.timeouts import OutOfPatience
+from runner.llm.timeouts import AnswerTimeout
 from runner.provider_error import Hide, ProviderError, plain, provider_error
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ModelFailure:
     """A failed attempt: the error it would end with, whether to try again, and when the provider wants that."""
 
     error: ModelError
@@ -34,7 +34,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedModel:
     """The model that an attempt asked, as far as its failure has to be explained."""
 
     spec: ModelSpec
@@ -118,7 +118,7 @@ _HINTS = {
 }
 
 
-class LeftAlone(ModelError):
+class EndpointSuspended(ModelError):
     """Nothing is sent to an endpoint that fails for everybody; it is tried again after some seconds."""
 
     def __init__(self, message: str, hint: str, seconds: float, provider: ProviderError | None) -> None:
@@ -135,7 +135,7 @@ def missing_key(spec: ModelSpec) -> ModelError:
     )
 
 
-def failure_of(error: Exception, asked: Asked) -> Failure | None:
+def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
     """What an exception of a model call means, or None when it is no failure of the call but a bug."""
     import aiohttp
     import anthropic
@@ -143,9 +143,9 @@ def failure_of(error: Exception, asked: Asked) -> Failure | None:
 
     match error:
         case ModelError():
-            wait = error.seconds if isinstance(error, LeftAlone) else None
-            return Failure(error, wait is not None, wait, elsewhere=error.recoverable)
-        case OutOfPatience():
+            wait = error.seconds if isinstance(error, EndpointSuspended) else None
+            return ModelFailure(error, wait is not None, wait, elsewhere=error.recoverable)
+        case AnswerTimeout():
             return _of_lapse(error, asked)
         case anthropic.APIStatusError():
             said = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
@@ -166,7 +166,7 @@ def failure_of(error: Exception, asked: Asked) -> Failure | None:
     return None
 
 
-def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: Asked) -> Failure:
+def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: AskedModel) -> ModelFailure:
     named = said.type if said.type in _TYPE_KINDS else None
     kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named or "", "unknown"))
     kind = _said_kind(said, kind) if status < 500 else kind
@@ -182,16 +182,16 @@ def _said_kind(said: ProviderError, kind: str) -> str:
     return next((known for pattern, known in _SAID_KINDS if pattern.search(said.message)), kind)
 
 
-def _of_lapse(error: OutOfPatience, asked: Asked) -> Failure:
+def _of_lapse(error: AnswerTimeout, asked: AskedModel) -> ModelFailure:
     spec = asked.spec
     what = _LAPSES[error.lapse].format(seconds=error.seconds)
     hint = f"raise `models.{spec.name}.timeouts.{error.lapse}`, or name a `fallback` for `models.{spec.name}`"
     told = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
     # What was not finished in all that time would not be the second time either; another model may be quicker.
-    return Failure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
+    return ModelFailure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
 
 
-def _of_stream(error: StreamError, asked: Asked) -> Failure:
+def _of_stream(error: StreamError, asked: AskedModel) -> ModelFailure:
     said = ProviderError(plain(error.said, asked.hide), request_id=error.request_id)
     if error.type == "oversized":
         failure = _failure("broken_stream", "sent an answer that has no end", asked, said)
@@ -205,7 +205,9 @@ def _of_stream(error: StreamError, asked: Asked) -> Failure:
     return _failure(kind, f"broke off its answer ({error.type})", asked, said)
 
 
-def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = None, *, midway: bool = False) -> Failure:
+def _failure(
+    kind: str, what: str, asked: AskedModel, said: ProviderError | None = None, *, midway: bool = False
+) -> ModelFailure:
     spec, recoverable = asked.spec, kind in _RECOVERABLE
     # A 404 without an error of the Messages API is an address of something else.
     hint = "no_endpoint" if kind == "not_found" and (said is None or said.type != "not_found_error") else kind
@@ -217,7 +219,7 @@ def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = No
         recoverable=recoverable,
         provider=said or None,
     )
-    return Failure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
+    return ModelFailure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 import anyio
 
 from registry import Retry
-from runner.llm.failures import Failure
+from runner.llm.failures import ModelFailure
 from runner.llm.protocol import ModelError, Pause, RetryWait
 
 Answer = TypeVar("Answer")
@@ -35,15 +35,15 @@ class Candidate(Generic[Answer]):
 
     name: str
     attempt: Callable[[], Awaitable[Answer]]
-    failure_of: Callable[[Exception], Failure | None]
-    failure: Failure | None = None
+    failure_of: Callable[[Exception], ModelFailure | None]
+    failure: ModelFailure | None = None
     """The last one that its endpoint is to blame for."""
     out: bool = False
     """Whether asking it again cannot help."""
     not_before: float = 0.0
     midway: int = 0
 
-    def failed(self, failure: Failure) -> None:
+    def failed(self, failure: ModelFailure) -> None:
         """Note how an attempt ended."""
         if self.failure is None or failure.error.kind != "circuit_open":
             self.failure = failure

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from runner.llm.timeouts import Patience
+from runner.llm.timeouts import AttemptTimer
 from runner.messages import clean
 
 LINE_CAP = 16 * 1024 * 1024
@@ -46,7 +46,7 @@ class StreamError(Exception):
 
 
 async def collect(
-    chunks: AsyncIterable[bytes], on_text: Callable[[str], object], patience: Patience | None = None
+    chunks: AsyncIterable[bytes], on_text: Callable[[str], object], timer: AttemptTimer | None = None
 ) -> dict[str, Any]:
     """The message a stream carries; each piece of its text is handed to `on_text` when it arrives."""
     message, lines = _Message(), _Lines()
@@ -62,8 +62,8 @@ async def collect(
                 on_text(piece)
             if message.complete:
                 return message.fields
-        if patience is not None and message.begun:
-            patience.heard()
+        if timer is not None and message.begun:
+            timer.received()
     raise StreamError("incomplete")
 
 

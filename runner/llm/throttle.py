@@ -37,7 +37,7 @@ class _ThrottledModels:
         return _Throttled(self._models.choose(spec), self._places)
 
 
-class _Turn:
+class _Place:
     """The place of one call, over all its attempts."""
 
     def __init__(self, places: anyio.CapacityLimiter, pause: Pause | None) -> None:
@@ -78,7 +78,7 @@ class _Throttled:
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
         """Answer, once there is a place; a call that waits for its next attempt gives its place to others meanwhile."""
-        turn = _Turn(self._places, request.pause)
+        turn = _Place(self._places, request.pause)
         await turn.begin()
         try:
             return await self._model.complete(replace(request, pause=turn.pause), on_text)

@@ -18,7 +18,7 @@ from registry import StreamTimeouts
 Lapse = Literal["first_token", "stall", "total"]
 
 
-class OutOfPatience(Exception):
+class AnswerTimeout(Exception):
     """An answer that took too long; `lapse` says in which way."""
 
     def __init__(self, lapse: Lapse, seconds: float) -> None:
@@ -27,7 +27,7 @@ class OutOfPatience(Exception):
         self.seconds = seconds
 
 
-class Patience:
+class AttemptTimer:
     """The clock of one attempt; what runs inside `scope` ends when it has run out."""
 
     def __init__(self, timeouts: StreamTimeouts) -> None:
@@ -39,7 +39,7 @@ class Patience:
         self._begun = False
         self.scope = anyio.CancelScope(deadline=min(now + timeouts.first_token, self._end))
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Something of an answer that has begun arrived."""
         now = anyio.current_time()
         if now >= self._next:
@@ -51,10 +51,10 @@ class Patience:
         """Everything needed is here: what is left gets this long at most."""
         self.scope.deadline = min(self.scope.deadline, anyio.current_time() + seconds)
 
-    def lapsed(self) -> OutOfPatience:
+    def lapsed(self) -> AnswerTimeout:
         """Which timeout it was."""
         if anyio.current_time() >= self._end:
-            return OutOfPatience("total", self._timeouts.total)
+            return AnswerTimeout("total", self._timeouts.total)
         if self._begun:
-            return OutOfPatience("stall", self._timeouts.stall)
-        return OutOfPatience("first_token", self._timeouts.first_token)
+            return AnswerTimeout("stall", self._timeouts.stall)
+        return AnswerTimeout("first_token", self._timeouts.first_token)

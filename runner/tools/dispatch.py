@@ -99,7 +99,7 @@ class CancelArguments(Arguments):
     mode: Literal["abort", "wrap_up"] = Field(default="abort", description="`wrap_up` lets it answer with what it has.")
 
 
-class ListArguments(Arguments):
+class ListAgentsArguments(Arguments):
     """Nothing to say."""
 
 
@@ -139,7 +139,7 @@ def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True
         OwnTool(
             LIST,
             "The agents you may dispatch, and those you have dispatched.",
-            ListArguments,
+            ListAgentsArguments,
             tools.list_agents,
         ),
     ]
@@ -353,7 +353,7 @@ class DispatchTools:
             done = "done"
         return answer({"execution_id": after.id, "status": after.status, "cancel": done})
 
-    async def list_agents(self, _call: ToolCall, _arguments: ListArguments) -> ToolResult:
+    async def list_agents(self, _call: ToolCall, _arguments: ListAgentsArguments) -> ToolResult:
         agents = shown_agents(self._family.catalogue)
         children = await self._family.children()
         used = await self._family.subtree_usage([child.id for child in children]) if children else {}

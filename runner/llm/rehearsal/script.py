@@ -93,7 +93,7 @@ def load_rehearsal(path: Path) -> Rehearsal:
 
 def parse_rehearsal(source: str, file: str = "rehearsal.yaml") -> Rehearsal:
     """Read a script from text; `file` is how errors call it and, without its ending, the rehearsal's name."""
-    return Rehearsal(Path(file).stem, _Reader(source, file).agents())
+    return Rehearsal(Path(file).stem, _ScriptReader(source, file).agents())
 
 
 def tool_name(name: str) -> str:
@@ -113,7 +113,7 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), ["t", "f"])
 
 
-class _Reader:
+class _ScriptReader:
     """One pass over the nodes of a script, which know their lines."""
 
     def __init__(self, source: str, file: str) -> None:

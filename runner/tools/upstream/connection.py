@@ -19,8 +19,8 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from runner.errors import first_cause
-from runner.tools.upstream.listing import Listing, list_offers
-from runner.tools.upstream.process import CannotStart, LastWords, ServerCommand
+from runner.tools.upstream.listing import ToolListing, list_offers
+from runner.tools.upstream.process import CannotStart, ServerCommand, StderrTail
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -76,8 +76,8 @@ class Connection:
         self._client: Client | None = None
         self._clear = clear
         """Takes secrets out of what the server says of itself."""
-        self._last_words = LastWords(clear)
-        self._listing: Listing | None = None
+        self._stderr_tail = StderrTail(clear)
+        self._listing: ToolListing | None = None
         self._listed_at = 0.0
         self._listing_lock = anyio.Lock()
 
@@ -114,7 +114,7 @@ class Connection:
             self.settled.set()
             self.ended.set()
 
-    async def listing(self) -> Listing:
+    async def listing(self) -> ToolListing:
         """Return what the server offers; callers at the same time share one request."""
         if (current := self._current()) is not None:
             return current  # every call comes by here: no lock, no turn of the loop
@@ -125,7 +125,7 @@ class Connection:
                 self._listed_at = asked_at
             return current
 
-    def _current(self) -> Listing | None:
+    def _current(self) -> ToolListing | None:
         old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
         return None if old else self._listing
 
@@ -162,7 +162,7 @@ class Connection:
         """Note why the connection is of no more use; the first reason stands, and a closed connection needs none."""
         if not self.usable:
             return
-        said = str(self._last_words)
+        said = str(self._stderr_tail)
         self.failure = f"{reason}; it said: {said}" if said else reason
         self._on_failure(self)
         self.settled.set()
@@ -216,7 +216,7 @@ class Connection:
             from runner.tools.upstream.stdio import stdio_transport
 
             command = ServerCommand(self.spec.command, self.spec.env, self.spec.cwd)
-            return stdio_transport(command, self._last_words, self.fail)
+            return stdio_transport(command, self._stderr_tail, self.fail)
         from runner.tools.upstream.http import http_transport
 
         return http_transport(self.spec.url or "", self.spec.headers, self.fail)

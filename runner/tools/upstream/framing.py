@@ -51,13 +51,13 @@ CUT_OFF = -32050
 """The code of an error in place of an answer that never came; ours, from the range left to implementations."""
 
 REFUSED = -32051
-"""The code of an error in place of an answer that says the question was not taken, such as a status; ours."""
+"""The code of an error in place of an answer that says the request was not taken, such as a status; ours."""
 
 AWAY = -32053
 """The code of an error in place of an answer of a server that is not there for us, so that it took nothing; ours."""
 
 NO_ANSWER = -32052
-"""The code of an error in place of something that says nothing of what became of the question, such as a page; ours."""
+"""The code of an error in place of something that says nothing of what became of the request, such as a page; ours."""
 
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000
@@ -69,11 +69,11 @@ FEW_BYTES = 250_000
 """Up to here the values are bounded by the bytes."""
 
 
-class Flooded(Exception):
+class OutputFlood(Exception):
     """The server writes and writes, and nobody waits for any of it."""
 
 
-class Line(NamedTuple):
+class RawLine(NamedTuple):
     """One line, or of one that exceeded the cap its first or its last bytes."""
 
     head: bytes
@@ -81,7 +81,7 @@ class Line(NamedTuple):
     complete: bool
 
 
-async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[Line]:
+async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[RawLine]:
     """Split a stream into lines in linear time, holding no more than the cap and one chunk.
 
     A line over the cap is told of twice: with its first bytes when it crosses the cap, with its last when it ends.
@@ -99,21 +99,21 @@ async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> Async
             else:
                 tail = (tail + part)[-SAMPLE:]
                 if before <= cap:
-                    yield Line((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
+                    yield RawLine((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
                     parts = []
             if newline:
-                yield _taken(parts) if size <= cap else Line(b"", tail, complete=False)
+                yield _taken(parts) if size <= cap else RawLine(b"", tail, complete=False)
                 size, tail = 0, b""
                 count += 1
                 if count % _LINES_AT_ONCE == 0:
                     await anyio.lowlevel.checkpoint()
 
 
-def _taken(parts: list[bytes]) -> Line:
+def _taken(parts: list[bytes]) -> RawLine:
     """The line these parts make; they are taken away, so that a long one is held once."""
     whole = b"".join(parts)
     parts.clear()
-    return Line(whole, whole[-SAMPLE:], complete=True)
+    return RawLine(whole, whole[-SAMPLE:], complete=True)
 
 
 def too_many_values(message: bytes, method: str | None) -> str | None:
@@ -162,10 +162,10 @@ class Meter:
         self._second = 0.0
 
     def read(self, size: int) -> None:
-        """Count bytes that came; raise Flooded when they have become too many."""
+        """Count bytes that came; raise OutputFlood when they have become too many."""
         self._bytes += size
         if self._bytes > FLOOD_CAP:
-            raise Flooded(FLOODED)
+            raise OutputFlood(FLOODED)
 
     def answered(self) -> None:
         """Somebody got an answer: what came before was the price of it."""

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from pydantic_core import from_json, to_json
 
 from runner.tools.upstream.framing import AWAY, CUT_OFF, LINE_CAP, NO_ANSWER, REFUSED
-from runner.tools.upstream.http_response import BodyStream, EventStream, Question, error_message
+from runner.tools.upstream.http_response import BodyStream, EventStream, PostedRequest, error_message
 
 _CONNECT_SECONDS = 10.0
 _NOTIFICATION_SECONDS = 0.5
@@ -82,13 +82,13 @@ class _ContainedClient(httpx2.AsyncClient):
         if isinstance(response.stream, httpx2.AsyncByteStream):
             if kind.startswith("application/json"):
                 otherwise = _status_error(response) if response.is_error else None
-                response.stream = BodyStream(response.stream, _question(request), otherwise)
+                response.stream = BodyStream(response.stream, _posted(request), otherwise)
             elif kind.startswith("text/event-stream"):
-                response.stream = EventStream(response.stream, _question(request))
+                response.stream = EventStream(response.stream, _posted(request))
         return response
 
     def _refused(self, request: httpx2.Request, response: httpx2.Response) -> tuple[str, int] | None:
-        """Why an answer is not even looked into, and the code that says what that means for the question."""
+        """Why an answer is not even looked into, and the code that says what that means for the request."""
         status = response.status_code
         if response.headers.get("content-encoding", "identity") != "identity":
             return "sent a compressed answer, though it was asked not to", NO_ANSWER
@@ -135,12 +135,12 @@ def _says(request: httpx2.Request, method: str) -> bool:
     return f'"method":"{method}'.encode() in before_its_arguments
 
 
-def _question(request: httpx2.Request) -> Question:
+def _posted(request: httpx2.Request) -> PostedRequest:
     """What a request asks for; a stream that is merely opened asks for nothing."""
     if request.method != "POST":
-        return Question(None, None)
+        return PostedRequest(None, None)
     message = from_json(request.content)
-    return Question(message.get("method"), message.get("id"))
+    return PostedRequest(message.get("method"), message.get("id"))
 
 
 def _refusal(request: httpx2.Request, reason: str, code: int) -> httpx2.Response:

@@ -21,8 +21,8 @@ from runner.tools.upstream.framing import (
     TOO_LONG,
     UNREADABLE,
     WANTED_NOTIFICATIONS,
-    Flooded,
     Meter,
+    OutputFlood,
     read_lines,
     readable,
     too_many_values,
@@ -34,7 +34,7 @@ _SLICE = 256_000
 _LONGEST_NOTICE = 65_536
 
 
-class Question(NamedTuple):
+class PostedRequest(NamedTuple):
     """What was asked, and under which number; without one nobody waits for an answer."""
 
     method: str | None
@@ -49,23 +49,23 @@ def error_message(number: object, reason: str, code: int = UNREADABLE) -> dict[s
 class _Contained(httpx2.AsyncByteStream):
     """What a server sends as the answer to a request."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
         self._stream = stream
-        self._question = question
+        self._posted = request
 
     async def aclose(self) -> None:
         """Let the connection go."""
         await self._stream.aclose()
 
     def _error(self, reason: str, code: int = UNREADABLE) -> bytes:
-        return to_json(error_message(self._question.number, reason, code))
+        return to_json(error_message(self._posted.number, reason, code))
 
 
 class BodyStream(_Contained):
     """A JSON body; with a status that is no success it is an answer only if it is a message."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question, otherwise: tuple[str, int] | None) -> None:
-        super().__init__(stream, question)
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest, otherwise: tuple[str, int] | None) -> None:
+        super().__init__(stream, request)
         self._otherwise = otherwise
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -83,7 +83,7 @@ class BodyStream(_Contained):
             yield self._error(f"the answer broke off: {error}", CUT_OFF)
             return
         body = b"".join(parts)
-        refused = too_many_values(body, self._question.method)
+        refused = too_many_values(body, self._posted.method)
         if refused is not None:
             yield self._error(refused)
         elif self._otherwise is not None and b'"jsonrpc"' not in body:
@@ -95,10 +95,10 @@ class BodyStream(_Contained):
 class EventStream(_Contained):
     """A stream of events: one message each, without what nobody wants, and without ids, so that none is resumed."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question) -> None:
-        super().__init__(stream, question)
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
+        super().__init__(stream, request)
         self._meter = Meter()
-        self._answered = question.number is None
+        self._answered = request.number is None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the events; the last one is the answer, or an error in its place."""
@@ -117,7 +117,7 @@ class EventStream(_Contained):
         except _Refused as refused:
             yield b"data: " + self._error(str(refused)) + b"\n\n"
             return
-        except Flooded as flood:
+        except OutputFlood as flood:
             reason = str(flood)
         except httpx2.TransportError as error:
             reason = f"broke off: {error}"
@@ -136,7 +136,7 @@ class EventStream(_Contained):
                 data.append(line.head[5:])
             elif not line.head:
                 data, size = [b" ".join(data)], 0
-                if (refused := too_many_values(data[0], self._question.method)) is not None:
+                if (refused := too_many_values(data[0], self._posted.method)) is not None:
                     raise _Refused(refused)
                 if data[0].strip():
                     yield data.pop()

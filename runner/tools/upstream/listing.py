@@ -59,7 +59,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ToolListing:
     """What one server offers, and what was left out of it: (kind, sentence) each."""
 
     offers: Mapping[str, Offer]
@@ -68,7 +68,7 @@ class Listing:
     """Of every tool listed, offered or not: what a change of its definition is told by."""
 
 
-async def list_offers(client: Client, spec: UpstreamSpec) -> Listing:
+async def list_offers(client: Client, spec: UpstreamSpec) -> ToolListing:
     """Read all pages of a server's tools."""
     offers: dict[str, Offer] = {}
     remarks: dict[str, tuple[str, str]] = {}
@@ -91,7 +91,7 @@ async def list_offers(client: Client, spec: UpstreamSpec) -> Listing:
         cursors.add(cursor)
     if cursor is not None and len(offers) < TOOL_CAP:
         remarks["pages"] = ("list_cut", f"`{spec.name}` never ends its list of tools; {len(offers)} were taken")
-    return Listing(offers, tuple(remarks.values())[:REMARK_CAP], fingerprints)
+    return ToolListing(offers, tuple(remarks.values())[:REMARK_CAP], fingerprints)
 
 
 def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: dict[str, tuple[str, str]]) -> None:

@@ -24,9 +24,9 @@ from runner.tools.naming import NameTable, Target, nearest, normalise
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
-from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Listing, Offer
+from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
 from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
-from runner.tools.upstream.server import Patience, Upstream
+from runner.tools.upstream.server import ListingTimeouts, Upstream
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CLOSE_GRACE = 8.0
 """Seconds for all servers to stop, in parallel; more than the stop order of one process takes."""
 
-PATIENCE = 4.5
+SERVER_WAIT = 4.5
 """Seconds an execution waits for one of several servers before it begins with the tools of the rest."""
 
 UNTRUSTED = "at_most_once"
@@ -184,12 +184,12 @@ class UpstreamTools:
 
     async def list_tools(self) -> Sequence[Tool]:
         """The tools in the order of the servers as configured, then in each server's own."""
-        listings: dict[str, Listing] = {}
+        listings: dict[str, ToolListing] = {}
         missing: dict[str, str] = {}
 
         async def ask(upstream: Upstream) -> None:
             try:
-                listings[upstream.spec.name] = await upstream.listing(self._patience(upstream.spec), self._scope_id)
+                listings[upstream.spec.name] = await upstream.listing(self._timeouts(upstream.spec), self._scope_id)
             except Unavailable as error:
                 missing[upstream.spec.name] = str(error)
 
@@ -211,11 +211,11 @@ class UpstreamTools:
         }
         return tools
 
-    def _patience(self, spec: UpstreamSpec) -> Patience:
+    def _timeouts(self, spec: UpstreamSpec) -> ListingTimeouts:
         """As long as for a start and a call, but no single server holds up the others for long unless it is set to."""
         answer = spec.timeout or self._timeout
         alone = len(self._upstreams) == 1 or spec.required or spec.start_timeout > DEFAULT_START_TIMEOUT
-        return Patience(answer, spec.start_timeout + answer if alone else PATIENCE)
+        return ListingTimeouts(answer, spec.start_timeout + answer if alone else SERVER_WAIT)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool by its sent name."""
@@ -262,7 +262,7 @@ class UpstreamTools:
             gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
         )
 
-    def _note(self, listings: Mapping[str, Listing], missing: Mapping[str, str]) -> None:
+    def _note(self, listings: Mapping[str, ToolListing], missing: Mapping[str, str]) -> None:
         """Tell once what is missing and what was left out."""
         self._listed = True
         self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}

@@ -78,7 +78,7 @@ class CannotStart(Exception):
     """A command that could not be started; the message says why."""
 
 
-class LastWords:
+class StderrTail:
     """The last lines a server wrote where no message was expected, bounded in every direction."""
 
     LINES = 20
@@ -116,9 +116,9 @@ class LastWords:
 class ServerProcess:
     """A started server: its two streams, its last words and its end."""
 
-    def __init__(self, process: Process, last_words: LastWords) -> None:
+    def __init__(self, process: Process, stderr_tail: StderrTail) -> None:
         self._process = process
-        self.last_words = last_words
+        self.stderr_tail = stderr_tail
 
     @property
     def pid(self) -> int:
@@ -142,7 +142,7 @@ class ServerProcess:
         assert self._process.stderr is not None
         try:
             async for chunk in self._process.stderr:
-                self.last_words.feed(chunk)
+                self.stderr_tail.feed(chunk)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             logger.debug("standard error of process %d ended early", self.pid)
 
@@ -185,7 +185,7 @@ class ServerProcess:
             logger.debug("process group %d is gone", self.pid)
 
 
-async def start(command: ServerCommand, last_words: LastWords) -> ServerProcess:
+async def start(command: ServerCommand, stderr_tail: StderrTail) -> ServerProcess:
     """Start a server in its own process group."""
     environment = _environment(command.env)
     path = _executable(command, environment)
@@ -210,7 +210,7 @@ async def start(command: ServerCommand, last_words: LastWords) -> ServerProcess:
     except (OSError, ValueError) as error:
         raise CannotStart(f"cannot start `{command.words[0]}`: {error}") from error
     assert process is not None
-    return ServerProcess(process, last_words)
+    return ServerProcess(process, stderr_tail)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

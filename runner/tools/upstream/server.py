@@ -23,7 +23,7 @@ from runner.tools.upstream.backoff import BackOff
 from runner.tools.upstream.call import UpstreamCall, away, said
 from runner.tools.upstream.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.upstream.content import cut, tool_result
-from runner.tools.upstream.listing import Listing
+from runner.tools.upstream.listing import ToolListing
 from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ logger = logging.getLogger("outrider.upstream")
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ListingTimeouts:
     """How long a list of tools is waited for: for the answer, and for the start of the server and the answer."""
 
     answer: float
@@ -53,7 +53,7 @@ class Upstream:
         self._tasks = tasks
         self._ears = ears
         self._scope_id = scope_id
-        self._observed: Listing | None = None
+        self._observed: ToolListing | None = None
         self._connection: Connection | None = None
         self._mode: Mode = "auto"
         self._back_off = BackOff()
@@ -61,11 +61,11 @@ class Upstream:
         """Set when it is known whether a server that let a call time out still lives."""
         self._closed = False
 
-    async def listing(self, patience: Patience, scope_id: str) -> Listing:
+    async def listing(self, timeouts: ListingTimeouts, scope_id: str) -> ToolListing:
         """Return what the server offers; raise Unavailable when it cannot be asked, or not in time."""
         begun = anyio.current_time()
-        connection = await self._connected(patience.altogether)
-        seconds = min(patience.answer, begun + patience.altogether - anyio.current_time())
+        connection = await self._connected(timeouts.altogether)
+        seconds = min(timeouts.answer, begun + timeouts.altogether - anyio.current_time())
         try:
             with anyio.fail_after(seconds):
                 listing = await connection.listing()
@@ -80,7 +80,7 @@ class Upstream:
         await self._hear(listing, scope_id)
         return listing
 
-    async def _hear(self, listing: Listing, scope_id: str) -> None:
+    async def _hear(self, listing: ToolListing, scope_id: str) -> None:
         """Have a listing looked at that nobody has seen yet."""
         if listing is self._observed:
             return
@@ -198,7 +198,7 @@ class Upstream:
         else:
             self._back_off.refused(now)
         if connection.was_mute:
-            # Some older servers ignore a question they do not know; the next attempt does not ask it, or asks it again.
+            # Some older servers ignore a request they do not know; the next attempt does not ask it, or asks it again.
             self._mode = "legacy" if connection.mode == "auto" else "auto"
         kind = "lost" if connection.started else "unavailable"
         logger.warning("upstream %s %s", self.spec.name, connection.failure)

@@ -23,15 +23,15 @@ from runner.tools.upstream.framing import (
     TOO_LONG,
     UNREADABLE,
     WANTED_NOTIFICATIONS,
-    Flooded,
-    Line,
     Meter,
+    OutputFlood,
+    RawLine,
     may_be_too_much,
     read_lines,
     readable,
     too_many_values,
 )
-from runner.tools.upstream.process import LastWords, ServerCommand, ServerProcess, start
+from runner.tools.upstream.process import ServerCommand, ServerProcess, StderrTail, start
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -52,10 +52,10 @@ logger = logging.getLogger("outrider.upstream")
 
 @asynccontextmanager
 async def stdio_transport(
-    command: ServerCommand, last_words: LastWords, on_end: Callable[[str], None]
+    command: ServerCommand, stderr_tail: StderrTail, on_end: Callable[[str], None]
 ) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """Start a server and yield the two streams an mcp `Client` takes; `on_end` hears how the server ended by itself."""
-    process = await start(command, last_words)
+    process = await start(command, stderr_tail)
     to_session, incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
     # What waits for a child that does not read belongs to calls under way, so there is no more of it than of them; and a
     # call that is given up must be able to say so at once, or its cancellation would wait for the child.
@@ -111,7 +111,7 @@ class _Pipe:
         try:
             async for line in read_lines(self._metered()):
                 await self._pass_on(line)
-        except Flooded as flood:
+        except OutputFlood as flood:
             self._on_end(str(flood))
         except (anyio.ClosedResourceError, OSError):
             logger.debug("output of process %d was closed", self._process.pid)
@@ -151,12 +151,12 @@ class _Pipe:
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._open.pop(str((message.params or {}).get("requestId")), None)
 
-    async def _pass_on(self, line: Line) -> None:
+    async def _pass_on(self, line: RawLine) -> None:
         message = self._message(line)
         if message is None:
             if not line.head.lstrip().startswith(b"{"):
                 # Many a server prints what went wrong where only messages belong.
-                self._process.last_words.add(line.head[:SAMPLE])
+                self._process.stderr_tail.add(line.head[:SAMPLE])
         elif self._wanted(message.message):
             try:
                 await self._to_session.send(message)
@@ -176,7 +176,7 @@ class _Pipe:
         self._meter.answered()
         return True
 
-    def _message(self, line: Line) -> SessionMessage | None:
+    def _message(self, line: RawLine) -> SessionMessage | None:
         """The message on a line; an error in its place if only its id is readable; None if it is no message."""
         import mcp.types as t
         from mcp.shared.message import SessionMessage
@@ -195,11 +195,11 @@ class _Pipe:
         error = t.ErrorData(code=UNREADABLE, message=reason)
         return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=int(number), error=error))
 
-    def _too_much(self, line: Line) -> str | None:
+    def _too_much(self, line: RawLine) -> str | None:
         return too_many_values(line.head, self._open.get(_number(line) or "")) if may_be_too_much(line.head) else None
 
 
-def _number(line: Line) -> str | None:
+def _number(line: RawLine) -> str | None:
     """The id of the message on a line, as far as it can be told without reading all of it."""
     found = _ID_IN_FRONT.match(line.head) or _ID_AT_END.search(line.tail)
     return found[1].decode() if found is not None else None
