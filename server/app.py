@@ -28,7 +28,7 @@ from runner.core.shutdown import Draining, ShelteredGroup
 from runner.functions.callables import AgentFunction, Called, configured, registered
 from runner.llm.models import Models, Telling
 from runner.llm.protocol import ChoosesModels
-from runner.llm.throttle import Throttle
+from runner.llm.throttle import ThrottledModels
 from runner.result import Code
 from runner.service.dispatcher import Dispatcher, open_dispatcher
 from runner.service.tool_drift import DriftWatch
@@ -93,7 +93,7 @@ class _Assembly:
         self._prepared = Latch()
         today = blueprint.settings
         most = today.defaults.max_concurrent_model_calls
-        self._throttle = Throttle(most) if most is not None else None
+        self._model_calls = anyio.CapacityLimiter(most) if most is not None else None
         timeout, ears = _tool_timeout(today), self._ears(today)
         self.upstreams = Upstreams(today.upstreams, default_timeout=timeout, ears=ears, shelter=ShelteredGroup)
 
@@ -123,7 +123,7 @@ class _Assembly:
         return self._of(settings, upstreams, configured(settings))
 
     def _of(self, settings: Settings, upstreams: Upstreams, functions: Mapping[str, Called]) -> Services:
-        blueprint, throttle = self._blueprint, self._throttle
+        blueprint, places = self._blueprint, self._model_calls
         models = blueprint.models or self._models(settings)
         return Services(
             settings=settings,
@@ -132,7 +132,7 @@ class _Assembly:
             bus=self._bus,
             draining=self._draining,
             prepared=self._prepared,
-            models=throttle.over(models) if throttle is not None else models,
+            models=ThrottledModels(models, places) if places is not None else models,
             upstreams=upstreams,
             approvals=self._approvals,
             extra_tools=blueprint.extra_tools,

@@ -155,7 +155,7 @@ class Permission:
         seconds = (moment(row["expires_at"]) - datetime.now(UTC)).total_seconds()
         with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as patience:
             await _first_of(answered.wait, self._asker.inbox.until_asked_to_wrap_up)
-        self._asker.now(f"continuing after the approval of {tool.label}")
+        self._asker.now(f"continuing after the question about {tool.label}")
         if not answered.is_set:
             end = EXPIRED if patience.cancelled_caught else WITHDRAWN
             await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, end))

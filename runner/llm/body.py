@@ -1,7 +1,7 @@
 """The body of a request to the Messages API, joined from parts that were encoded before.
 
-Owns what is sent and where the cache is marked. Knows no client. Invariant: history is never encoded again for the model
-that it was written with.
+Owns the fields and the cache marks. Knows no client. Invariant: for the model that wrote it, history is never encoded
+twice.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 def request_body(request: Request, spec: ModelSpec) -> bytes:
-    """The JSON of a request for the model of `spec`, joined from parts that were encoded before."""
+    """The JSON of a request for the model of `spec`."""
     cached = _LIFETIMES[spec.cache_writes(waits=request.waits)]
     longest = spec.max_tokens if request.max_tokens is None else min(spec.max_tokens, request.max_tokens)
     fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % longest, b'"stream":true' + cached]
     if spec.thinking:
-        fields.append(_THINKING)  # which no provider combines with a temperature
+        fields.append(_THINKING)  # no provider combines thinking with a temperature
     elif request.steady and spec.accepts_temperature:
         fields.append(b'"temperature":0')
     if request.system:
         fields.append(b'"system":' + to_json(request.system))
     if request.shown:
         *tools, last = (tool.encoded for tool in request.shown)
-        # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest is not.
+        # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.
         fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
         if not request.tools:
             fields.append(b'"tool_choice":{"type":"none"}')
@@ -45,7 +45,7 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
 
 
 def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
-    """The messages as bytes; thoughts are bound to the model that had them, so another model must not get them."""
+    """The messages as bytes. Thinking blocks are bound to the model that wrote them: no other model gets them."""
     for message in messages:
         author = message.model or meant_for.model
         if author == spec.model or message.role == "user":

@@ -1,11 +1,11 @@
-"""A failing endpoint is left alone: one breaker for all agents that ask it.
+"""Circuit breaker: a failing endpoint gets no requests; all agents share one breaker per endpoint.
 
-Owns when an endpoint counts as dead and when it is tried again. Knows no client and no request.
+Owns when an endpoint counts as dead and when it is probed. Knows no client and no request.
 Invariant: while it is open nothing is sent, except one probe after each rest.
 
-Many agents fail together when a connection is reset, and come back a moment later: failures open the breaker only when
-there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Calls that are
-refused meanwhile wait as they would after any other failure, so the breaker spares the endpoint and fails no call.
+Many agents fail together when a connection is reset, and recover a moment later. So failures open the breaker only when
+there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Refused calls
+wait and retry as after any other failure: the breaker spares the endpoint and fails no call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from runner.llm.protocol import ModelError
 Answer = TypeVar("Answer")
 
 DEAD = frozenset({"connection", "timeout", "server", "overloaded", "broken_stream"})
-"""Kinds of errors by which an endpoint shows that nobody is served; refusals of one request are not among them."""
+"""Kinds of errors that show a dead endpoint; refusals of single requests are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class BreakerSettings:
     lasting: float = 1.0
     """Seconds from the start of the first failed attempt."""
     rest: float = 5.0
-    """Seconds between two probes; short, because an outage that ends is to be noticed within `retry.for`."""
+    """Seconds between two probes; short, so that the end of an outage is noticed within `retry.for`."""
 
 
 class Breaker:
@@ -51,9 +51,9 @@ class Breaker:
     async def through(
         self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], ModelFailure | None]
     ) -> Answer:
-        """Make an attempt if the endpoint is not left alone, and learn from how it ends.
+        """Make an attempt unless the breaker is open, and record its outcome.
 
-        Raises what the attempt raises, or EndpointSuspended in its place while nothing is sent.
+        Raises the attempt's exception, or EndpointSuspended while nothing is sent.
         """
         began = anyio.current_time()
         self._admit(began)
@@ -67,20 +67,20 @@ class Breaker:
             self._failed(began, failure.error)
             raise
         except BaseException:
-            self._probing = False  # cancelled: that says nothing, and the next one may probe
+            self._probing = False  # cancelled: no verdict, the next attempt may probe
             raise
         self._answered()
         return answer
 
     def _refusal(self) -> EndpointSuspended | None:
-        """Why nothing is sent at the moment, or None."""
+        """The refusal while the breaker is open, or None."""
         if self._closed_again_at is None:
             return None
         seconds = max(0.0, self._closed_again_at - anyio.current_time())
-        again = f"in {seconds:.0f} s" if seconds >= 1 else "as soon as one trial call is through"
+        again = f"in {seconds:.0f} s" if seconds >= 1 else "after the current probe"
         return EndpointSuspended(
-            f"`{self._endpoint}` failed {self._failures} times in a row and is left alone; it is tried again {again}",
-            "check that the provider is up and can be reached, or name a `fallback` behind another endpoint",
+            f"`{self._endpoint}` failed {self._failures} times in a row and is suspended; it is probed {again}",
+            "check that the provider is up and reachable, or name a `fallback` behind another endpoint",
             seconds,
             self._last.provider if self._last is not None else None,
         )

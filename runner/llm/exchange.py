@@ -1,7 +1,7 @@
-"""One attempt over the wire: a body goes out, a whole reply comes back.
+"""One attempt: a body is sent, a whole reply comes back.
 
-Owns the request, its connection and the reading of a message as a Reply. Knows neither retries nor other models.
-Invariant: leaving it, for whatever reason, closes the connection or gives it back.
+Owns the request, its connection, and the conversion of a message to a Reply. Knows neither retries nor other models.
+Invariant: every exit closes the connection or returns it to the pool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = re.compile(r"[a-z0-9_]{1,40}")
 
 
 async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
-    """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and AnswerTimeout."""
+    """Send `body` and read the answer. Raises the errors of SDK, transport and reader, and AnswerTimeout."""
     import httpx2
 
     timer = AttemptTimer(spec.timeouts)
@@ -33,13 +33,15 @@ async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: On
             chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
             try:
                 if "text/html" in response.headers.get("content-type", ""):
-                    raise StreamError("unreadable", await _page(chunks))  # a proxy's, which answers in the provider's place
+                    raise StreamError(
+                        "unreadable", await _page(chunks)
+                    )  # from a proxy that answers in place of the provider
                 message = await collect(chunks, on_text, timer)
             except StreamError as error:
                 error.request_id = request_id
                 raise
             reply = _reply(message, spec, request_id)
-            # A connection is used again only if its answer was read to the end, which is a few bytes after the last event.
+            # A connection is reused only if its answer was read to the end, a few bytes after the last event.
             timer.only(DRAIN_SECONDS)
             with contextlib.suppress(httpx2.HTTPError):
                 async for _ in chunks:
@@ -70,7 +72,7 @@ def _reply(message: Mapping[str, Any], spec: ModelSpec, request_id: str | None) 
 
 
 def _usage(counted: Any) -> Usage:
-    """Tokens as the provider counted them; what is no count is none."""
+    """The provider's token counts; invalid ones count as 0."""
 
     def count(of: Any, name: str) -> int:
         number = of.get(name) if isinstance(of, Mapping) else None

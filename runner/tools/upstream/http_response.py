@@ -1,8 +1,7 @@
 """The answers of an HTTP server, read under the same caps as the lines of a child process.
 
-Owns: bodies and event streams, and the error that takes the place of an answer that cannot be taken. Must not know: who
-asked, or what is asked next.
-Invariant: neither stream raises what the server caused; each request gets one answer, and nothing is kept beyond the cap.
+Owns bodies and event streams, and the error in place of an unusable answer. Must not know: who asked, or what is asked
+next. Invariants: neither stream raises for a server's fault; each request gets one answer; nothing beyond the cap is kept.
 """
 
 from __future__ import annotations
@@ -29,32 +28,32 @@ from runner.tools.upstream.framing import (
 )
 
 _SLICE = 256_000
-"""Bytes handed on at once: whoever reads them works through each without a pause."""
+"""Bytes passed on at once: the reader processes each slice without yielding."""
 
 _LONGEST_NOTICE = 65_536
 
 
 class PostedRequest(NamedTuple):
-    """What was asked, and under which number; without one nobody waits for an answer."""
+    """The method and id of a request; without an id no answer is awaited."""
 
     method: str | None
     number: object
 
 
 def error_message(number: object, reason: str, code: int = UNREADABLE) -> dict[str, object]:
-    """An error as a server would have sent it."""
+    """An error in the form of a server's answer."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
 
 
 class _Contained(httpx2.AsyncByteStream):
-    """What a server sends as the answer to a request."""
+    """The stream of a server's answer."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
         self._stream = stream
         self._posted = request
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Release the connection."""
         await self._stream.aclose()
 
     def _error(self, reason: str, code: int = UNREADABLE) -> bytes:
@@ -62,7 +61,7 @@ class _Contained(httpx2.AsyncByteStream):
 
 
 class BodyStream(_Contained):
-    """A JSON body; with a status that is no success it is an answer only if it is a message."""
+    """A JSON body; with an error status it is an answer only if it is a message."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest, otherwise: tuple[str, int] | None) -> None:
         super().__init__(stream, request)
@@ -93,7 +92,7 @@ class BodyStream(_Contained):
 
 
 class EventStream(_Contained):
-    """A stream of events: one message each, without what nobody wants, and without ids, so that none is resumed."""
+    """A stream of events: one message each, without unwanted ones, and without ids, so that none is resumed."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
         super().__init__(stream, request)
@@ -107,7 +106,7 @@ class EventStream(_Contained):
             async for event in self._events():
                 if self._wanted(event):
                     pieces = [event[start : start + _SLICE] for start in range(0, len(event), _SLICE)]
-                    del event  # a long one is held once, and less of it with every piece that is handed on
+                    del event  # a long event is held once, and shrinks with every slice that is yielded
                     pieces.reverse()
                     yield b"data: " + pieces.pop()
                     while pieces:
@@ -125,7 +124,7 @@ class EventStream(_Contained):
             yield b"data: " + self._error(reason, CUT_OFF) + b"\n\n"
 
     async def _events(self) -> AsyncIterator[bytes]:
-        """The data of each event; raises _Refused for one that cannot be taken."""
+        """The data of each event; raises _Refused for an unusable one."""
         data: list[bytes] = []
         size = 0
         async for line in read_lines(self._unix_lines()):
@@ -145,7 +144,7 @@ class EventStream(_Contained):
                 size = 0
 
     async def _unix_lines(self) -> AsyncIterator[bytes]:
-        """The bytes with each of the three line ends events may have as one."""
+        """The bytes with LF in place of each of the three line ends that events may have."""
         held = b""
         async for chunk in self._stream:
             self._meter.read(len(chunk))
@@ -156,7 +155,7 @@ class EventStream(_Contained):
             yield piece
 
     def _wanted(self, event: bytes) -> bool:
-        """Whether it is an answer, or may be told unasked."""
+        """Whether it is an answer, or an accepted notification or request."""
         method, is_question = _method(event)
         if method is None:
             if b'"result"' not in event and b'"error"' not in event:
@@ -168,11 +167,11 @@ class EventStream(_Contained):
 
 
 class _Refused(Exception):
-    """An event that cannot be taken; the message says why."""
+    """An unusable event, with the reason."""
 
 
 def _method(event: bytes) -> tuple[str | None, bool]:
-    """What a message asks for or tells, and whether it asks; None for an answer and for what is no message."""
+    """The method of a message and whether it is a request; None for an answer or no message."""
     if len(event) > _LONGEST_NOTICE or b'"method"' not in event[:SAMPLE]:
         return None, False
     try:
