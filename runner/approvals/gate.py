@@ -153,11 +153,11 @@ class Permission:
         if row["decision"] is not None:
             return row
         seconds = (moment(row["expires_at"]) - datetime.now(UTC)).total_seconds()
-        with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as patience:
+        with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as waiting:
             await _first_of(answered.wait, self._asker.inbox.until_asked_to_wrap_up)
         self._asker.now(f"continuing after the question about {tool.label}")
         if not answered.is_set:
-            end = EXPIRED if patience.cancelled_caught else WITHDRAWN
+            end = EXPIRED if waiting.cancelled_caught else WITHDRAWN
             await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, end))
         [row] = await self._questions.those([held.approval])  # an answer that was committed first stands
         return row

@@ -49,7 +49,7 @@ def days_of(phrase: str, now: datetime, locale: str) -> Days | None:
         return None
     text = _NOTE.sub("", phrase.strip())
     try:
-        return _iso(text, now) or _reckoned(text, now, locale_rules(locale)) or _from_to(text, now, locale)
+        return _iso(text, now) or _computed(text, now, locale_rules(locale)) or _from_to(text, now, locale)
     except (OverflowError, ValueError):  # outside the supported years
         return None
 
@@ -78,7 +78,7 @@ def _from_to(text: str, now: datetime, locale: str) -> Days | None:
     return None if first is None or last is None or last < first else Days(first, last)
 
 
-def _reckoned(text: str, now: datetime, ours: LocaleRules) -> Days | None:
+def _computed(text: str, now: datetime, ours: LocaleRules) -> Days | None:
     phrase, today = folded(text), now.date()
     match understand(phrase, ours.weekdays):
         case Day(offset):

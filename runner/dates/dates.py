@@ -69,11 +69,11 @@ def settled(text: str, now: datetime, locale: str) -> str:
         iso = days.first.isoformat() if days.first == days.last else f"{days.first}/{days.last}"
         return f"{iso} ({phrase})"
 
-    return _left().sub(replaced, text)
+    return _unresolved().sub(replaced, text)
 
 
 @cache
-def _left() -> re.Pattern[str]:
+def _unresolved() -> re.Pattern[str]:
     """Matches unresolved phrases as the group `relative`; the alternatives before it match text that must stay."""
     relative = rf"(?:{RELATIVE})(?:['’]s)?"
     kept = (

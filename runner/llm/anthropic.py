@@ -70,7 +70,7 @@ class AnthropicModel:
 
     def _candidate(self, call: _Call, spec: ModelSpec) -> Candidate[Reply]:
         breaker = self._breaker(self._address(spec))
-        known = functools.partial(failure_of, asked=AskedModel(spec, self._hiding(spec), self._defined_at(spec.name)))
+        known = functools.partial(failure_of, asked=AskedModel(spec, self._masking(spec), self._defined_at(spec.name)))
 
         async def attempt() -> Reply:
             endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
@@ -84,7 +84,7 @@ class AnthropicModel:
 
         return Candidate(spec.name, attempt, known)
 
-    def _hiding(self, spec: ModelSpec) -> Hide:
+    def _masking(self, spec: ModelSpec) -> Hide:
         def hide(text: str) -> str:
             key = self._environ.get(spec.api_key_env)
             return self._hide(text.replace(key, MASK) if key else text)

@@ -20,7 +20,7 @@ _LIFETIMES = {
     "off": b"",
 }
 _THINKING = b'"thinking":{"type":"adaptive","display":"summarized"}'
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
 def request_body(request: Request, spec: ModelSpec) -> bytes:
@@ -51,7 +51,7 @@ def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec)
         if author == spec.model or message.role == "user":
             yield message.encoded
         else:
-            spoken = [block for block in message.content if block["type"] not in _THOUGHTS]
+            spoken = [block for block in message.content if block["type"] not in _THINKING_BLOCKS]
             if len(spoken) == len(message.content):
                 yield message.encoded
             elif spoken:

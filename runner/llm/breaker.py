@@ -44,7 +44,7 @@ class Breaker:
         self._settings = settings
         self._failures = 0
         self._since = 0.0
-        self._closed_again_at: float | None = None
+        self._next_probe_at: float | None = None
         self._probing = False
         self._last: ModelError | None = None
 
@@ -74,9 +74,9 @@ class Breaker:
 
     def _refusal(self) -> EndpointSuspended | None:
         """The refusal while the breaker is open, or None."""
-        if self._closed_again_at is None:
+        if self._next_probe_at is None:
             return None
-        seconds = max(0.0, self._closed_again_at - anyio.current_time())
+        seconds = max(0.0, self._next_probe_at - anyio.current_time())
         again = f"in {seconds:.0f} s" if seconds >= 1 else "after the current probe"
         return EndpointSuspended(
             f"`{self._endpoint}` failed {self._failures} times in a row and is suspended; it is probed {again}",
@@ -87,9 +87,9 @@ class Breaker:
 
     def _admit(self, now: float) -> None:
         refusal = self._refusal()
-        if refusal is None or self._closed_again_at is None:
+        if refusal is None or self._next_probe_at is None:
             return
-        if now < self._closed_again_at or self._probing:
+        if now < self._next_probe_at or self._probing:
             raise refusal
         self._probing = True
 
@@ -100,10 +100,10 @@ class Breaker:
         now = anyio.current_time()
         lasted = now - self._since >= self._settings.lasting
         if self._probing or (self._failures >= self._settings.failures and lasted):
-            self._closed_again_at = now + self._settings.rest
+            self._next_probe_at = now + self._settings.rest
         self._probing = False
 
     def _answered(self) -> None:
         self._failures = 0
-        self._closed_again_at = None
+        self._next_probe_at = None
         self._probing = False

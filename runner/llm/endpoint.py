@@ -21,7 +21,7 @@ KEEP_ALIVE_SECONDS = 60.0
 """Tools often take longer than the SDK's five seconds, after which a connection would need a new handshake."""
 ERROR_CAP = 65_536
 """Bytes read of an error's body."""
-_TOLD_ONCE = ("content-length", "idempotency-key", "x-stainless-")
+_PER_REQUEST = ("content-length", "idempotency-key", "x-stainless-")
 """Prefixes of headers that belong to one request, or repeat facts about the SDK."""
 
 
@@ -78,7 +78,7 @@ class Endpoint:
             options={"timeout": self._timeout, "max_retries": 0},
         )
         made = response.request
-        headers = {name: value for name, value in made.headers.items() if not name.startswith(_TOLD_ONCE)}
+        headers = {name: value for name, value in made.headers.items() if not name.startswith(_PER_REQUEST)}
         self._built = made.url, httpx2.Headers(headers)
         return response
 

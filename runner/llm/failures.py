@@ -74,7 +74,7 @@ _STATUS_KINDS = {
     529: "overloaded",
 }
 
-_SAID_KINDS = (
+_PHRASE_KINDS = (
     (re.compile(r"(?i)prompt is too long|context (?:length|window)|too many (?:input )?tokens"), "too_large"),
     (re.compile(r"(?i)credit balance|insufficient (?:credit|funds|balance|quota)|out of credit"), "credit"),
     (re.compile(r"(?i)usage limits?\b|spend(?:ing)? (?:limit|cap)|monthly (?:limit|quota|budget)"), "credit"),
@@ -169,7 +169,7 @@ def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
 def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: AskedModel) -> ModelFailure:
     named = said.type if said.type in _TYPE_KINDS else None
     kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named or "", "unknown"))
-    kind = _said_kind(said, kind) if status < 500 else kind
+    kind = _kind_by_phrase(said, kind) if status < 500 else kind
     wait = retry_after(headers)
     retryable = kind in _RECOVERABLE
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
@@ -177,9 +177,9 @@ def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, ask
     return replace(failure, retryable=retryable, retry_after=wait)
 
 
-def _said_kind(said: ProviderError, kind: str) -> str:
+def _kind_by_phrase(said: ProviderError, kind: str) -> str:
     """The kind by the provider's phrases, where they say more than the status."""
-    return next((known for pattern, known in _SAID_KINDS if pattern.search(said.message)), kind)
+    return next((known for pattern, known in _PHRASE_KINDS if pattern.search(said.message)), kind)
 
 
 def _of_lapse(error: AnswerTimeout, asked: AskedModel) -> ModelFailure:
@@ -201,7 +201,7 @@ def _of_stream(error: StreamError, asked: AskedModel) -> ModelFailure:
         what = "sent an answer that broke off or could not be read"
         return _failure("broken_stream", what, asked, said, midway=True)
     said = ProviderError(said.message, error.type, request_id=error.request_id)
-    kind = _said_kind(said, kind) if kind not in _RECOVERABLE else kind
+    kind = _kind_by_phrase(said, kind) if kind not in _RECOVERABLE else kind
     return _failure(kind, f"broke off its answer ({error.type})", asked, said)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class FailureContext:
     """What the explanation of a failure needs."""
 
     hide: Hide = lambda text: text
@@ -42,10 +42,10 @@ class Models:
         *,
         rehearse: bool = False,
         pace: float = 0.0,
-        telling: Telling | None = None,
+        failures: FailureContext | None = None,
     ) -> None:
         self._specs = specs
-        self._telling = telling or Telling()
+        self._failures = failures or FailureContext()
         self._environ = environ
         self._rehearse = rehearse
         self._pace = pace
@@ -78,8 +78,8 @@ class Models:
         if self._anthropic is None:
             from runner.llm.anthropic import AnthropicModel
 
-            telling = self._telling
-            self._anthropic = AnthropicModel(self._specs, self._environ, None, telling.hide, telling.defined_at)
+            failures = self._failures
+            self._anthropic = AnthropicModel(self._specs, self._environ, None, failures.hide, failures.defined_at)
         return self._anthropic
 
     def _rehearsal(self, script: Path) -> Model:

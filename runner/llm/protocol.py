@@ -125,7 +125,7 @@ class ModelError(Exception):
         """What the provider said, for people: no prompt may show it."""
 
 
-_IN_SHORT = {
+_SHORT_TEXTS = {
     "rate_limited": "rate limit reached",
     "overloaded": "overloaded",
     "timeout": "does not answer",
@@ -150,7 +150,7 @@ class RetryWait:
     def __str__(self) -> str:
         said = self.error.provider
         status = f" ({said.status})" if said is not None and said.status is not None else ""
-        what = _IN_SHORT.get(self.error.kind, "failed")
+        what = _SHORT_TEXTS.get(self.error.kind, "failed")
         return f"model API {what}{status}, retrying in {_rounded(self.seconds)}, giving up in {_rounded(self.left)}"
 
 

@@ -75,10 +75,10 @@ class Retrying(Generic[Answer]):
                 try:
                     return await each.attempt()
                 except Exception as error:
-                    self._note(each, error)
+                    self._record(each, error)
             await self._pause(self._next())
 
-    def _note(self, candidate: Candidate[Answer], error: Exception) -> None:
+    def _record(self, candidate: Candidate[Answer], error: Exception) -> None:
         """Record a failure; raises it at once for a bug, or for a mistake that no fallback should hide."""
         failure = candidate.failure_of(error)
         if failure is None:

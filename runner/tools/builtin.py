@@ -24,7 +24,7 @@ SERVER = "orchestrator"
 MOST_PROBLEMS, LONGEST_NAME = 5, 60
 """Caps of a refusal: the names of arguments come from the caller, in any number and length."""
 
-_WORDS = {
+_MESSAGES = {
     "extra_forbidden": "is not an argument of this tool",
     "missing": "is required",
     "dict_type": "is wrong: it should be an object",
@@ -67,9 +67,9 @@ def _definition(name: str, description: str, arguments: type[Arguments], effect:
     return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
 
 
-UNSAID = ("title", "description", "default", "minLength", "exclusiveMinimum")
+OMITTED = ("title", "description", "default", "minLength", "exclusiveMinimum")
 """Left out of a schema: the names say it, or a refusal does."""
-ANYTHING: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
+NO_LIMIT: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
 """Limits without effect."""
 
 
@@ -89,7 +89,7 @@ def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
         if "anyOf" in value:
             kinds = [each for each in value["anyOf"] if each != {"type": "null"}]
             return short(kinds[0]) if len(kinds) == 1 else {"anyOf": short(kinds)}
-        said = {key: each for key, each in value.items() if key not in UNSAID and (key, each) not in ANYTHING}
+        said = {key: each for key, each in value.items() if key not in OMITTED and (key, each) not in NO_LIMIT}
         return {key: named(each) if key == "properties" else short(each) for key, each in said.items()}
 
     def named(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,5 +152,5 @@ def _invalid(tool: OwnTool[Any], error: ValidationError) -> ToolResult:
 def _problem(found: ErrorDetails) -> str:
     name = ".".join(str(part) for part in found["loc"]) or "arguments"
     shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name[:LONGEST_NAME])
-    what = _WORDS.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
+    what = _MESSAGES.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
     return f"`{shown}{'…' if len(name) > LONGEST_NAME else ''}` {what}"

@@ -18,7 +18,7 @@ from runner.result import Outcome, Result
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.users.memory import Memory
-from runner.users.memory_tools import GENERAL, Category, sayable
+from runner.users.memory_tools import GENERAL, Category, stored_text
 
 KEEP_FACTS = "keep_facts"
 LONGEST_FACT, LONGEST_QUOTE, SHORTEST_QUOTE = 300, 500, 3
@@ -28,10 +28,10 @@ MOST = 20
 
 
 def _line(text: str) -> str:
-    return " ".join(sayable(text).split())
+    return " ".join(stored_text(text).split())
 
 
-class LearnedFact(Arguments):
+class QuotedFact(Arguments):
     content: Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(_line)] = Field(
         description="The fact, as one sentence that can be understood on its own."
     )
@@ -39,8 +39,8 @@ class LearnedFact(Arguments):
     said: str = Field(max_length=LONGEST_QUOTE, description="The words of the user that say it, copied exactly.")
 
 
-class LearnArguments(Arguments):
-    facts: list[LearnedFact] = Field(min_length=1, max_length=MOST, description="The facts, one thing in each.")
+class KeepFactsArguments(Arguments):
+    facts: list[QuotedFact] = Field(min_length=1, max_length=MOST, description="The facts, one thing in each.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Lesson:
     """Ends the execution with this result."""
 
 
-def learning_tool(lesson: Lesson) -> OwnTool[LearnArguments]:
+def learning_tool(lesson: Lesson) -> OwnTool[KeepFactsArguments]:
     """The tool; it stores facts once, and refuses every later call."""
     done: list[bool] = []
 
-    async def keep(_call: ToolCall, arguments: LearnArguments) -> ToolResult:
+    async def keep(_call: ToolCall, arguments: KeepFactsArguments) -> ToolResult:
         if done:
             return refuse("limit", "facts were already stored", "you are done")
         if len(arguments.facts) > lesson.max_facts:
@@ -81,7 +81,7 @@ def learning_tool(lesson: Lesson) -> OwnTool[LearnArguments]:
     return OwnTool(
         KEEP_FACTS,
         "Keep facts about the user for later conversations, each with the words of the user that say it. Call it once.",
-        LearnArguments,
+        KeepFactsArguments,
         keep,
         effect="idempotent",
     )

@@ -43,16 +43,16 @@ class Memory:
         if same is not None and same["id"] != fact and await self._known.one(self._keeper.user, fact) is not None:
             message = f"fact {same['id']} already says the same"
             raise FactRefused("known_fact", message, f"keep it; remove fact {fact} if it is no longer true")
-        raise await self._why(fact)
+        raise await self._refusal(fact)
 
     async def forget(self, fact: int) -> Fact:
         """Remove a fact; raises FactRefused."""
         ticket = await self._recorder.record(memories.forget(self._keeper, fact))
         if ticket.held:
             return Fact(*ticket.touched[0])
-        raise await self._why(fact)
+        raise await self._refusal(fact)
 
-    async def _why(self, fact: int) -> Exception:
+    async def _refusal(self, fact: int) -> Exception:
         """The error for a change that was not applied: an unknown fact, or an execution that another process took over."""
         if await self._known.one(self._keeper.user, fact) is not None:
             return Fenced(self._keeper.place.id)

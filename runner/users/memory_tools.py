@@ -28,7 +28,7 @@ GENERAL = "general"
 """The category of facts without one."""
 
 
-def sayable(text: str) -> str:
+def stored_text(text: str) -> str:
     """The stored form of a text; raises ValueError if it has no words."""
     kept = clean(text).strip()
     if not folded(kept):
@@ -36,7 +36,7 @@ def sayable(text: str) -> str:
     return kept
 
 
-Content = Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(sayable)]
+Content = Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(stored_text)]
 Category = Annotated[str, Field(max_length=LONGEST_CATEGORY), AfterValidator(lambda text: folded(clean(text)) or GENERAL)]
 FactId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """Within the range of a database integer."""
@@ -95,7 +95,7 @@ def memory_tools(memory: Memory | None) -> list[OwnTool[Any]]:
     ]
 
 
-_NOBODY = refuse(
+_NO_USER = refuse(
     "no_user",
     "no memory: this execution has no user",
     "continue without memory; the caller must name a user",
@@ -110,7 +110,7 @@ class _MemoryTools:
 
     async def extract(self, _call: ToolCall, arguments: ExtractMemoryArguments) -> ToolResult:
         if self._memory is None:
-            return _NOBODY
+            return _NO_USER
         kept = await self._memory.remember([(fact.category, fact.content) for fact in arguments.facts])
         return answer(
             {
@@ -121,14 +121,14 @@ class _MemoryTools:
 
     async def search(self, _call: ToolCall, arguments: SearchMemoryArguments) -> ToolResult:
         if self._memory is None:
-            return _NOBODY
+            return _NO_USER
         found = await self._memory.search(clean(arguments.query), arguments.limit + 1)
         facts = [_found(row) for row in found[: arguments.limit]]
         return answer({"facts": facts, "more": len(found) > arguments.limit})
 
     async def update(self, _call: ToolCall, arguments: UpdateMemoryArguments) -> ToolResult:
         if self._memory is None:
-            return _NOBODY
+            return _NO_USER
         try:
             fact = await self._memory.amend(arguments.id, arguments.content, arguments.category)
         except FactRefused as error:
@@ -137,7 +137,7 @@ class _MemoryTools:
 
     async def remove(self, _call: ToolCall, arguments: RemoveMemoryArguments) -> ToolResult:
         if self._memory is None:
-            return _NOBODY
+            return _NO_USER
         try:
             fact = await self._memory.forget(arguments.id)
         except FactRefused as error:

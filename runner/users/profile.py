@@ -85,7 +85,7 @@ async def load_background(layers: Layers, user: User, place: Place, recorder: Re
     now, warnings = began(place, user), list[str]()
     people, remembered, said = [user], list[Record](), list[ChatMessage]()
 
-    async def lay(name: str, load: Callable[[], Awaitable[Layer]], keep: Callable[[Layer], None]) -> None:
+    async def load_layer(name: str, load: Callable[[], Awaitable[Layer]], keep: Callable[[Layer], None]) -> None:
         try:
             with anyio.fail_after(LAYER_SECONDS):
                 loaded = await load()
@@ -97,9 +97,11 @@ async def load_background(layers: Layers, user: User, place: Place, recorder: Re
         keep(loaded)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(lay, "profile", lambda: layers.user(user), people.append, name="load the user")
-        group.start_soon(lay, "memory", lambda: layers.facts(user), remembered.extend, name="load the memory")
-        group.start_soon(lay, "history", lambda: layers.history(user, now), said.extend, name="load the conversation")
+        group.start_soon(load_layer, "profile", lambda: layers.user(user), people.append, name="load the user")
+        group.start_soon(load_layer, "memory", lambda: layers.facts(user), remembered.extend, name="load the memory")
+        group.start_soon(
+            load_layer, "history", lambda: layers.history(user, now), said.extend, name="load the conversation"
+        )
     known = people[-1]
     return Background(known, remembered, said, now.astimezone(known.zone), warnings)
 

@@ -26,7 +26,7 @@ Artifact = Mapping[str, Any]
 
 LONGEST_TITLE = 500
 """In characters: every list shows all titles."""
-IN_A_FEW_WORDS = "describe the work in a few words"
+TITLE_HINT = "describe the work in a few words"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class Board(Items):
         """Add an item under the next number: one more than the highest, also when several are added at once."""
         title = " ".join(clean(title).split())
         if not title:
-            raise ItemRefused("no_title", "a work item needs a title", IN_A_FEW_WORDS)
+            raise ItemRefused("no_title", "a work item needs a title", TITLE_HINT)
         if len(title) > LONGEST_TITLE:
-            raise ItemRefused("long_title", f"a title has at most {LONGEST_TITLE} characters", IN_A_FEW_WORDS)
+            raise ItemRefused("long_title", f"a title has at most {LONGEST_TITLE} characters", TITLE_HINT)
         earlier = self._added[title]
         self._added[title] += 1
         item = NewItem(self.name, title, NOT_STARTED, language, complexity)

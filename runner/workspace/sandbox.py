@@ -37,7 +37,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-_UNSPEAKABLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
+_INVISIBLE = ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 """Categories of invisible or meaningless characters: names with them could not be told apart."""
 
 _KINDS = {
@@ -85,7 +85,7 @@ def _check_name(name: str) -> None:
         raise _invalid("`..` is not allowed", "write the path from the workspace down")
     if name.startswith("."):
         raise PathRefused("hidden", "names that begin with a dot are not in a workspace", "use another name")
-    if any(unicodedata.category(letter) in _UNSPEAKABLE for letter in name):
+    if any(unicodedata.category(letter) in _INVISIBLE for letter in name):
         raise _invalid("it contains a character that cannot be shown", "use plain letters")
     if len(name.encode()) > LONGEST_NAME:
         raise _invalid("a name in it is too long", "choose a shorter name")

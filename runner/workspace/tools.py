@@ -141,7 +141,7 @@ class _WorkspaceTools:
     async def list(self, _call: ToolCall, arguments: ListFilesArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             listed = partial(workspace.listing, arguments.path, arguments.pattern, recursive=arguments.recursive)
-            listing = await _looked(listed)
+            listing = await _run_reading(listed)
             end = arguments.offset + arguments.limit
             shown: dict[str, Any] = {
                 "entries": [
@@ -160,7 +160,7 @@ class _WorkspaceTools:
 
     async def read(self, _call: ToolCall, arguments: ReadFileArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
-            text = await _looked(partial(workspace.read, arguments.path))
+            text = await _run_reading(partial(workspace.read, arguments.path))
             page = page_of(text, arguments.offset, arguments.limit)
             end = arguments.offset + len(page["text"])
             return answer({**page, "text": self._desk.mask.page(text, arguments.offset, end)})
@@ -178,7 +178,7 @@ class _WorkspaceTools:
                 ignore_case=arguments.ignore_case,
                 most=end + 1,
             )
-            hits = await _looked(partial(workspace.search, wanted))
+            hits = await _run_reading(partial(workspace.search, wanted))
             shown: dict[str, Any] = {
                 "matches": [_shown(hit, self._desk.mask) for hit in hits.found[arguments.offset : end]],
                 "next_offset": end if len(hits.found) > end else None,
@@ -193,7 +193,7 @@ class _WorkspaceTools:
 
     async def write(self, call: ToolCall, arguments: WriteFileArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
-            created = await _changed(call, partial(workspace.write, arguments.path, arguments.content))
+            created = await _run_changing(call, partial(workspace.write, arguments.path, arguments.content))
             return answer({"written": self._wrote(workspace, arguments.path), "created": created})
 
         return await self._in(arguments, run)
@@ -203,7 +203,7 @@ class _WorkspaceTools:
             edited = partial(
                 workspace.edit, arguments.path, arguments.old_text, arguments.new_text, everywhere=arguments.all
             )
-            count = await _changed(call, edited)
+            count = await _run_changing(call, edited)
             return answer({"written": self._wrote(workspace, arguments.path), "replaced": count})
 
         return await self._in(arguments, run)
@@ -225,7 +225,7 @@ class _WorkspaceTools:
         return written
 
 
-async def _looked(operation: Callable[[], T]) -> T:
+async def _run_reading(operation: Callable[[], T]) -> T:
     """Run a read-only operation; a disk that does not answer is given up."""
     try:
         with anyio.fail_after(SECONDS):
@@ -234,7 +234,7 @@ async def _looked(operation: Callable[[], T]) -> T:
         raise PathRefused("timeout", f"it took longer than {SECONDS:g} s", "ask for less, or continue without it") from None
 
 
-async def _changed(call: ToolCall, operation: Callable[[], T]) -> T:
+async def _run_changing(call: ToolCall, operation: Callable[[], T]) -> T:
     """Run an operation that changes a file: once started it is waited for, also when cancelled."""
 
     def begun() -> T:

@@ -192,7 +192,7 @@ class Workspace:
         *above, name = self._writable(path)
         data = _bytes(text)
         with self._opened(above, make=True) as folder, folder.locked():
-            self._spare(folder, name)
+            self._refuse_protected(folder, name)
             new = folder.file(name) is None
             folder.replace(name, data)
         return new
@@ -201,7 +201,7 @@ class Workspace:
         """Replace a text; returns the number of replacements."""
         *above, name = self._writable(path)
         with self._opened(above) as folder, folder.locked():
-            self._spare(folder, name)
+            self._refuse_protected(folder, name)
             text = _text(folder, name)
             if "\r\n" in text and _windows(old) in text:  # models write LF where the file has CRLF
                 old, new = _windows(old), _windows(new)
@@ -223,7 +223,7 @@ class Workspace:
             )
         return _file(path)
 
-    def _spare(self, folder: OpenFolder, name: str) -> None:
+    def _refuse_protected(self, folder: OpenFolder, name: str) -> None:
         """Refuse to change files that the service depends on, under any name."""
         known = folder.file(name)
         if known is None:

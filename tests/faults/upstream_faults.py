@@ -93,7 +93,10 @@ CALLS: Sequence[UpstreamFault] = (
     _both("bad_utf8", "answers in another encoding", "what can be read is", Outcome("caf�")),
     _both("nul", "answers with a NUL", "what can be read is", Outcome("a�b")),
     _both(
-        "wrong_shape", "answers with something else than content", "`tool_error`", Outcome("an unusable answer", "tool_error")
+        "wrong_shape",
+        "answers with something else than content",
+        "`tool_error`",
+        Outcome("an unusable answer", "tool_error"),
     ),
     _both(
         "wrong_id",

@@ -24,7 +24,7 @@ from runner.core.shutdown import ShelteredGroup
 from runner.messages import ToolCall
 from runner.tools.protocol import ToolResult
 from runner.tools.secrets import Mask
-from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
+from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import UpstreamCaller, Upstreams, UpstreamTools
 from tests.support.forked import FORK_SERVERS
 
@@ -123,7 +123,7 @@ async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: I
     async with Upstreams(
         named,
         default_timeout=default_timeout,
-        ears=Ears(notices.append, observe, Mask(secrets)),
+        listeners=UpstreamListeners(notices.append, observe, Mask(secrets)),
         shelter=ShelteredGroup,
     ) as upstreams:
         yield Opened(upstreams, list(named), notices, heard)

@@ -20,8 +20,8 @@ from runner.tools.upstream.framing import AWAY, CUT_OFF, NO_ANSWER, NO_MESSAGE, 
 if TYPE_CHECKING:
     from mcp import MCPError
 
-_OF_NO_USE = "continue without it, and say so; other arguments will not help"
-_SAYS_NOTHING = {UNREADABLE: "ask for less, or continue without it", NO_ANSWER: _OF_NO_USE}
+_USELESS = "continue without it, and say so; other arguments will not help"
+_OUTCOME_OPEN = {UNREADABLE: "ask for less, or continue without it", NO_ANSWER: _USELESS}
 """Errors of our transport after which the outcome is open, with the hint for a call that may be repeated."""
 
 logger = logging.getLogger("outrider.upstream")
@@ -95,25 +95,25 @@ class UpstreamCall:
         """An error came as the answer: from the server, or from our transport in its place."""
         from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND
 
-        message = f"`{self.label}` failed: {said(error)}"
+        message = f"`{self.label}` failed: {error_text(error)}"
         if error.code == CUT_OFF:
             return self.lost(error.message.removeprefix("the server "))
         if (
             error.code == CONNECTION_CLOSED and error.message == "Connection closed"
         ):  # the SDK's message when we closed the connection
             return self.lost("was closed")
-        if error.code in _SAYS_NOTHING:
-            return self._without_answer("tool_error", message, _SAYS_NOTHING[error.code])
+        if error.code in _OUTCOME_OPEN:
+            return self._without_answer("tool_error", message, _OUTCOME_OPEN[error.code])
         kind = "invalid_arguments" if error.code == INVALID_PARAMS else "tool_error"
         refused = error.code in (REFUSED, METHOD_NOT_FOUND) or kind == "invalid_arguments"
-        hint = _OF_NO_USE if error.code == REFUSED else "correct the arguments, or continue without it"
+        hint = _USELESS if error.code == REFUSED else "correct the arguments, or continue without it"
         return failure(kind, message, hint, ran=not refused)
 
     def _without_answer(self, kind: str, message: str, hint: str) -> ToolResult:
         return without_answer(kind, clean(message), self.effect if self.flight.sent else "read_only", hint)
 
 
-def away(error: Exception) -> str | None:
+def unreachable_reason(error: Exception) -> str | None:
     """The reason, if the error says that the server was not there to take the call."""
     from mcp import MCPError
 
@@ -125,7 +125,7 @@ def failure(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolRes
     return refuse(kind, clean(message), hint, ran=ran)
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The text of an error, without a parser's internals."""
     from mcp import MCPError
     from pydantic import ValidationError

@@ -31,7 +31,7 @@ TURN_CAP = 200_000
 def tool_result(answer: CallToolResult) -> ToolResult:
     """The whole answer as the result of a call."""
     structured = cleaned(answer.structured_content)
-    parts = [part for part in map(_in_words, answer.content) if part]
+    parts = [part for part in map(_block_text, answer.content) if part]
     text = "\n".join(parts)
     if not text and structured is not None:
         text = to_json(structured).decode()
@@ -96,7 +96,7 @@ def _marker(shown: int, total: int, lost: str, call_id: str | None) -> str:
     return f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. {read_on}]"
 
 
-def _in_words(block: ContentBlock) -> str:
+def _block_text(block: ContentBlock) -> str:
     """One block as text; anything but text by its name and size."""
     match block.type:
         case "text":

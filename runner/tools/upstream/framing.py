@@ -27,7 +27,7 @@ PAGE_TOOL_CAP = 1500
 FLOOD_CAP = 200_000_000
 """The most that is read between two requested answers; a server that writes more will not stop by itself."""
 
-UNASKED_PER_SECOND = 100
+UNREQUESTED_PER_SECOND = 100
 """Requests and changes that are passed on; each costs a task."""
 
 WANTED_NOTIFICATIONS = frozenset(
@@ -153,11 +153,11 @@ def readable(message: bytes) -> bytes:
 class Meter:
     """Counts unrequested output since the last requested answer."""
 
-    __slots__ = ("_bytes", "_second", "_unasked")
+    __slots__ = ("_bytes", "_second", "_unrequested")
 
     def __init__(self) -> None:
         self._bytes = 0
-        self._unasked = 0
+        self._unrequested = 0
         self._second = 0.0
 
     def read(self, size: int) -> None:
@@ -174,6 +174,6 @@ class Meter:
         """Whether one more unrequested message is passed on."""
         now = monotonic()
         if now - self._second > 1.0:
-            self._second, self._unasked = now, 0
-        self._unasked += 1
-        return self._unasked <= UNASKED_PER_SECOND
+            self._second, self._unrequested = now, 0
+        self._unrequested += 1
+        return self._unrequested <= UNREQUESTED_PER_SECOND

@@ -49,16 +49,16 @@ class _ContainedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         await request.aread()  # the body of a redirected request is still unread
-        if _says(request, "notifications/cancelled"):
-            self.aside.start_soon(self._tell, request, name=f"cancel at {self._url.host}")
+        if _has_method(request, "notifications/cancelled"):
+            self.aside.start_soon(self._post_unanswered, request, name=f"cancel at {self._url.host}")
             return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
-        if _says(request, "notifications/"):
+        if _has_method(request, "notifications/"):
             with anyio.move_on_after(_NOTIFICATION_SECONDS):
                 return await self._contained(request, **options)
             return httpx2.Response(httpx2.codes.ACCEPTED, request=request)
         return await self._contained(request, **options)
 
-    async def _tell(self, request: httpx2.Request) -> None:
+    async def _post_unanswered(self, request: httpx2.Request) -> None:
         """Post a message without waiting for its answer."""
         with anyio.move_on_after(_NOTIFICATION_SECONDS):
             await self._contained(request)
@@ -67,9 +67,9 @@ class _ContainedClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            return self._away(request, f"cannot be reached: {_words(error)}")
+            return self._away(request, f"cannot be reached: {_error_text(error)}")
         except httpx2.TransportError as error:
-            return _refusal(request, f"broke off: {_words(error)}", CUT_OFF)
+            return _refusal(request, f"broke off: {_error_text(error)}", CUT_OFF)
         if response.status_code == httpx2.codes.NOT_FOUND and "mcp-session-id" in request.headers:
             await response.aclose()
             return self._away(request, "has forgotten the session")
@@ -93,22 +93,22 @@ class _ContainedClient(httpx2.AsyncClient):
             return "sent a compressed answer, which was not requested", NO_ANSWER
         if response.next_request is not None and not self._may_follow(request, response.next_request):
             return "redirects elsewhere, which is not followed", REFUSED
-        if request.method != "POST" or (status in _MEANINGFUL and not _says(request, "tools/")):
+        if request.method != "POST" or (status in _MEANINGFUL and not _has_method(request, "tools/")):
             return None
         kind = response.headers.get("content-type", "").lower()
         if kind.startswith(("application/json", "text/event-stream")):
             return None
         if status >= httpx2.codes.BAD_REQUEST:
             return _status_error(response)
-        if status == httpx2.codes.OK and not _says(request, "notifications/"):
+        if status == httpx2.codes.OK and not _has_method(request, "notifications/"):
             return f"answered with `{kind or 'nothing'}` instead of a message", NO_ANSWER
-        if status == httpx2.codes.ACCEPTED and _says(request, "tools/"):
+        if status == httpx2.codes.ACCEPTED and _has_method(request, "tools/"):
             return "answered HTTP 202 Accepted instead of a message", NO_ANSWER
         return None
 
     def _away(self, request: httpx2.Request, reason: str) -> httpx2.Response:
         """Answer in place of a server that cannot be reached; a tool call then ends the connection with this reason."""
-        if not _says(request, "tools/call"):
+        if not _has_method(request, "tools/call"):
             self._on_end(reason)
         return _refusal(request, reason, AWAY)
 
@@ -126,7 +126,7 @@ def _status_error(response: httpx2.Response) -> tuple[str, int]:
     return said, REFUSED if status < httpx2.codes.INTERNAL_SERVER_ERROR else NO_ANSWER
 
 
-def _says(request: httpx2.Request, method: str) -> bool:
+def _has_method(request: httpx2.Request, method: str) -> bool:
     """Whether a request carries a message with this method."""
     if request.method != "POST":
         return False
@@ -149,7 +149,7 @@ def _refusal(request: httpx2.Request, reason: str, code: int) -> httpx2.Response
     return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request, headers=headers, content=to_json(body))
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error).strip() or type(error).__name__
 
 

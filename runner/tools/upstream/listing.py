@@ -101,8 +101,8 @@ def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: d
         remarks[tool.name] = ("duplicate_tool", f"`{label}` is listed more than once; the first was kept")
     elif len(offers) >= TOOL_CAP:
         remarks["tools"] = ("list_cut", f"`{spec.name}` lists more than {TOOL_CAP} tools; the rest is left out")
-    elif (trouble := _trouble(tool.input_schema)) is not None:
-        remarks[tool.name] = ("tool_left_out", f"`{label}` was left out: its schema {trouble}")
+    elif (fault := _schema_fault(tool.input_schema)) is not None:
+        remarks[tool.name] = ("tool_left_out", f"`{label}` was left out: its schema {fault}")
     else:
         offers[tool.name] = Offer(tool.name, _description(tool), _schema(tool.input_schema), _hints(tool))
 
@@ -123,7 +123,7 @@ def _schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**cleaned(dict(schema)), "type": "object"}
 
 
-def _trouble(schema: Mapping[str, Any]) -> str | None:
+def _schema_fault(schema: Mapping[str, Any]) -> str | None:
     """Why a schema is refused. It is walked, never resolved or run."""
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     while waiting:

@@ -44,7 +44,7 @@ Observe = Callable[[Listed], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
+class UpstreamListeners:
     """The listeners of upstream servers, and the mask for everything they are told.
 
     `observe` is called with a listing before its tools are used.

@@ -25,7 +25,7 @@ from runner.tools.protocol import ToolResult
 from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
 from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
-from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
+from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.server import ListingTimeouts, Upstream
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ UNTRUSTED = "at_most_once"
 Shelter = Callable[[str], AbstractAsyncContextManager[TaskGroup]]
 """Makes a named task group that only its owner cancels: connections must outlive the cancelled scope of a service."""
 
-_CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
+_CONCERNS_ALL = frozenset({"lost", "list_changed"})
 
 logger = logging.getLogger("outrider.upstream")
 
@@ -62,12 +62,14 @@ class UpstreamCaller:
 class Upstreams:
     """The servers of a configuration. Enter it in the service's lifespan, and leave it in the same task."""
 
-    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears, shelter: Shelter) -> None:
+    def __init__(
+        self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, listeners: UpstreamListeners, shelter: Shelter
+    ) -> None:
         self._specs = specs
         self._default_timeout = default_timeout
-        self.mask = ears.mask
-        self._ears = ears
-        self._own_ears = Ears(self.notify, self._observe, ears.mask)
+        self.mask = listeners.mask
+        self._listeners = listeners
+        self._own_listeners = UpstreamListeners(self.notify, self._observe, listeners.mask)
         self._users: dict[str, set[str]] = {}
         """The executions that use a server: a change of a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
@@ -89,9 +91,11 @@ class Upstreams:
             await _close([server for each in (self, *self._editions) for server in each.connected])
         return await self._sheltered.__aexit__(kind, error, trace)
 
-    def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:
+    def edition(
+        self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, listeners: UpstreamListeners
+    ) -> Upstreams:
         """The servers of another configuration; they end with these."""
-        other = Upstreams(specs, default_timeout=default_timeout, ears=ears, shelter=self._shelter)
+        other = Upstreams(specs, default_timeout=default_timeout, listeners=listeners, shelter=self._shelter)
         other._group = self._group
         self._editions.append(other)
         return other
@@ -127,16 +131,16 @@ class Upstreams:
 
     def notify(self, notice: UpstreamNotice) -> None:
         """Pass a notice to every execution it concerns; a listener's failure never fails a call."""
-        everybody = notice.scope_id is None and notice.kind in _CONCERNS_EVERYBODY
-        for scope_id in list(self._users.get(notice.server, ())) if everybody else [notice.scope_id]:
+        concerns_all = notice.scope_id is None and notice.kind in _CONCERNS_ALL
+        for scope_id in list(self._users.get(notice.server, ())) if concerns_all else [notice.scope_id]:
             try:
-                self._ears.notify(replace(notice, scope_id=scope_id))
+                self._listeners.notify(replace(notice, scope_id=scope_id))
             except Exception:
                 logger.exception("a notice about upstream %s was not delivered", notice.server)
 
     async def _observe(self, listed: Listed) -> None:
         try:
-            await self._ears.observe(listed)
+            await self._listeners.observe(listed)
         except Exception:
             logger.exception("the tools of upstream %s were not compared with the known ones", listed.server)
 
@@ -154,10 +158,10 @@ class Upstreams:
         if spec.isolation == "per_execution":
             own = self._scoped.setdefault(scope_id, {})
             if server not in own:
-                own[server] = Upstream(spec, self._group, self._own_ears, scope_id)
+                own[server] = Upstream(spec, self._group, self._own_listeners, scope_id)
             return own[server]
         if server not in self._shared:
-            self._shared[server] = Upstream(spec, self._group, self._own_ears)
+            self._shared[server] = Upstream(spec, self._group, self._own_listeners)
         return self._shared[server]
 
 
@@ -196,7 +200,7 @@ class UpstreamTools:
         async with anyio.create_task_group() as tasks:
             for upstream in self._upstreams.values():
                 tasks.start_soon(ask, upstream)
-        self._note(listings, missing)
+        self._report(listings, missing)
         offers = [
             (upstream.spec, offer)
             for server, upstream in self._upstreams.items()
@@ -262,7 +266,7 @@ class UpstreamTools:
             gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
         )
 
-    def _note(self, listings: Mapping[str, ToolListing], missing: Mapping[str, str]) -> None:
+    def _report(self, listings: Mapping[str, ToolListing], missing: Mapping[str, str]) -> None:
         """Report missing servers and omissions, each once."""
         self._listed = True
         self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}
@@ -287,4 +291,4 @@ async def _close(upstreams: Sequence[Upstream]) -> None:
     for upstream in upstreams:
         upstream.close()
     for upstream in upstreams:
-        await upstream.gone()
+        await upstream.wait_closed()

@@ -18,11 +18,11 @@ from anyio.abc import TaskGroup
 from runner.messages import clean
 from runner.tools.effects import may_repeat
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream.call import UpstreamCall, away, said
+from runner.tools.upstream.call import UpstreamCall, error_text, unreachable_reason
 from runner.tools.upstream.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.upstream.content import cut, tool_result
 from runner.tools.upstream.listing import ToolListing
-from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
+from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
@@ -82,10 +82,12 @@ class BackOff:
 class Upstream:
     """A server and its one connection; the owner task runs in the given task group."""
 
-    def __init__(self, spec: UpstreamSpec, tasks: TaskGroup, ears: Ears, scope_id: str | None = None) -> None:
+    def __init__(
+        self, spec: UpstreamSpec, tasks: TaskGroup, listeners: UpstreamListeners, scope_id: str | None = None
+    ) -> None:
         self.spec = spec
         self._tasks = tasks
-        self._ears = ears
+        self._listeners = listeners
         self._scope_id = scope_id
         self._observed: ToolListing | None = None
         self._connection: Connection | None = None
@@ -104,24 +106,24 @@ class Upstream:
             with anyio.fail_after(seconds):
                 listing = await connection.listing()
         except TimeoutError:
-            self._suspect(connection)
+            self._start_probe(connection)
             raise Unavailable(f"did not list its tools within {seconds:.3g} s") from None
         except Unavailable:
             raise
         except Exception as error:
-            reason = self._ears.mask.text(f"could not list its tools: {said(error)}")
+            reason = self._listeners.mask.text(f"could not list its tools: {error_text(error)}")
             raise Unavailable(connection.failure or reason) from error
-        await self._hear(listing, scope_id)
+        await self._observe(listing, scope_id)
         return listing
 
-    async def _hear(self, listing: ToolListing, scope_id: str) -> None:
+    async def _observe(self, listing: ToolListing, scope_id: str) -> None:
         """Have a new listing observed."""
         if listing is self._observed:
             return
         self._observed = listing
         whole = not any(kind == "list_cut" for kind, _ in listing.remarks)
-        seen = {self._ears.mask.text(tool): each for tool, each in listing.fingerprints.items()}
-        await self._ears.observe(Listed(self.spec.name, seen, whole, scope_id))
+        seen = {self._listeners.mask.text(tool): each for tool, each in listing.fingerprints.items()}
+        await self._listeners.observe(Listed(self.spec.name, seen, whole, scope_id))
 
     async def instructions(self) -> str:
         """The instructions for the server: configured, else its own; empty if it has none or is unavailable."""
@@ -130,7 +132,7 @@ class Upstream:
         try:
             connection = await self._connected(0)
             said = clean(connection.client.instructions or "").strip()[: 2 * INSTRUCTIONS_CAP]
-            return self._ears.mask.text(said)[:INSTRUCTIONS_CAP]
+            return self._listeners.mask.text(said)[:INSTRUCTIONS_CAP]
         except Unavailable:
             return ""
 
@@ -145,26 +147,26 @@ class Upstream:
         ends = anyio.current_time() + call.timeout
         result = await self._bounded(connection, call, ends)
         if result.error_type == "unavailable" and may_repeat(call.effect):
-            result = await self._once_more(call, ends, result)
-        return cut(await self._ears.mask.result(result), call.id, self.spec.max_result_bytes)
+            result = await self._repeat(call, ends, result)
+        return cut(await self._listeners.mask.result(result), call.id, self.spec.max_result_bytes)
 
-    async def _once_more(self, call: UpstreamCall, ends: float, lost: ToolResult) -> ToolResult:
+    async def _repeat(self, call: UpstreamCall, ends: float, lost: ToolResult) -> ToolResult:
         """Repeat a call that was cut off, in its remaining time; it stays lost if the server cannot be reached."""
         try:
             connection = await self._connected(ends - anyio.current_time())
         except Unavailable:
             return lost
         message = f"`{call.label}` was cut off and is repeated, as its effect allows"
-        self._ears.notify(UpstreamNotice(call.server, "repeated", message, call.scope_id))
+        self._listeners.notify(UpstreamNotice(call.server, "repeated", message, call.scope_id))
         return await self._bounded(connection, call, ends)
 
     def close(self) -> None:
-        """Close the connection; `gone` waits for its end. Later calls are refused."""
+        """Close the connection; `wait_closed` waits for its end. Later calls are refused."""
         self._closed = True
         if self._connection is not None:
             self._connection.close()
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the connection and its process have ended."""
         if self._connection is not None:
             await self._connection.ended.wait()
@@ -183,7 +185,7 @@ class Upstream:
                 reason = connection.failure if connection is not None else None
                 raise Unavailable(f"{reason or 'failed'} (next attempt in {wait:.0f} s at the earliest)")
             connection = self._connection = Connection(
-                self.spec, self._mode, self._on_failure, self._on_change, self._ears.mask.text
+                self.spec, self._mode, self._on_failure, self._on_change, self._listeners.mask.text
             )
             self._tasks.start_soon(connection.run, name=f"upstream {self.spec.name}")
         if not connection.settled.is_set():
@@ -200,7 +202,7 @@ class Upstream:
             with anyio.fail_after(ends - anyio.current_time()):
                 return await self._send(connection, call)
         except TimeoutError:
-            self._suspect(connection)
+            self._start_probe(connection)
             return call.too_slow()
         except InputRequired:
             return call.wants_input()
@@ -208,7 +210,7 @@ class Upstream:
             call.flight.sent = False  # raised before anything was sent
             return call.lost(str(error))
         except Exception as error:
-            if (reason := away(error)) is not None:
+            if (reason := unreachable_reason(error)) is not None:
                 connection.fail(reason)
                 return call.not_called(reason)
             return call.failed(error, None if connection.usable else connection.failure or "was closed")
@@ -216,7 +218,7 @@ class Upstream:
     async def _send(self, connection: Connection, call: UpstreamCall) -> ToolResult:
         # Listed first on every connection: the protocol derives headers of a call from the tool's listed schema.
         listing = await connection.listing()
-        await self._hear(listing, call.scope_id)
+        await self._observe(listing, call.scope_id)
         if call.tool not in listing.offers:
             return call.unknown()
         call.flight.sent = True
@@ -225,7 +227,7 @@ class Upstream:
         return tool_result(answer)
 
     def _on_failure(self, connection: Connection) -> None:
-        connection.failure = self._ears.mask.text(connection.failure or "failed")
+        connection.failure = self._listeners.mask.text(connection.failure or "failed")
         now = anyio.current_time()
         if connection.started:
             self._back_off.died(now)
@@ -239,15 +241,15 @@ class Upstream:
         message = f"upstream `{self.spec.name}` {connection.failure}"
         if not connection.started:
             message += f"\nhint: check `mcp_servers.{self.spec.name}`"
-        self._tell(kind, message)
+        self._notify(kind, message)
 
     def _on_change(self) -> None:
-        self._tell("list_changed", f"`{self.spec.name}` has changed its tools; new executions get the changes")
+        self._notify("list_changed", f"`{self.spec.name}` has changed its tools; new executions get the changes")
 
-    def _tell(self, kind: str, message: str) -> None:
-        self._ears.notify(UpstreamNotice(self.spec.name, kind, message, self._scope_id))
+    def _notify(self, kind: str, message: str) -> None:
+        self._listeners.notify(UpstreamNotice(self.spec.name, kind, message, self._scope_id))
 
-    def _suspect(self, connection: Connection) -> None:
+    def _start_probe(self, connection: Connection) -> None:
         """After a timeout, probe in the background whether the tool is slow or the server is stuck."""
         if self._verdict is None and connection.usable:
             self._verdict = anyio.Event()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
 _FLUSH_GRACE = 0.5
-_HEARING_GRACE = 0.1
+_STDERR_GRACE = 0.1
 
 # Anchored, so that an `id` inside a result is never taken for the id of the message.
 _ID_IN_FRONT = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*[,}]')
@@ -96,7 +96,7 @@ class _Pipe:
         self._meter = Meter()
         self._open: dict[str, str] = {}
         """The unanswered requests, by id; any other answer is dropped here, before it costs more."""
-        self._heard = anyio.Event()
+        self._stderr_read = anyio.Event()
         self.written = anyio.Event()
 
     async def listen(self) -> None:
@@ -104,7 +104,7 @@ class _Pipe:
         try:
             await self._process.listen()
         finally:
-            self._heard.set()
+            self._stderr_read.set()
 
     async def read(self) -> None:
         """Pass messages to the session until the output ends, then report how it ended."""
@@ -126,7 +126,7 @@ class _Pipe:
         """Write the session's messages to the server."""
         try:
             async for message in self._from_session:
-                self._note(message.message)
+                self._track(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.stdin.send(text.encode() + b"\n")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
@@ -137,12 +137,12 @@ class _Pipe:
     async def _end(self) -> None:
         """Report how the server ended before the session's streams close, so that failed calls can say it."""
         ending = await self._process.ending()
-        with anyio.move_on_after(_HEARING_GRACE):
-            await self._heard.wait()
+        with anyio.move_on_after(_STDERR_GRACE):
+            await self._stderr_read.wait()
         self._on_end(ending)
         self._to_session.close()
 
-    def _note(self, message: JSONRPCMessage) -> None:
+    def _track(self, message: JSONRPCMessage) -> None:
         """Track requests that await an answer."""
         from mcp.types import JSONRPCNotification, JSONRPCRequest
 
