@@ -18,13 +18,12 @@ import anyio.to_thread
 
 from registry import ModelSpec
 from registry.specs.secrets import MASK
-from runner.llm.body import request_body
 from runner.llm.breaker import Breaker, BreakerSettings
 from runner.llm.endpoint import Endpoint
-from runner.llm.exchange import exchange
+from runner.llm.exchange import exchange, request_body
 from runner.llm.failures import AskedModel, failure_of, missing_key
 from runner.llm.protocol import OnText, Reply, Request
-from runner.llm.retrying import Candidate, Retrying
+from runner.llm.retrying import ModelCandidate, Retrying
 from runner.provider_error import Hide
 
 
@@ -68,7 +67,7 @@ class AnthropicModel:
             _, endpoint = self._endpoints.popitem()
             await endpoint.close()
 
-    def _candidate(self, call: _Call, spec: ModelSpec) -> Candidate[Reply]:
+    def _candidate(self, call: _Call, spec: ModelSpec) -> ModelCandidate[Reply]:
         breaker = self._breaker(self._address(spec))
         known = functools.partial(failure_of, asked=AskedModel(spec, self._masking(spec), self._defined_at(spec.name)))
 
@@ -82,7 +81,7 @@ class AnthropicModel:
 
             return await breaker.through(through, known)
 
-        return Candidate(spec.name, attempt, known)
+        return ModelCandidate(spec.name, attempt, known)
 
     def _masking(self, spec: ModelSpec) -> Hide:
         def hide(text: str) -> str:

@@ -1,24 +1,71 @@
-"""One attempt: a body is sent, a whole reply comes back.
+"""One attempt: the body of a request is built and sent, a whole reply comes back.
 
-Owns the request, its connection, and the conversion of a message to a Reply. Knows neither retries nor other models.
-Invariant: every exit closes the connection or returns it to the pool.
+Owns the fields of a request and its cache marks, the connection, and the conversion of a message to a Reply. Knows neither
+retries nor other models. Invariants: every exit closes the connection or returns it to the pool; for the model that wrote
+it, history is never encoded twice.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from typing import Any
+
+from pydantic_core import to_json
 
 from registry import ModelSpec
 from runner.llm.endpoint import ERROR_CAP, Endpoint
-from runner.llm.protocol import OnText, Reply, Usage
+from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
 from runner.llm.timeouts import AttemptTimer
+from runner.messages import Message
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
+
+_LIFETIMES = {
+    "5m": b',"cache_control":{"type":"ephemeral"}',
+    "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}',
+    "off": b"",
+}
+_THINKING = b'"thinking":{"type":"adaptive","display":"summarized"}'
+_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+def request_body(request: Request, spec: ModelSpec) -> bytes:
+    """The JSON of a request for the model of `spec`."""
+    cached = _LIFETIMES[spec.cache_writes(waits=request.waits)]
+    longest = spec.max_tokens if request.max_tokens is None else min(spec.max_tokens, request.max_tokens)
+    fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % longest, b'"stream":true' + cached]
+    if spec.thinking:
+        fields.append(_THINKING)  # no provider combines thinking with a temperature
+    elif request.steady and spec.accepts_temperature:
+        fields.append(b'"temperature":0')
+    if request.system:
+        fields.append(b'"system":' + to_json(request.system))
+    if request.shown:
+        *tools, last = (tool.encoded for tool in request.shown)
+        # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.
+        fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
+        if not request.tools:
+            fields.append(b'"tool_choice":{"type":"none"}')
+    fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
+    return b"{" + b",".join(fields) + b"}"
+
+
+def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
+    """The messages as bytes. Thinking blocks are bound to the model that wrote them: no other model gets them."""
+    for message in messages:
+        author = message.model or meant_for.model
+        if author == spec.model or message.role == "user":
+            yield message.encoded
+        else:
+            spoken = [block for block in message.content if block["type"] not in _THINKING_BLOCKS]
+            if len(spoken) == len(message.content):
+                yield message.encoded
+            elif spoken:
+                yield Message("assistant", spoken).encoded
 
 
 async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:

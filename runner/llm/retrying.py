@@ -29,7 +29,7 @@ _DOUBLINGS = 20
 
 
 @dataclass(slots=True)
-class Candidate(Generic[Answer]):
+class ModelCandidate(Generic[Answer]):
     """A model that may be asked, over all attempts of one call."""
 
     name: str
@@ -58,7 +58,7 @@ async def _sleep(wait: RetryWait) -> None:
 class Retrying(Generic[Answer]):
     """One call, over all its attempts; the first candidate is the requested model."""
 
-    def __init__(self, retry: Retry, candidates: Sequence[Candidate[Answer]], pause: Pause | None = None) -> None:
+    def __init__(self, retry: Retry, candidates: Sequence[ModelCandidate[Answer]], pause: Pause | None = None) -> None:
         self._retry, self._candidates, self._pause = retry, candidates, pause or _sleep
         self._made = self._made_before = 0
         """Attempts sent so far, and at the last wait."""
@@ -78,7 +78,7 @@ class Retrying(Generic[Answer]):
                     self._record(each, error)
             await self._pause(self._next())
 
-    def _record(self, candidate: Candidate[Answer], error: Exception) -> None:
+    def _record(self, candidate: ModelCandidate[Answer], error: Exception) -> None:
         """Record a failure; raises it at once for a bug, or for a mistake that no fallback should hide."""
         failure = candidate.failure_of(error)
         if failure is None:
