@@ -19,11 +19,11 @@ from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
 from runner.core.execution import Execution
 from runner.core.services import Services
-from runner.core.shutdown import Draining
+from runner.core.shutdown import Draining, ShelteredGroup
 from runner.functions.callables import AgentFunction, Called, configured, registered
-from runner.llm.models import Models, Telling
+from runner.llm.models import FailureContext, Models
 from runner.llm.protocol import ChoosesModels
-from runner.llm.throttle import Throttle
+from runner.llm.throttle import ThrottledModels
 from runner.record import facts
 from runner.record.events import Bus
 from runner.record.facts import Failed
@@ -33,7 +33,7 @@ from runner.service.dispatcher import Dispatcher, open_dispatcher
 from runner.service.tool_drift import DriftWatch
 from runner.tools.protocol import ToolExecutor
 from runner.tools.secrets import Mask, masked_logs
-from runner.tools.upstream.notices import Ears, UpstreamNotice
+from runner.tools.upstream.notices import UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import Upstreams
 from server.collector import patient_collector
 
@@ -91,8 +91,9 @@ class _Assembly:
         self._prepared = Latch()
         today = blueprint.settings
         most = today.defaults.max_concurrent_model_calls
-        self._throttle = Throttle(most) if most is not None else None
-        self.upstreams = Upstreams(today.upstreams, default_timeout=_tool_timeout(today), ears=self._ears(today))
+        self._model_calls = anyio.CapacityLimiter(most) if most is not None else None
+        timeout, listeners = _tool_timeout(today), self._listeners(today)
+        self.upstreams = Upstreams(today.upstreams, default_timeout=timeout, listeners=listeners, shelter=ShelteredGroup)
 
     def services(self, functions: Mapping[str, Called]) -> Services:
         """For today's configuration, and the functions it names."""
@@ -115,12 +116,12 @@ class _Assembly:
         blueprint, today = self._blueprint, self._blueprint.settings
         of_program = [today.agents[name] for name in blueprint.functions if name in today.agents]
         settings = restore(snapshot, blueprint.environ, of_program).denying(today)
-        timeout, ears = _tool_timeout(settings), self._ears(settings)
-        upstreams = self.upstreams.edition(settings.upstreams, default_timeout=timeout, ears=ears)
+        timeout, listeners = _tool_timeout(settings), self._listeners(settings)
+        upstreams = self.upstreams.edition(settings.upstreams, default_timeout=timeout, listeners=listeners)
         return self._of(settings, upstreams, configured(settings))
 
     def _of(self, settings: Settings, upstreams: Upstreams, functions: Mapping[str, Called]) -> Services:
-        blueprint, throttle = self._blueprint, self._throttle
+        blueprint, places = self._blueprint, self._model_calls
         models = blueprint.models or self._models(settings)
         return Services(
             settings=settings,
@@ -129,7 +130,7 @@ class _Assembly:
             bus=self._bus,
             draining=self._draining,
             prepared=self._prepared,
-            models=throttle.over(models) if throttle is not None else models,
+            models=ThrottledModels(models, places) if places is not None else models,
             upstreams=upstreams,
             extra_tools=blueprint.extra_tools,
             functions={**registered(blueprint.functions), **functions},
@@ -140,16 +141,18 @@ class _Assembly:
 
     def _models(self, settings: Settings) -> Models:
         blueprint = self._blueprint
-        telling = Telling(self._mask(settings).text, lambda name: settings.defined_at("models", name, "model"))
-        made = Models(settings.models, blueprint.environ, rehearse=settings.rehearse, pace=blueprint.pace, telling=telling)
+        failures = FailureContext(self._mask(settings).text, lambda name: settings.defined_at("models", name, "model"))
+        made = Models(
+            settings.models, blueprint.environ, rehearse=settings.rehearse, pace=blueprint.pace, failures=failures
+        )
         self.own_models.append(made)
         return made
 
     def _mask(self, settings: Settings) -> Mask:
         return Mask(settings.secrets(self._blueprint.environ))
 
-    def _ears(self, settings: Settings) -> Ears:
-        return Ears(self.notices.notice, self._drift.observe, self._mask(settings))
+    def _listeners(self, settings: Settings) -> UpstreamListeners:
+        return UpstreamListeners(self.notices.notice, self._drift.observe, self._mask(settings))
 
 
 def _tool_timeout(settings: Settings) -> float:

@@ -1,7 +1,7 @@
-"""Approvals: the questions to people that wait in this process, and the one way an answer reaches them.
+"""Approvals: the open questions of this process, and the one way an answer reaches the execution that waits.
 
-Owns who waits here. Rows are the truth: an answer is a guarded write, from whichever process, and whoever waits is told of
-it afterwards; an answer nobody was told of is found in the rows. Must not know: how a person is asked, or what is at stake.
+Rows are the truth: an answer is a guarded write, from any process, and the waiting execution is notified afterwards. A
+missed notification is found in the rows. Must not know: how a person is asked, or what the question is about.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runner.snapshot import Question
 
 
 def outcome_of(row: Row) -> str:
-    """What became of a question, for a person who answers it too late: what was decided, who decided it and when."""
+    """How a question ended, for a person who answers too late: the decision, who made it and when."""
     if row["decision"] is None:
         expired = row["expires_at"] <= stamp()
-        return f"approval `{row['id']}` " + (f"expired at {row['expires_at']}" if expired else "is not waited for any more")
+        return f"approval `{row['id']}` " + (f"expired at {row['expires_at']}" if expired else "is no longer open")
     by = f" by {row['decided_by']}" if row["decided_by"] else ""
     why = f": {row['reason']}" if row["reason"] else ""
     return f"approval `{row['id']}` was {row['decision']}{by} at {row['decided_at']}{why}"
@@ -32,13 +32,13 @@ def outcome_of(row: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a person says to a question."""
+    """A person's answer to a question."""
 
     approved: bool
     by: str
     reason: str = ""
     principal: str | None = None
-    """Whose word it is; None for somebody at this machine."""
+    """The principal who answers; None on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +87,22 @@ class Approvals:
         self._recorder, self._questions = recorder, questions
         self._waiting: dict[str, Latch] = {}
         self._news: Latch | None = None
-        """None while nobody wants to hear of another question."""
+        """None while no caller waits for new questions."""
         self._known: set[str] = set()
-        """The questions that others put, when somebody last wanted to hear of them."""
+        """The open questions of other processes at the last look."""
 
     # -- asked by executions -------------------------------------------------------------------------------------------
 
     def expect(self, approval: str) -> Latch:
-        """Be told when a question is decided. Before it is asked: then no answer can be missed."""
+        """Register a waiter for a decision. Call it before asking, so that no answer is missed."""
         return self._waiting.setdefault(approval, Latch())
 
     def forget(self, approval: str) -> None:
-        """Nobody waits for it any more."""
+        """Remove the waiter."""
         self._waiting.pop(approval, None)
 
     def announce(self) -> None:
-        """A question was put."""
+        """Notify that a question was asked."""
         if self._news is not None:
             self._news.set()
             self._news = None
@@ -110,26 +110,26 @@ class Approvals:
     # -- answered by people --------------------------------------------------------------------------------------------
 
     async def open(self, top: str | None = None) -> Sequence[Question]:
-        """The open questions, everywhere or from one execution down, oldest first."""
+        """The open questions, of all executions or of one subtree, oldest first."""
         return [Question.of_row(row) for row in await self._questions.open(top)]
 
     async def decided(self, top: str) -> Sequence[Row]:
-        """What became of the questions from one execution down that are over, the latest first."""
+        """The closed questions of one subtree, latest first."""
         return await self._questions.decided(top)
 
     @property
     def news(self) -> Latch:
-        """Set when there is another question. Take it before looking, wait for it after."""
+        """Set when a question is asked. Take it before looking at the open ones, and wait for it afterwards."""
         if self._news is None:
             self._news = Latch()
         return self._news
 
     async def decide(self, question: Question, word: Word) -> bool:
-        """Answer a question; False when it is answered, expired or void already, or not for this person to answer."""
+        """Answer a question; False if it is closed already, or this person may not answer it."""
         return await self.decide_shown(question, question.shown, word)
 
     async def decide_shown(self, question: Question, shown: str, word: Word) -> bool:
-        """As `decide`, where the person saw the question earlier: what was seen must be what is asked."""
+        """Like `decide`, where the person saw the question earlier: the call must still be the one they saw."""
         parents = question.parent_execution_id, question.root_execution_id
         place = Place(question.execution_id, *parents, question.session_id)
         decision = ApprovalDecision(question.id, shown, word.approved, word.by, word.reason, word.principal)
@@ -139,7 +139,7 @@ class Approvals:
         return held
 
     async def look(self) -> None:
-        """Another process wrote: tell of questions it put, and those whose question it answered."""
+        """Another process wrote: notify of questions it asked, and of questions it answered."""
         if self._news is not None:
             known, self._known = self._known, {row["id"] for row in await self._questions.open()}
             if not self._known <= known:

@@ -1,8 +1,8 @@
-"""Permission: how one execution asks a person whether a call may run, and waits for the answer.
+"""The approval gate: one execution asks a person whether a call may run, and waits for the answer.
 
-Owns the wait: its clock and those of its callers stand still, and it ends with an answer, at its expiry, with a wish to
-conclude or with the execution. Re-entrant: a question put before a crash is found again, and an answer given meanwhile
-counts. Invariant: a call that is allowed is committed as started, by the write that uses the approval up, before it runs.
+Owns the wait: the clocks of the execution and its ancestors stop, and it ends with an answer, at its expiry, with a request
+to wrap up, or with the execution. Re-entrant: a question asked before a crash is found again, and so is its answer.
+Invariant: an approved call is committed as started, by the write that uses up the approval, before it runs.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from runner.tools.effects import without_answer
 from runner.tools.protocol import ToolResult
 
 Kind = Literal["gate", "repeat"]
-"""Whether a call may run, or may run again after a crash cut it: nobody knows whether it had taken effect."""
+"""Whether a call may run, or may run again after a crash cut it off and its effect is unknown."""
 
 _WHY: Mapping[str, str] = {
-    DENIED: "a person did not allow it",
-    EXPIRED: "nobody allowed it in time",
-    WITHDRAWN: "nobody had allowed it when it was time to conclude",
+    DENIED: "a person denied it",
+    EXPIRED: "no approval in time",
+    WITHDRAWN: "no approval before the wrap-up",
 }
 _ERROR_TYPES: Mapping[str, str] = {DENIED: "denied", EXPIRED: "approval_expired", WITHDRAWN: "approval_expired"}
 _HINTS: Mapping[str, str] = {
-    DENIED: "do not try it again; go on without it, or say what cannot be done",
-    EXPIRED: "go on without it, and say what is left to be done",
-    WITHDRAWN: "answer with what you have, and say what is left to be done",
+    DENIED: "do not retry; continue without it, or say what cannot be done",
+    EXPIRED: "continue without it, and say what remains to be done",
+    WITHDRAWN: "answer with what you have, and say what remains to be done",
 }
 
 
@@ -59,21 +59,20 @@ class Asker:
     seconds: float
     """How long a question stays open."""
     lineage: Sequence[tuple[str, Allowance]]
-    """Itself and its callers, upwards: the clocks that stand still."""
+    """The execution and its ancestors, upwards: their clocks stop."""
     inbox: Inbox
     now: Callable[[str], None]
-    """Says what it does at the moment."""
+    """Sets the current activity."""
     goes_on_elsewhere: Callable[[], bool]
-    """Whether it is being stopped without an end: then its question stays, for whoever goes on with it."""
+    """Whether it is stopped without an end: then the question stays open for the process that resumes it."""
 
     @property
     def allowance(self) -> Allowance:
-        """Its own."""
         return self.lineage[0][1]
 
 
 class Permission:
-    """Asks for one execution."""
+    """Asks for approval, for one execution."""
 
     __slots__ = ("_approvals", "_asker", "_questions", "_recorder")
 
@@ -81,14 +80,14 @@ class Permission:
         self._approvals, self._recorder, self._questions, self._asker = approvals, recorder, questions, asker
 
     async def allow(self, call: ToolCall, tool: Tool, kind: Kind = "gate") -> ToolResult | None:
-        """None once the call may run and is committed as started; otherwise what its model is told instead."""
+        """None once the call may run and is committed as started; otherwise the result to show the model."""
         asker, wanted = self._asker, digest(tool.server, tool.label, call.arguments)
         earlier = await self._questions.of_call(call.row)
         if any(row["used_at"] is not None or row["kind"] == "repeat" for row in earlier):
-            kind = "repeat"  # it has begun before, however often was asked since
+            kind = "repeat"  # the call had started before, however often approval was asked since
         before = await self._asked_before(earlier, wanted)
         approval = before["id"] if before is not None else new_id()
-        answered = self._approvals.expect(approval)  # before it is asked, so that no answer is missed
+        answered = self._approvals.expect(approval)  # before asking, so that no answer is missed
         held = Held(approval, call.row, asker.place.id, asker.attempt)
         try:
             if before is None:
@@ -113,7 +112,7 @@ class Permission:
     # -- the question --------------------------------------------------------------------------------------------------
 
     async def _asked_before(self, earlier: Sequence[Row], wanted: str) -> Row | None:
-        """The question put about a call before a restart, if its answer, or the wait for one, still counts."""
+        """The question asked about a call before a restart, if it or its answer is still valid."""
         if not earlier or earlier[0]["used_at"] is not None:
             return None
         last = earlier[0]
@@ -150,21 +149,21 @@ class Permission:
     # -- the answer ----------------------------------------------------------------------------------------------------
 
     async def _answer(self, held: Held, tool: Tool, row: Row, answered: Latch) -> Row:
-        """The question once it is decided, by a person or by its end."""
+        """The question once it is decided, or closed without a decision."""
         if row["decision"] is not None:
             return row
         seconds = (moment(row["expires_at"]) - datetime.now(UTC)).total_seconds()
-        with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as patience:
+        with self._asker.allowance.standing_still(), anyio.move_on_after(seconds) as waiting:
             await _first_of(answered.wait, self._asker.inbox.until_asked_to_wrap_up)
-        self._asker.now(f"going on after the question about {tool.label}")
+        self._asker.now(f"continuing after the question about {tool.label}")
         if not answered.is_set:
-            end = EXPIRED if patience.cancelled_caught else WITHDRAWN
+            end = EXPIRED if waiting.cancelled_caught else WITHDRAWN
             await self._recorder.record(facts.ApprovalClosed(self._asker.place, tool.label, held, end))
-        [row] = await self._questions.those([held.approval])  # an answer that came first stands
+        [row] = await self._questions.those([held.approval])  # an answer that was committed first stands
         return row
 
     def _deadlines(self) -> dict[str, str]:
-        """When the time of the execution and of its callers ends now; what still stands still has no end."""
+        """The new deadlines of the execution and its ancestors; those whose clocks are still stopped have none."""
         now = datetime.now(UTC)
         return {
             execution: stamp(now + timedelta(seconds=allowance.seconds_left))
@@ -181,13 +180,13 @@ async def _first_of(*waits: Callable[[], Awaitable[None]]) -> None:
             group.cancel_scope.cancel()
 
         for each in waits:
-            group.start_soon(wait, each, name="wait for a person")
+            group.start_soon(wait, each, name="wait for approval")
 
 
 def _refusal(tool: Tool, row: Row) -> ToolResult:
     decision = row["decision"] if row["decision"] in _WHY else EXPIRED
     why = _WHY[decision] + (f": {row['reason']}" if row.get("reason") else "")
     if row["kind"] == "repeat":
-        happened = f"a restart cut `{tool.label}` off, and it was not run again: {why}"
-        return without_answer("interrupted", happened, tool.effect, "find out what it did")
+        happened = f"a restart interrupted `{tool.label}`, and it was not run again: {why}"
+        return without_answer("interrupted", happened, tool.effect, "check what it did")
     return refuse(_ERROR_TYPES[decision], f"`{tool.label}` was not run: {why}", _HINTS[decision])

@@ -1,7 +1,8 @@
-"""Purses: an amount of money or of tokens that executions draw on together, and what is set aside in it.
+"""Accounts: amounts of money or tokens that executions share, and the reservations in them.
 
-Owns the sums and who waits for them to change; decides nothing. Invariant: what is reserved is what the open holds hold,
-and what is paid out of a purse is paid out of every purse that it was filled from.
+Owns the sums and the wake-up when something is freed; decides nothing. Invariants: `reserved` is the sum of the open
+reservations; a payment from an account is also made from every account it was funded from.
+
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ class Amount:
     usd: float = 0.0
 
     def of(self, unit: Unit) -> float:
-        """One of the two."""
         return self.tokens if unit == "tokens" else self.usd
 
 
@@ -35,44 +35,44 @@ class Purse:
 
     __slots__ = ("_freed", "calls", "granted", "holder", "limit", "reserved", "spent", "unit")
 
-    def __init__(self, unit: Unit, limit: float, holder: str, granted: Hold | None = None) -> None:
+    def __init__(self, unit: Unit, limit: float, holder: str, granted: Reservation | None = None) -> None:
         self.unit: Unit = unit
         self.limit = limit
         self.holder = holder
-        """The execution whose limit it is."""
+        """The execution that has this limit."""
         self.granted = granted
-        """Where its whole content is set aside, if it was taken out of other purses in advance."""
+        """The reservation that funds it, if its parent granted it in advance."""
         self.spent = 0.0
         self.reserved = 0.0
         self.calls = 0
-        """Model calls in flight that have something set aside here."""
+        """Model calls in flight with a reservation here."""
         self._freed = Latch()
 
     @property
     def left(self) -> float:
-        """What nobody has spent or set aside; below zero where prompts were longer than estimated."""
+        """Neither spent nor reserved; below zero if prompts were longer than estimated."""
         return self.limit - self.spent - self.reserved
 
     def set_aside(self, change: float) -> None:
-        """Reserve that much more, or less: then whoever waits looks again."""
+        """Change the reserved amount; a decrease wakes the waiters."""
         self.reserved += change
         if change < 0:
             self._freed.set()
             self._freed = Latch()
 
     def pay(self, amount: float) -> None:
-        """It is spent, here and where this purse was filled from."""
+        """Spend an amount, here and in the accounts this one was funded from."""
         self.spent += amount
         if self.granted is not None:
             self.granted.draw(amount)
 
     async def until_freed(self) -> None:
-        """Wait until something is set free here."""
+        """Wait until a reservation here shrinks."""
         await self._freed.wait()
 
 
-class Hold:
-    """An amount set aside in several purses at once: for a call, a conclusion, an agent with a budget of its own."""
+class Reservation:
+    """An amount reserved in several accounts at once: for a call, a conclusion, or a child's own budget."""
 
     __slots__ = ("amount", "purses")
 
@@ -81,20 +81,20 @@ class Hold:
         self.amount = NOTHING
 
     def keep(self, amount: Amount) -> None:
-        """Set aside that much instead of what is."""
+        """Set the reserved amount."""
         before, self.amount = self.amount, amount
         for purse in self.purses:
             if change := amount.of(purse.unit) - before.of(purse.unit):
                 purse.set_aside(change)
 
     def release(self) -> None:
-        """Set nothing aside any more; harmless when repeated."""
+        """Free the whole reservation; harmless when repeated."""
         self.keep(NOTHING)
 
     def draw(self, usd: float) -> None:
-        """So much of what is set aside is spent now; more than is set aside is spent all the same."""
+        """Spend part of the reservation. A larger amount is spent too: the work was done."""
         taken = min(usd, self.amount.usd)
         self.amount = Amount(usd=self.amount.usd - taken)
         for purse in self.purses:
-            purse.reserved -= taken  # nothing becomes free: it is paid at the same time
+            purse.reserved -= taken  # wakes no waiter: the same amount is paid at once
             purse.pay(usd)

@@ -1,40 +1,39 @@
-"""The budget of one execution: the purses it draws on, what is kept in them for its conclusion, and what it was granted.
+"""The budget of one execution: the accounts it draws on, the reservation for its conclusion, and its grant.
 
-Owns the decision whether a call, an agent or a conclusion can be paid; nothing here waits. Every limit on money or
-tokens on or above an execution is a purse it draws on, up to one that was granted: that was taken out of the purses
-above when it was given, and nothing below it touches them. Invariant: a call is admitted with its worst case and the
-worst case of a conclusion after it, so that a conclusion can always be paid; what it did not use is free when it is
-over.
+Decides whether a call, a child or a conclusion can be paid; nothing here waits. An execution draws on one account for each
+limit on or above it, up to a granted one. A grant was reserved in the accounts above when it was given, so nothing below
+it touches them. Invariant: a call is admitted only with its worst case and that of a conclusion after it, so a conclusion
+can always be paid. Unused reservations are freed when the call is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from registry import Limits, Rates
-from runner.budget.accounts import NOTHING, Amount, Hold, Purse, Unit
+from runner.budget.accounts import NOTHING, Amount, Purse, Reservation, Unit
 from runner.budget.estimate import Tariff
 
 CONCLUSION_TOKENS = 1024
-"""Of an answer that is kept affordable for every execution."""
+"""Length of the conclusion that stays affordable for every execution."""
 USEFUL_TOKENS = 512
-"""Of the shortest answer that an ordinary call is made for."""
+"""The shortest answer worth an ordinary call."""
 LEAST_TOKENS = 128
-"""Of a conclusion, if prompts were longer than estimated and there is no more left."""
+"""The shortest conclusion, for prompts that were longer than estimated."""
 REMARKS = 256
-"""Tokens of what we add to a prompt on the way to a conclusion: the question itself, results that say they were cut."""
+"""Tokens that Outrider adds to a prompt before a conclusion: the request itself, and notes on shortened results."""
 
 REASONS: Mapping[Unit, Literal["token_budget", "cost_budget"]] = {"tokens": "token_budget", "usd": "cost_budget"}
-"""Why a result is not whole when one of them does not suffice."""
+"""The `reason` of a result when an account runs out."""
 
 _EACH_TOKEN = Rates(1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What cannot be paid."""
+    """An amount that cannot be paid."""
 
     unit: Unit
     needed: float
@@ -42,31 +41,32 @@ class Shortage:
 
     @property
     def reason(self) -> str:
-        """What a result calls it."""
+        """The reason in the result."""
         return REASONS[self.unit]
 
 
-class Leave:
-    """The right to make one call; its worst case is set aside until it is over."""
+class Leave(Reservation):
+    """Permission to make one call; its worst case is reserved until the call is over."""
 
-    __slots__ = ("_hold", "answer")
+    __slots__ = ("answer",)
 
-    def __init__(self, hold: Hold, answer: int) -> None:
-        self._hold = hold
+    def __init__(self, purses: Sequence[Purse], worst: Amount, answer: int) -> None:
+        super().__init__(purses)
         self.answer = answer
         """Tokens its answer may have."""
-        for purse in hold.purses:
+        self.keep(worst)
+        for purse in purses:
             purse.calls += 1
 
     def over(self) -> None:
-        """The call came back, or never will. What it used was paid; what else was set aside is free."""
-        for purse in self._hold.purses:
+        """The call ended or was lost. Its usage was paid; the rest of its reservation is free."""
+        for purse in self.purses:
             purse.calls -= 1
-        self._hold.release()
+        self.release()
 
 
 class Budget:
-    """What one execution may still spend; only executions with a limit on or above them have one."""
+    """The accounts of one execution; only executions with a limit on or above them have a budget."""
 
     __slots__ = ("_conclusion", "_grant", "_own", "_parent", "grants", "purses")
 
@@ -74,11 +74,11 @@ class Budget:
         above: tuple[Purse, ...] = parent.purses if parent is not None else ()
         money = [purse for purse in above if purse.unit == "usd"]
         self._parent = parent
-        self._grant: Hold | None = None
+        self._grant: Reservation | None = None
         self.grants = 0
-        """Agents below it whose budget was taken out of its purses."""
+        """Descendants whose budget is reserved in its accounts."""
         if granted and limits.max_cost_usd is not None and money:
-            self._grant = Hold(money)
+            self._grant = Reservation(money)
             self._grant.keep(Amount(usd=limits.max_cost_usd))
             self._count_grant(1)
             above = tuple(purse for purse in above if purse.unit == "tokens")
@@ -89,7 +89,7 @@ class Budget:
             own.append(Purse("tokens", limits.max_tokens, holder))
         self.purses: tuple[Purse, ...] = (*own, *above)
         self._own = len(own)
-        self._conclusion = Hold(self.purses)
+        self._conclusion = Reservation(self.purses)
 
     def _count_grant(self, change: int) -> None:
         holder = self._parent
@@ -99,12 +99,12 @@ class Budget:
 
     @property
     def granted_from(self) -> str | None:
-        """The execution whose money its own was taken out of: the nearest that has a limit."""
+        """The execution whose account funds the grant: the nearest ancestor with a limit."""
         return self._grant.purses[0].holder if self._grant is not None else None
 
     @property
     def shown(self) -> dict[str, float]:
-        """Its own limits, and what was spent of them by it and everything below."""
+        """Its own limits, and the amounts spent of them in its subtree."""
         shown: dict[str, float] = {}
         for purse in self.purses[: self._own]:
             spent = round(purse.spent) if purse.unit == "tokens" else round(purse.spent, 6)
@@ -113,51 +113,48 @@ class Budget:
 
     @property
     def kept(self) -> Amount:
-        """What is set aside for its conclusion."""
+        """The amount reserved for its conclusion."""
         return self._conclusion.amount
 
     def left(self, unit: Unit) -> float:
-        """What is neither spent nor set aside; infinite without a limit."""
+        """Neither spent nor reserved; infinite without a limit."""
         return max(0.0, min((purse.left for purse in self.purses if purse.unit == unit), default=float("inf")))
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def reserve(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> Leave | None:
-        """Leave for a call with this prompt, its answer as long as can be paid; None when that would be too short."""
+        """Reserve a call with this prompt; its answer is as long as can be paid. None if that is too short to be useful."""
         answer = min(tariff.longest, *(self._room(purse, tariff, prompt, concluding=concluding) for purse in self.purses))
         if answer < _least(tariff, concluding=concluding):
             return None
         length = int(answer)
         self._conclusion.keep(NOTHING if concluding else _conclusion(tariff, prompt + length))
-        hold = Hold(self.purses)
-        hold.keep(tariff.worst(prompt, length))
-        return Leave(hold, length)
+        return Leave(self.purses, tariff.worst(prompt, length), length)
 
     def short_of(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> list[Purse]:
-        """The purses that do not pay for a useful answer."""
+        """The accounts that cannot pay for a useful answer."""
         least = _least(tariff, concluding=concluding)
         return [purse for purse in self.purses if self._room(purse, tariff, prompt, concluding=concluding) < least]
 
     def _room(self, purse: Purse, tariff: Tariff, prompt: int, *, concluding: bool = False) -> float:
-        """How long an answer a purse pays for, with a conclusion after it unless it is one."""
+        """The tokens of an answer that an account pays for; unless concluding, a conclusion after it is included."""
         later = prompt + tariff.longest + REMARKS
         rates = _rates(tariff, prompt if concluding else later, purse)
         free = purse.left + self._conclusion.amount.of(purse.unit)
         fixed, each = prompt * rates.prompt, rates.answer
         if not concluding:
             fixed += (prompt + REMARKS) * rates.prompt + min(tariff.longest, CONCLUSION_TOKENS) * rates.answer
-            each += rates.prompt  # the answer is part of the prompt of the conclusion
+            each += rates.prompt  # the answer becomes part of the conclusion's prompt
         if not each:
             return float("inf") if fixed <= free else 0.0
         return (free - fixed) / each
 
     def pay(self, used: Amount) -> None:
-        """It was used."""
         for purse in self.purses:
             purse.pay(used.of(purse.unit))
 
     def remember(self, used: Amount) -> None:
-        """What its own limits were charged with before a crash; those above remember by themselves."""
+        """Restore the amounts spent before a crash, in its own accounts only: ancestors restore theirs."""
         for purse in self.purses[: self._own]:
             purse.spent = used.of(purse.unit)
         if self._grant is not None:
@@ -166,7 +163,7 @@ class Budget:
     # -- the conclusion ------------------------------------------------------------------------------------------------
 
     def keep_for_conclusion(self, tariff: Tariff, prompt: int) -> Shortage | None:
-        """Set aside what a conclusion of a conversation of that length costs. What is short, if it cannot be: as before."""
+        """Reserve the cost of concluding a conversation of that length; if it cannot, return the shortage."""
         amount, before = _conclusion(tariff, prompt), self._conclusion.amount
         for purse in self.purses:
             needed, left = amount.of(purse.unit), max(0.0, purse.left) + before.of(purse.unit)
@@ -176,11 +173,11 @@ class Budget:
         return None
 
     def free_conclusion(self) -> None:
-        """Keep nothing any more: another execution keeps what the conclusion costs."""
+        """Free the reservation for the conclusion: another execution holds one for it."""
         self._conclusion.release()
 
     def longest_prompt(self, tariff: Tariff, prompt: int) -> float:
-        """The longest prompt, up to that one, with which a conclusion can still be paid."""
+        """The longest prompt, up to the given one, with which a conclusion can still be paid."""
         longest = float(prompt)
         for purse in self.purses:
             rates = _rates(tariff, prompt, purse)
@@ -191,7 +188,7 @@ class Budget:
         return longest
 
     def close(self) -> None:
-        """The execution is over, or was never born: all it had set aside is free; harmless when repeated."""
+        """Free all its reservations, at its end or when its spawn failed; harmless when repeated."""
         self._conclusion.release()
         if self._grant is not None:
             self._grant.release()

@@ -1,6 +1,6 @@
-"""The tariff of an agent's model: how long a prompt will be, and what a call costs at worst. Pure.
+"""Estimates: the tokens of a prompt, and the worst-case cost of a model call. Pure.
 
-Owns the estimate of a prompt and the choice of the dearest rate, fallbacks and cache writes considered. Knows no budget.
+Owns the choice of the highest rate among a model, its fallbacks and its cache writes. Knows no budget.
 Invariant: if a prompt is no longer than estimated, its call costs no more than the worst case.
 """
 
@@ -18,12 +18,12 @@ _UNPRICED = Price()
 
 
 def prompt_tokens(system: str, messages: Iterable[Message]) -> int:
-    """The tokens of a prompt of which nothing has been counted yet."""
+    """The estimated tokens of a prompt that no provider has counted yet."""
     return tokens_of(len(system.encode()) + size_of(messages))
 
 
 class Tariff:
-    """What the calls of one agent cost at worst."""
+    """The worst-case cost of an agent's model calls."""
 
     __slots__ = ("_specs", "_waits", "longest")
 
@@ -31,21 +31,21 @@ class Tariff:
         self._specs = (spec, *(models[name] for name in spec.fallback))
         self._waits = waits
         self.longest = max(each.max_tokens for each in self._specs)
-        """Tokens of the longest answer one of its models may give."""
+        """Tokens of the longest answer that any of its models may give."""
 
     def rates(self, prompt: int) -> Rates:
-        """What one token costs at most in a call with so long a prompt, whoever of them answers."""
+        """The highest rates per token for a prompt of this length, over the model and its fallbacks."""
         each = [(spec.price or _UNPRICED).at_worst(prompt, spec.cache_writes(waits=self._waits)) for spec in self._specs]
         return Rates(max(rates.prompt for rates in each), max(rates.answer for rates in each))
 
     def worst(self, prompt: int, answer: int) -> Amount:
-        """What a call may use at most."""
+        """The most that a call may use."""
         rates = self.rates(prompt)
         return Amount(prompt + answer, prompt * rates.prompt + answer * rates.answer)
 
     @property
     def unpriced(self) -> dict[str, tuple[str, ...]]:
-        """The models that have no price for some kinds of tokens, and the kinds: no budget can count them."""
+        """Models without a price for some kinds of tokens, with those kinds: no budget can count them."""
         unknown = {
             spec.name: (spec.price or _UNPRICED).unknown(spec.cache_writes(waits=self._waits)) for spec in self._specs
         }
@@ -54,7 +54,7 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrice:
-    """What an answer of an agent costs: the tariff of its model, and the tokens of its first prompt."""
+    """The cost of an agent's answer: the worst case of its model, and the tokens of its first prompt."""
 
     tariff: Tariff
     prompt: int

@@ -1,8 +1,8 @@
-"""Dates as tools and plans use them: a phrase becomes an ISO date, a range, or is settled inside a text.
+"""Dates for tools and plans: a phrase becomes an ISO date or a range, or is resolved inside a text.
 
-Owns the forms; what a phrase means is `reckoning`'s, the words are `date_phrases`'. Has no clock and no zone: `now` is
-aware and in the person's time zone. Invariant: a range ends with the last second of its last day, and each end has the
-offset that holds there, so that days on which clocks are changed are right; a text that was settled is not changed again.
+Owns the output forms; `calendar` owns the rules and `phrases` the words. Has no clock and no zone: `now` is aware and in
+the user's time zone. Invariants: a range ends with the last second of its last day, and each end has its own offset, so
+that DST changes are right; resolving a text twice changes nothing.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ class ResolvedDate(NamedTuple):
 
 
 class TimeRange(NamedTuple):
-    """Two ISO timestamps with offsets; the end is a part of it."""
+    """Two ISO timestamps with offsets; the end is included."""
 
     start: str
     end: str
 
 
 def resolve_date(phrase: str, now: datetime, locale: str) -> ResolvedDate | None:
-    """The day a phrase names, or None where it names none or several."""
+    """The day that a phrase names; None if it names none or several."""
     day = day_of(phrase, now, locale)
     return None if day is None else ResolvedDate(day.isoformat(), DAYS[day.weekday()])
 
 
 def resolve_time_range(phrase: str, now: datetime, locale: str) -> TimeRange | None:
-    """The time a phrase names, from the first second of its first day to the last second of its last; None where none."""
+    """The time that a phrase names, from the first second of its first day to the last second of its last; or None."""
     days = days_of(phrase, now, locale)
     if days is None:
         return None
     start = datetime.combine(days.first, time.min, now.tzinfo)
-    end = datetime.combine(days.last, time(23, 59, 59, fold=1), now.tzinfo)  # where a day ends twice, the second time
+    end = datetime.combine(days.last, time(23, 59, 59, fold=1), now.tzinfo)  # where a day ends twice (DST), the second end
     return TimeRange(start.isoformat(), end.isoformat())
 
 
 def settled(text: str, now: datetime, locale: str) -> str:
-    """Put its date before each relative phrase that is left: `2026-01-30 (tomorrow)`, `2026-02-01/2026-02-07 (next week)`.
+    """Put its date before each unresolved relative phrase: `2026-01-30 (tomorrow)`, `2026-02-01/2026-02-07 (next week)`.
 
-    Knows English and Hebrew. What is quoted, repeated (`every friday`) or has its date already stays as it is.
+    Supports English and Hebrew. Phrases that are quoted, repeated (`every friday`) or have a date already stay unchanged.
     """
 
     def replaced(match: re.Match[str]) -> str:
@@ -69,16 +69,16 @@ def settled(text: str, now: datetime, locale: str) -> str:
         iso = days.first.isoformat() if days.first == days.last else f"{days.first}/{days.last}"
         return f"{iso} ({phrase})"
 
-    return _left().sub(replaced, text)
+    return _unresolved().sub(replaced, text)
 
 
 @cache
-def _left() -> re.Pattern[str]:
-    """What is left to settle, as the group `relative`; before it what looks like it and must stay."""
+def _unresolved() -> re.Pattern[str]:
+    """Matches unresolved phrases as the group `relative`; the alternatives before it match text that must stay."""
     relative = rf"(?:{RELATIVE})(?:['’]s)?"
     kept = (
         _QUOTED,
-        rf"(?:\d(?:st|nd|rd|th)?|\b(?:{_MONTHS})[a-z]*),?\s*\([^()]*\)",  # a date, and in parentheses what was said
+        rf"(?:\d(?:st|nd|rd|th)?|\b(?:{_MONTHS})[a-z]*),?\s*\([^()]*\)",  # a date, followed by the phrase in parentheses
         rf"\b(?:{relative}),?\s*\(?{_DATE}(?:/{_DATE})?(?:\s*\([^()]*\))?",
         rf"\b(?:every|each|כל)\s+(?:other\s+)?(?:{WEEKDAY})(?:(?:,|\s+and|\s+or|,\s*and|/)\s*(?:{WEEKDAY}))*",
         rf"\b(?:{_NAMED_DAYS})\s+(?:{WEEKDAY})",

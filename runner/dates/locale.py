@@ -1,7 +1,7 @@
-"""The customs of a locale: the first day of its week, its weekend, its order of day and month, its names of the days.
+"""Locale rules for dates: first day of the week, weekend, order of day and month, names of the days.
 
-Owns the reading of Unicode's data about locales, which Babel brings. Must not know: any phrase, any date.
-Invariant: a locale nobody knows has the customs of American English; Babel is imported by the first question.
+Reads Unicode's locale data through Babel. Must not know: phrases, dates.
+Invariant: an unknown locale gets the rules of American English; Babel is imported at first use.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SHORT_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @dataclass(frozen=True, slots=True)
-class Customs:
-    """What a locale settles about dates. Days of the week are numbers, Monday is 0."""
+class LocaleRules:
+    """The date rules of a locale. Days of the week are numbers, Monday is 0."""
 
     language: str
     first_day: int
@@ -30,15 +30,15 @@ class Customs:
     date_order: str
     """`MDY`, `DMY` or `YMD`: how `1/2/2026` is read."""
     weekdays: Mapping[str, int]
-    """Names of the days in the language, whole and abbreviated, in lower case."""
+    """Names of the days in the language, full and abbreviated, in lower case."""
 
 
 @lru_cache(maxsize=256)
-def customs(locale: str) -> Customs:
-    """Read the customs of a BCP 47 tag. Its extension `u-fw` overrides the first day, as in `he-IL-u-fw-mon`."""
+def locale_rules(locale: str) -> LocaleRules:
+    """Read the rules of a BCP 47 tag. Its extension `u-fw` overrides the first day, as in `he-IL-u-fw-mon`."""
     tag, _, extension = locale.lower().replace("_", "-").partition("-u-")
     found = _found(tag)
-    return Customs(
+    return LocaleRules(
         language=found.language,
         first_day=_overridden(extension, found.first_week_day),
         weekend=(found.weekend_start, found.weekend_end),
@@ -50,7 +50,7 @@ def customs(locale: str) -> Customs:
 
 
 def _found(tag: str) -> Locale:
-    """The locale of a tag with its territory: a language alone is completed with the one where most people speak it."""
+    """The locale of a tag, with a territory: a language alone gets the one with most speakers."""
     from babel import Locale, UnknownLocaleError
     from babel.core import get_global
 

@@ -1,7 +1,7 @@
-"""Phrases about dates that the library for dates lacks or reads otherwise, in English and in Hebrew.
+"""Date phrases that dateparser lacks or reads differently, in English and Hebrew.
 
-Owns the words and what they mean, as values without a date: `next friday` is a weekday and a turn. Must not know: today,
-the clock, how a week is counted. Invariant: a phrase is understood as a whole or not at all.
+Owns the words and their meanings, as values without a date: `next friday` is a weekday and a turn. Must not know: today,
+the clock, how weeks are counted. Invariant: a phrase is understood as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Unit = Literal["week", "weekend", "month", "year"]
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """So many days from today."""
+    """A number of days from today."""
 
     offset: int
 
@@ -38,7 +38,7 @@ class MonthDay:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The week, weekend, month or year that is so many turns from today's."""
+    """A week, weekend, month or year, `turn` units from the current one."""
 
     unit: Unit
     turn: int
@@ -46,7 +46,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """So many days that begin (positive) or end (negative) with today."""
+    """A number of days that begin (positive) or end (negative) with today."""
 
     days: int
 
@@ -88,7 +88,7 @@ _UNITS: dict[str, Unit] = {
 }
 _SIDES = {"next": 1, "coming": 1, "last": -1, "past": -1, "previous": -1}
 _DEFINITE = {"השבוע", "סוף השבוע", "החודש", "השנה"}
-"""These mean the present one where no other word follows."""
+"""Without a turn these mean the current one."""
 _NUMBERS = {
     word: number
     for number, words in enumerate(
@@ -108,7 +108,7 @@ def _any(words: Iterable[str], *, english: bool | None = None) -> str:
 
 
 _PREFIX = "[ובלמ]{0,2}"
-"""In Hebrew and, in, to and from are letters before the word."""
+"""In Hebrew `and`, `in`, `to` and `from` are letters before the word."""
 _TURN, _HEBREW_TURN = _any(_TURNS, english=True), _any(_TURNS, english=False)
 _COUNT = rf"\d{{1,3}}|{_any(_NUMBERS)}"
 _INDEFINITE = _any(set(_UNITS) - _DEFINITE, english=False)
@@ -143,9 +143,9 @@ RELATIVE = "|".join(
     re.sub(r"\?P<\w+>", "?:", each).replace(" ", r"\s+")
     for each in (_DAY, _WEEKDAY, _HEBREW_WEEKDAY, _PERIOD, _HEBREW_PERIOD, _SPAN, _COUNTED, _HEBREW_COUNTED)
 )
-"""What a relative phrase looks like in a text, without boundaries: only what can hardly mean anything else."""
+"""Matches relative phrases in a text, without boundaries: only phrases that can hardly mean anything else."""
 WEEKDAY = _any(_WEEKDAYS).replace(" ", r"\s+")
-"""The days of the week in a text."""
+"""Matches the days of the week in a text."""
 
 _LEADING = r"(?:on|for|by|until|till|from|since|during|over|עד|במשך) "
 _TIME_OF_DAY = (
@@ -158,7 +158,7 @@ _DUALS = {"יומיים": "2 ימים", "שבועיים": "2 שבועות", "ח�
 
 
 def folded(phrase: str) -> str:
-    """A phrase without what does not matter: case, spaces, the word before it, the time of day; amounts as digits."""
+    """A phrase in normal form: no case, extra spaces, preposition or time of day; amounts as digits."""
     text = " ".join(phrase.replace("׳", "'").replace("’", "'").casefold().split()).strip(" .,;:!?")
     text = re.sub(_TIME_OF_DAY, "", re.sub(rf"^{_LEADING}", "", text)).removesuffix("'s")
     text = re.sub(_AMOUNT, lambda match: str(_NUMBERS[match[0]]), text)
@@ -167,9 +167,9 @@ def folded(phrase: str) -> str:
 
 
 def understand(phrase: str, weekdays: Mapping[str, int]) -> Meaning | None:
-    """What a folded phrase means, given further names of the days; None where it is not for us."""
+    """The meaning of a normalised phrase, given further names of the days; None if this module does not know it."""
     for pattern, meaning in _RULES:
-        if match := re.fullmatch(pattern, phrase):  # compiled by the first phrase, not by the import
+        if match := re.fullmatch(pattern, phrase):  # compiled at first use, not at import
             return meaning(match)
     turn, _, name = ("", "", phrase) if phrase in weekdays else phrase.rpartition(" ")
     if name in weekdays and (not turn or turn in _TURNS):

@@ -1,7 +1,7 @@
-"""The date tools: `resolve_date`, `resolve_time_range`, `get_current_time`, in the time zone and the customs of a person.
+"""The date tools: `resolve_date`, `resolve_time_range`, `get_current_time`, in a user's time zone and locale.
 
-Own what models read about them. Know no clock: `now` answers in the person's time zone. Invariant: a phrase that cannot be
-resolved is an error that says to go on with the words as they are, so that no plan is lost for want of a date.
+Owns their texts for models. Has no clock: `now` is in the user's time zone. Invariant: a phrase that cannot be resolved is
+an error that tells the model to keep the phrase, so that no plan fails for want of a date.
 """
 
 from __future__ import annotations
@@ -19,16 +19,12 @@ from runner.messages import ToolCall
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 
-RESOLVE_DATE = "Find the ISO date and the day of the week of a day in the user's words, in the user's time zone."
-RESOLVE_TIME_RANGE = (
-    "Find the start and the end, as ISO timestamps, of a time in the user's words, in the user's time zone."
-)
+RESOLVE_DATE = "Find the ISO date and weekday of a day in the user's words, in the user's time zone."
+RESOLVE_TIME_RANGE = "Find start and end, as ISO timestamps, of a time in the user's words, in the user's time zone."
 GET_CURRENT_TIME = "Tell the current date and time in the user's time zone."
 
 
 class DateArguments(Arguments):
-    """A day in somebody's words."""
-
     phrase: str = Field(
         min_length=1,
         max_length=LONGEST,
@@ -37,8 +33,6 @@ class DateArguments(Arguments):
 
 
 class RangeArguments(Arguments):
-    """A stretch of time in somebody's words."""
-
     phrase: str = Field(
         min_length=1,
         max_length=LONGEST,
@@ -47,25 +41,25 @@ class RangeArguments(Arguments):
 
 
 class NoArguments(Arguments):
-    """Nothing to ask."""
+    """No arguments."""
 
 
 def utility_tools(now: Callable[[], datetime], locale: str) -> list[OwnTool[Any]]:
-    """The three tools for a person whose clock is `now`."""
+    """The three tools for a user whose clock is `now`."""
 
     async def date(_call: ToolCall, arguments: DateArguments) -> ToolResult:
         found = resolve_date(arguments.phrase, now(), locale)
         if found is not None:
             return answer({"resolved": found.iso, "dayOfWeek": found.day_of_week})
         if resolve_time_range(arguments.phrase, now(), locale) is not None:
-            return refuse("unresolved", "the phrase names several days", "ask `resolve_time_range`", ran=True)
-        return refuse("unresolved", "no date could be found for the phrase", "keep the phrase as it is", ran=True)
+            return refuse("unresolved", "the phrase names several days", "call `resolve_time_range`", ran=True)
+        return refuse("unresolved", "no date could be found for the phrase", "keep the phrase", ran=True)
 
     async def time_range(_call: ToolCall, arguments: RangeArguments) -> ToolResult:
         found = resolve_time_range(arguments.phrase, now(), locale)
         if found is not None:
             return answer({"start": found.start, "end": found.end})
-        return refuse("unresolved", "no time range could be found for the phrase", "keep the phrase as it is", ran=True)
+        return refuse("unresolved", "no time range could be found for the phrase", "keep the phrase", ran=True)
 
     async def current_time(_call: ToolCall, _arguments: NoArguments) -> ToolResult:
         moment = now()

@@ -1,1 +1,1 @@
-"""Agents that are Python functions: how they are found, what they are given, and how they are called."""
+"""Agents that are Python functions: how they are found, called, and given their arguments."""

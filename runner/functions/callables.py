@@ -1,8 +1,8 @@
-"""Functions: the Python callables that agents of a configuration name, found, checked and called.
+"""Functions: the Python callables that a configuration names, found, checked and called.
 
 Owns how `module:name` becomes a callable, and where it runs: `async` ones in the event loop, others in daemon threads that
-a cancelled caller leaves behind. It does not know executions. Invariants: a function that cannot be called is a problem of
-the configuration, told before anything runs; nothing of an abandoned call reaches the event loop.
+a cancelled caller abandons. Must not know: executions. Invariants: a function that cannot be called is a configuration
+problem, reported before anything runs; an abandoned call never reaches the event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import anyio.lowlevel
 
 from registry import ConfigError, ConfigProblem, Settings
 from runner.functions.context import Context
-from runner.functions.parameters import Parameters, Unfit
+from runner.functions.parameters import NotCallable, Parameters
 from runner.text import FENCE, json_of
 
 log = logging.getLogger("outrider.functions")
@@ -36,17 +36,17 @@ PUBLIC_NAMES = {
     "runner.board:add_item": "outrider:add_item",
     "runner.error_log:open_errors": "outrider:open_errors",
 }
-"""Functions of ours by the names that older configurations have, and the names they have now."""
+"""Built-in functions: their names in older configurations, and their public names."""
 MOVED_MODULES = {"runner.function_context": "runner", "runner.board": "runner.work_items.board"}
-"""Modules that functions of users import from, by their older names."""
+"""Modules that users' functions import from: their old names, and where they are now."""
 
 AgentFunction = Callable[[str, Any], Awaitable[Any]]
-"""An agent of a program that embeds Outrider: task and input in, an answer (text, data or a Result) out."""
+"""An agent of a program that embeds Outrider: takes task and input, returns text, data or a Result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a function is called with."""
+    """The arguments of a function call."""
 
     task: str
     input: Any
@@ -57,7 +57,7 @@ Called = Callable[[Call], Awaitable[Any]]
 
 
 def registered(functions: Mapping[str, AgentFunction]) -> dict[str, Called]:
-    """The agents that a program has registered, by name."""
+    """The functions that a program registered, by agent."""
 
     def called(function: AgentFunction, call: Call) -> Awaitable[Any]:
         return function(call.task, call.input)
@@ -66,9 +66,9 @@ def registered(functions: Mapping[str, AgentFunction]) -> dict[str, Called]:
 
 
 def configured(settings: Settings) -> dict[str, Called]:
-    """The functions that agents of a configuration name, by agent; raises ConfigError with every one that cannot be called.
+    """The functions that a configuration names, by agent; raises ConfigError with every one that cannot be called.
 
-    Modules beside the configuration are found as if they were installed, and never hide one that is.
+    Modules beside the configuration are importable, and never hide an installed one.
     """
     wanted = {name: agent.function for name, agent in settings.agents.items() if agent.function}
     folder = str(settings.source.parent)
@@ -81,7 +81,7 @@ def configured(settings: Settings) -> dict[str, Called]:
     for name, function in wanted.items():
         try:
             found[name] = _Function(_find(function, settings.source.parent))
-        except Unfit as error:
+        except NotCallable as error:
             message = f"`{function}` cannot be called: {error}"
             problems.append(settings.located.problem(("agents", name, "function"), message, error.hint))
     if problems:
@@ -90,7 +90,7 @@ def configured(settings: Settings) -> dict[str, Called]:
 
 
 class _Moved(ModuleType):
-    """A module under its older name: what is imported from it is found, with a warning that says where it is now."""
+    """A module under its old name: imports from it work, and log a warning with the new name."""
 
     def __init__(self, name: str, new: str) -> None:
         super().__init__(name)
@@ -123,13 +123,13 @@ class _Function:
 
 
 def _fields(call: Call) -> Mapping[str, Any]:
-    """The fields of the input, over those of a task that is an object: whoever dispatches an agent can say no other."""
+    """The input's fields, over those of a task that is a JSON object: an agent that dispatches may only give a task."""
     said: Any = None
     if call.task.lstrip().startswith(("{", FENCE)):
         try:
             said = json_of(call.task)
         except ValueError:
-            said = None  # it only looks like one
+            said = None  # the task only looks like JSON
     layers = (each for each in (said, call.input) if isinstance(each, Mapping))
     return {str(name): value for layer in layers for name, value in layer.items()}
 
@@ -145,9 +145,9 @@ def _find(named: str, folder: Path) -> Callable[..., Any]:
     for step in path.split("."):
         here = getattr(here, step, None)
     if here is None:
-        raise Unfit(f"`{module_name}` has no `{path}`", f"look into {module.__file__ or module_name}")
+        raise NotCallable(f"`{module_name}` has no `{path}`", f"look into {module.__file__ or module_name}")
     if not callable(here):
-        raise Unfit(f"`{path}` is no function", "name a function")
+        raise NotCallable(f"`{path}` is not a function", "name a function")
     return here  # type: ignore[no-any-return]  # a callable of which nothing else is known
 
 
@@ -158,33 +158,35 @@ def _imported(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             if (other := _imported_already(error.name or "")) is not None:
                 hint = f"give your module `{other.__name__}` another name"
-                raise Unfit(f"`{name}` needs `{error.name}`, but `{other.__name__}` is {other.__file__}", hint) from error
-            raise Unfit(f"`{name}` needs a module `{error.name}` that is not there", f"install `{error.name}`") from error
+                raise NotCallable(
+                    f"`{name}` needs `{error.name}`, but `{other.__name__}` is {other.__file__}", hint
+                ) from error
+            raise NotCallable(f"`{name}` needs the missing module `{error.name}`", f"install `{error.name}`") from error
         hint = f"put `{name.partition('.')[0]}.py` beside the configuration, or install it"
-        raise Unfit(f"there is no module `{error.name}`", hint) from error
-    except (Exception, SystemExit) as error:  # a module does anything while it is imported
-        raise Unfit(
+        raise NotCallable(f"no module `{error.name}`", hint) from error
+    except (Exception, SystemExit) as error:  # importing a module may raise anything
+        raise NotCallable(
             f"`{name}` cannot be imported: {type(error).__name__}: {error}", f"try `python -c 'import {name}'`"
         ) from error
 
 
 def _imported_already(name: str) -> ModuleType | None:
-    """The module that stands in this process for the first part of a name: Outrider's own names are taken here."""
+    """The loaded module with the first part of a dotted name: Outrider's own top-level names are taken in this process."""
     top, dot, _ = name.partition(".")
     return sys.modules.get(top) if dot else None
 
 
 def _refuse_another(module: ModuleType, name: str, folder: Path) -> None:
-    """A module beside the configuration that has the name of another one would never be found."""
+    """Refuse a module beside the configuration whose name is taken: it would never be imported."""
     top = name.partition(".")[0]
     beside = [each for each in (folder / f"{top}.py", folder / top) if each.exists()]
     file = module.__file__
     if beside and file is not None and not Path(file).resolve().is_relative_to(folder.resolve()):
-        raise Unfit(f"`{top}` is another module: {file}", f"give `{beside[0].name}` another name")
+        raise NotCallable(f"`{top}` is another module: {file}", f"give `{beside[0].name}` another name")
 
 
 async def in_thread(call: Callable[[], Any], name: str) -> Any:
-    """What the call returns or raises."""
+    """Call a blocking function in a daemon thread."""
     loop, done = anyio.lowlevel.current_token(), anyio.Event()
     returned: list[Any] = []
     raised: list[BaseException] = []
@@ -192,7 +194,7 @@ async def in_thread(call: Callable[[], Any], name: str) -> Any:
     def work() -> None:
         try:
             returned.append(call())
-        except BaseException as error:  # whatever it is: somebody waits for the end of this
+        except BaseException as error:  # whatever it is: the caller waits for this end
             raised.append(error)
         with suppress(anyio.RunFinishedError):
             anyio.from_thread.run_sync(done.set, token=loop)

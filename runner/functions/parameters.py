@@ -1,8 +1,8 @@
-"""Parameters: which values a function gets, by the names and types of its signature.
+"""Parameters: the values a function gets, by the names and types in its signature.
 
 Owns the rules: `task` is the task, a parameter annotated with `Context` is the context, every other one is a field of the
-input, checked and converted by its annotation. Must not know: where a function comes from or how it is called.
-Invariant: what cannot be passed by name is refused before any call, and a call gets only values that fit.
+input, validated and converted by its annotation. Must not know: where a function comes from or how it is called.
+Invariants: a parameter that cannot be passed by name is refused before any call; a call gets only valid values.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from runner.functions.context import Context
 TASK = "task"
 
 
-class Unfit(Exception):
-    """A function that cannot be called; says why, and what to do about it."""
+class NotCallable(Exception):
+    """A function that cannot be called, with the reason and a hint."""
 
     def __init__(self, message: str, hint: str = "change its parameters: they are given by name") -> None:
         super().__init__(message)
@@ -32,22 +32,20 @@ class Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One parameter."""
-
     name: str
     required: bool
     type: TypeAdapter[Any]
 
 
 class Parameters:
-    """What one function wants."""
+    """The parameters of one function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Read its signature; raises Unfit."""
+        """Read its signature; raises NotCallable."""
         self._fields: list[_Field] = []
         self._context: str | None = None
         self._rest = False
-        """Whether it takes all other fields, too."""
+        """Whether it takes all other fields too (`**kwargs`)."""
         for parameter in _signature(function).parameters.values():
             self._add(parameter)
 
@@ -56,16 +54,16 @@ class Parameters:
         if kind is Parameter.VAR_KEYWORD:
             self._rest = True
         elif kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
-            raise Unfit(f"its parameter `{name}` cannot be given by name")
+            raise NotCallable(f"its parameter `{name}` cannot be given by name")
         elif annotation is not Context:
             self._fields.append(_Field(name, parameter.default is Parameter.empty, _adapter(name, annotation)))
         elif self._context is not None:
-            raise Unfit(f"both `{self._context}` and `{name}` are its `Context`")
+            raise NotCallable(f"both `{self._context}` and `{name}` are its `Context`")
         else:
             self._context = name
 
     def arguments(self, task: str, fields: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        """The values of a call; raises InvalidInput with everything that is missing or does not fit."""
+        """The values of a call; raises InvalidInput with every missing or invalid field."""
         given = {**fields, TASK: task}
         named = {field.name for field in self._fields}
         values = {name: value for name, value in fields.items() if name not in {*named, TASK}} if self._rest else {}
@@ -88,18 +86,18 @@ class Parameters:
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function, eval_str=True)
-    except Exception as error:  # annotations are evaluated, and may be anything
-        raise Unfit(f"its parameters cannot be read: {error}") from error
+    except Exception as error:  # evaluating annotations may raise anything
+        raise NotCallable(f"its parameters cannot be read: {error}") from error
 
 
 def _adapter(name: str, annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(Any if annotation is Parameter.empty else annotation)
     except PydanticUserError as error:
-        raise Unfit(f"values of its parameter `{name}` cannot be checked: {error.message.splitlines()[0]}") from error
+        raise NotCallable(f"values of its parameter `{name}` cannot be checked: {error.message.splitlines()[0]}") from error
 
 
 def _faults(name: str, error: ValidationError) -> list[str]:
-    """What is wrong with a value, without the value: it may be a secret, or long."""
+    """The faults of a value, without the value: it may be secret, or long."""
     told = error.errors(include_url=False, include_context=False, include_input=False)
     return [f"`{'.'.join(map(str, (name, *each['loc'])))}`: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in told]

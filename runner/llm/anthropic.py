@@ -1,8 +1,8 @@
-"""The model behind the Anthropic API, or behind any endpoint that speaks it.
+"""The anthropic adapter: models behind the Anthropic API, or any endpoint that speaks it.
 
-Owns the clients, the breakers and the order in which a model and its fallbacks are asked. The SDK is imported at the
-first call and not before: it costs more than a second. Invariant: a key is read from the environment when it is used and
-kept nowhere else than in the client that sends it.
+Owns the clients, the breakers, and the order of a model and its fallbacks. The SDK is imported at the first call: that
+takes more than a second. Invariant: a key is read from the environment at each use, and kept only in the client that
+sends it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ import anyio.to_thread
 
 from registry import ModelSpec
 from registry.specs.secrets import MASK
-from runner.llm.body import request_body
-from runner.llm.breaker import Breaker, Breaking
+from runner.llm.breaker import Breaker, BreakerSettings
 from runner.llm.endpoint import Endpoint
-from runner.llm.exchange import exchange
-from runner.llm.failures import Asked, failure_of, missing_key
+from runner.llm.exchange import exchange, request_body
+from runner.llm.failures import AskedModel, failure_of, missing_key
 from runner.llm.protocol import OnText, Reply, Request
-from runner.llm.retrying import Candidate, Retrying
+from runner.llm.retrying import ModelCandidate, Retrying
 from runner.provider_error import Hide
 
 
 class AnthropicModel:
-    """A `Model` that asks the API; `models` are the specs that fallbacks are looked up in."""
+    """A `Model` that calls the API; fallbacks are looked up in `models`."""
 
     rehearses = False
 
@@ -37,41 +36,40 @@ class AnthropicModel:
         self,
         models: Mapping[str, ModelSpec],
         environ: Mapping[str, str] = os.environ,
-        breaking: Breaking | None = None,
+        settings: BreakerSettings | None = None,
         hide: Hide = lambda text: text,
         defined_at: Callable[[str], str] = lambda name: "",
     ) -> None:
         self._models = models
         self._environ = environ
-        self._breaking = breaking or Breaking()
+        self._settings = settings or BreakerSettings()
         self._hide = hide
         self._defined_at = defined_at
-        """Where the configuration names a model, for hints."""
+        """Where the configuration defines a model, for hints."""
         self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._making = anyio.Lock()
         self._breakers: dict[str | None, Breaker] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Ask the model of the request and, while it cannot answer, its fallbacks, for as long as its `retry` says."""
+        """Ask the model of the request, and its fallbacks while it fails, as long as its `retry` allows."""
         call = _Call(request, on_text)
         specs = (request.spec, *(self._models[name] for name in request.spec.fallback))
         return await Retrying(request.spec.retry, [self._candidate(call, spec) for spec in specs], request.pause).ask()
 
     async def prepare(self) -> None:
-        """Do now what the first call would wait for; a model without a key is left to say so when it is asked."""
+        """Import the SDK and open the clients of models with a key; a missing key is reported when the model is asked."""
         for spec in self._models.values():
             if self._environ.get(spec.api_key_env):
                 await self._endpoint(spec)
 
     async def close(self) -> None:
-        """Close every connection."""
         while self._endpoints:
             _, endpoint = self._endpoints.popitem()
             await endpoint.close()
 
-    def _candidate(self, call: _Call, spec: ModelSpec) -> Candidate[Reply]:
+    def _candidate(self, call: _Call, spec: ModelSpec) -> ModelCandidate[Reply]:
         breaker = self._breaker(self._address(spec))
-        known = functools.partial(failure_of, asked=Asked(spec, self._hiding(spec), self._defined_at(spec.name)))
+        known = functools.partial(failure_of, asked=AskedModel(spec, self._masking(spec), self._defined_at(spec.name)))
 
         async def attempt() -> Reply:
             endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
@@ -83,9 +81,9 @@ class AnthropicModel:
 
             return await breaker.through(through, known)
 
-        return Candidate(spec.name, attempt, known)
+        return ModelCandidate(spec.name, attempt, known)
 
-    def _hiding(self, spec: ModelSpec) -> Hide:
+    def _masking(self, spec: ModelSpec) -> Hide:
         def hide(text: str) -> str:
             key = self._environ.get(spec.api_key_env)
             return self._hide(text.replace(key, MASK) if key else text)
@@ -97,9 +95,9 @@ class AnthropicModel:
 
     def _breaker(self, address: str | None) -> Breaker:
         if address not in self._breakers:
-            # Only the host is shown: an address may hold a password.
+            # Only the host is shown: a URL may contain a password.
             shown = urlsplit(address).hostname if address is not None else None
-            self._breakers[address] = Breaker(shown or "api.anthropic.com", self._breaking)
+            self._breakers[address] = Breaker(shown or "api.anthropic.com", self._settings)
         return self._breakers[address]
 
     async def _endpoint(self, spec: ModelSpec) -> Endpoint:
@@ -110,7 +108,7 @@ class AnthropicModel:
         if place not in self._endpoints:
             async with self._making:
                 if place not in self._endpoints:
-                    # Importing the SDK takes over a second: in a thread, so that agents at work do not stand still.
+                    # Importing the SDK takes over a second: in a thread, so that running agents are not blocked.
                     self._endpoints[place] = await anyio.to_thread.run_sync(Endpoint, place[0], key)
         endpoint = self._endpoints[place]
         endpoint.use_key(key)
@@ -126,7 +124,7 @@ class _Call:
         self.made = 0
 
     def announce(self, spec: ModelSpec) -> int:
-        """Count an attempt and tell of it before it is made: what the one before it had streamed is void."""
+        """Count an attempt and report it before it is made: text that an earlier attempt streamed is then void."""
         self.made += 1
         if self.request.on_attempt is not None:
             self.request.on_attempt(spec.name, self.made)

@@ -1,11 +1,11 @@
-"""A failing endpoint is left alone: one breaker for all agents that ask it.
+"""Circuit breaker: a failing endpoint gets no requests; all agents share one breaker per endpoint.
 
-Owns when an endpoint counts as dead and when it is tried again. Knows no client and no request.
+Owns when an endpoint counts as dead and when it is probed. Knows no client and no request.
 Invariant: while it is open nothing is sent, except one probe after each rest.
 
-Many agents fail together when a connection is reset, and come back a moment later: failures open the breaker only when
-there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Calls that are
-refused meanwhile wait as they would after any other failure, so the breaker spares the endpoint and fails no call.
+Many agents fail together when a connection is reset, and recover a moment later. So failures open the breaker only when
+there are many in a row *and* the row has lasted. One answer, even an error of the caller, ends the row. Refused calls
+wait and retry as after any other failure: the breaker spares the endpoint and fails no call.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from typing import TypeVar
 
 import anyio
 
-from runner.llm.failures import Failure, LeftAlone
+from runner.llm.failures import EndpointSuspended, ModelFailure
 from runner.llm.protocol import ModelError
 
 Answer = TypeVar("Answer")
 
 DEAD = frozenset({"connection", "timeout", "server", "overloaded", "broken_stream"})
-"""Kinds of errors by which an endpoint shows that nobody is served; refusals of one request are not among them."""
+"""Kinds of errors that show a dead endpoint; refusals of single requests are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Breaking:
+class BreakerSettings:
     """When an endpoint counts as dead, and for how long."""
 
     failures: int = 8
     lasting: float = 1.0
     """Seconds from the start of the first failed attempt."""
     rest: float = 5.0
-    """Seconds between two probes; short, because an outage that ends is to be noticed within `retry.for`."""
+    """Seconds between two probes; short, so that the end of an outage is noticed within `retry.for`."""
 
 
 class Breaker:
     """The state of one endpoint."""
 
-    def __init__(self, endpoint: str, breaking: Breaking) -> None:
+    def __init__(self, endpoint: str, settings: BreakerSettings) -> None:
         self._endpoint = endpoint
-        self._breaking = breaking
+        self._settings = settings
         self._failures = 0
         self._since = 0.0
-        self._closed_again_at: float | None = None
+        self._next_probe_at: float | None = None
         self._probing = False
         self._last: ModelError | None = None
 
     async def through(
-        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], Failure | None]
+        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], ModelFailure | None]
     ) -> Answer:
-        """Make an attempt if the endpoint is not left alone, and learn from how it ends.
+        """Make an attempt unless the breaker is open, and record its outcome.
 
-        Raises what the attempt raises, or LeftAlone in its place while nothing is sent.
+        Raises the attempt's exception, or EndpointSuspended while nothing is sent.
         """
         began = anyio.current_time()
         self._admit(began)
@@ -67,29 +67,29 @@ class Breaker:
             self._failed(began, failure.error)
             raise
         except BaseException:
-            self._probing = False  # cancelled: that says nothing, and the next one may probe
+            self._probing = False  # cancelled: no verdict, the next attempt may probe
             raise
         self._answered()
         return answer
 
-    def _refusal(self) -> LeftAlone | None:
-        """Why nothing is sent at the moment, or None."""
-        if self._closed_again_at is None:
+    def _refusal(self) -> EndpointSuspended | None:
+        """The refusal while the breaker is open, or None."""
+        if self._next_probe_at is None:
             return None
-        seconds = max(0.0, self._closed_again_at - anyio.current_time())
-        again = f"in {seconds:.0f} s" if seconds >= 1 else "as soon as one trial call is through"
-        return LeftAlone(
-            f"`{self._endpoint}` failed {self._failures} times in a row and is left alone; it is tried again {again}",
-            "check that the provider is up and can be reached, or name a `fallback` behind another endpoint",
+        seconds = max(0.0, self._next_probe_at - anyio.current_time())
+        again = f"in {seconds:.0f} s" if seconds >= 1 else "after the current probe"
+        return EndpointSuspended(
+            f"`{self._endpoint}` failed {self._failures} times in a row and is suspended; it is probed {again}",
+            "check that the provider is up and reachable, or name a `fallback` behind another endpoint",
             seconds,
             self._last.provider if self._last is not None else None,
         )
 
     def _admit(self, now: float) -> None:
         refusal = self._refusal()
-        if refusal is None or self._closed_again_at is None:
+        if refusal is None or self._next_probe_at is None:
             return
-        if now < self._closed_again_at or self._probing:
+        if now < self._next_probe_at or self._probing:
             raise refusal
         self._probing = True
 
@@ -98,12 +98,12 @@ class Breaker:
         self._since = min(self._since, began) if self._failures else began
         self._failures += 1
         now = anyio.current_time()
-        lasted = now - self._since >= self._breaking.lasting
-        if self._probing or (self._failures >= self._breaking.failures and lasted):
-            self._closed_again_at = now + self._breaking.rest
+        lasted = now - self._since >= self._settings.lasting
+        if self._probing or (self._failures >= self._settings.failures and lasted):
+            self._next_probe_at = now + self._settings.rest
         self._probing = False
 
     def _answered(self) -> None:
         self._failures = 0
-        self._closed_again_at = None
+        self._next_probe_at = None
         self._probing = False

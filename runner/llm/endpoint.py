@@ -1,8 +1,8 @@
-"""One endpoint of the Messages API: the SDK's client for an address and a key, and the shortest way through it.
+"""One endpoint of the Messages API: the SDK's client for a URL and a key, with a fast path for later requests.
 
-Owns the client and what it sends with every request. The SDK builds the first request; what it made of it, the address and
-the headers, is sent again with each later body by the SDK's own HTTP client, because building a request anew costs more
-than sending it and reading the answer. Invariant: errors are the SDK's, whichever way a request went.
+The SDK builds the first request. Its URL and headers are reused with each later body, through the SDK's own HTTP client,
+because building a request costs more than sending it and reading the answer. Invariant: errors are the SDK's on both
+paths.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 60.0
-"""Tools often take longer than the five seconds after which the SDK would close a connection and need a new handshake."""
+"""Tools often take longer than the SDK's five seconds, after which a connection would need a new handshake."""
 ERROR_CAP = 65_536
-"""Bytes of the body of an error that are read."""
-_TOLD_ONCE = ("content-length", "idempotency-key", "x-stainless-")
-"""Beginnings of headers that belong to one request, or tell of the SDK what the first request told already."""
+"""Bytes read of an error's body."""
+_PER_REQUEST = ("content-length", "idempotency-key", "x-stainless-")
+"""Prefixes of headers that belong to one request, or repeat facts about the SDK."""
 
 
 class Endpoint:
-    """Where requests go. Making one imports the SDK, which takes more than a second; it may be made in any thread."""
+    """The target of requests. Creating one imports the SDK, which takes more than a second; any thread may do it."""
 
     def __init__(self, base_url: str | None, key: str) -> None:
         import anthropic
         import httpx2
 
-        # For this transport 0 is no limit: how many agents may talk at once is not decided here.
+        # 0 means no limit in this transport: concurrency is limited elsewhere.
         limits = httpx2.Limits(max_connections=0, keepalive_expiry=KEEP_ALIVE_SECONDS)
         self._http = anthropic.DefaultAioHttpClient(limits=limits)
         self._client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, http_client=self._http, max_retries=0)
-        # The transport has no timeout for silence: those are about answers, and kept by whoever reads one.
+        # No read timeout in the transport: the reader of the answer has its own.
         self._timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
         self._extensions = {"timeout": self._timeout.as_dict()}
         self._built: tuple[httpx2.URL, httpx2.Headers] | None = None
 
     def use_key(self, key: str) -> None:
-        """Send this key from now on."""
+        """Use this key for later requests."""
         if self._client.api_key != key:
             self._client.api_key = key
             self._built = None
 
     async def post(self, body: bytes) -> httpx2.Response:
-        """Send a request; the answer's headers are there, its content is still to be read. Raises the SDK's errors."""
+        """Send a request; returns once the headers are there, with the content unread. Raises the SDK's errors."""
         import httpx2
 
         if self._built is None:
@@ -64,11 +64,10 @@ class Endpoint:
         return response
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._client.close()
 
     async def _build(self, body: bytes) -> httpx2.Response:
-        """Let the SDK make the request, and keep what does not belong to this body."""
+        """Let the SDK build the request, and keep its URL and headers."""
         import httpx2
 
         response = await self._client.post(
@@ -79,7 +78,7 @@ class Endpoint:
             options={"timeout": self._timeout, "max_retries": 0},
         )
         made = response.request
-        headers = {name: value for name, value in made.headers.items() if not name.startswith(_TOLD_ONCE)}
+        headers = {name: value for name, value in made.headers.items() if not name.startswith(_PER_REQUEST)}
         self._built = made.url, httpx2.Headers(headers)
         return response
 
@@ -94,7 +93,7 @@ def _unreached(error: Exception, request: httpx2.Request) -> anthropic.APIConnec
 
 
 async def _refused(response: httpx2.Response) -> anthropic.APIStatusError:
-    """The error of an answer that is none, with its body as far as it can be read: JSON, or the text that it is."""
+    """The error for an unsuccessful status, with its body as far as it can be read, as JSON or text."""
     import anthropic
     import httpx2
 
@@ -105,7 +104,7 @@ async def _refused(response: httpx2.Response) -> anthropic.APIStatusError:
             if len(data) > ERROR_CAP:
                 break
     except httpx2.HTTPError:
-        pass  # what was read of it still says something
+        pass  # the part that was read still helps
     finally:
         await response.aclose()
     body: Any = data.decode(errors="replace").strip()

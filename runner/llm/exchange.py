@@ -1,51 +1,100 @@
-"""One attempt over the wire: a body goes out, a whole reply comes back.
+"""One attempt: the body of a request is built and sent, a whole reply comes back.
 
-Owns the request, its connection and the reading of a message as a Reply. Knows neither retries nor other models.
-Invariant: leaving it, for whatever reason, closes the connection or gives it back.
+Owns the fields of a request and its cache marks, the connection, and the conversion of a message to a Reply. Knows neither
+retries nor other models. Invariants: every exit closes the connection or returns it to the pool; for the model that wrote
+it, history is never encoded twice.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from typing import Any
+
+from pydantic_core import to_json
 
 from registry import ModelSpec
 from runner.llm.endpoint import ERROR_CAP, Endpoint
-from runner.llm.protocol import OnText, Reply, Usage
+from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
-from runner.llm.timeouts import Patience
+from runner.llm.timeouts import AttemptTimer
+from runner.messages import Message
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
 
+_LIFETIMES = {
+    "5m": b',"cache_control":{"type":"ephemeral"}',
+    "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}',
+    "off": b"",
+}
+_THINKING = b'"thinking":{"type":"adaptive","display":"summarized"}'
+_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+def request_body(request: Request, spec: ModelSpec) -> bytes:
+    """The JSON of a request for the model of `spec`."""
+    cached = _LIFETIMES[spec.cache_writes(waits=request.waits)]
+    longest = spec.max_tokens if request.max_tokens is None else min(spec.max_tokens, request.max_tokens)
+    fields = [b'"model":' + to_json(spec.model), b'"max_tokens":%d' % longest, b'"stream":true' + cached]
+    if spec.thinking:
+        fields.append(_THINKING)  # no provider combines thinking with a temperature
+    elif request.steady and spec.accepts_temperature:
+        fields.append(b'"temperature":0')
+    if request.system:
+        fields.append(b'"system":' + to_json(request.system))
+    if request.shown:
+        *tools, last = (tool.encoded for tool in request.shown)
+        # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.
+        fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
+        if not request.tools:
+            fields.append(b'"tool_choice":{"type":"none"}')
+    fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
+    return b"{" + b",".join(fields) + b"}"
+
+
+def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
+    """The messages as bytes. Thinking blocks are bound to the model that wrote them: no other model gets them."""
+    for message in messages:
+        author = message.model or meant_for.model
+        if author == spec.model or message.role == "user":
+            yield message.encoded
+        else:
+            spoken = [block for block in message.content if block["type"] not in _THINKING_BLOCKS]
+            if len(spoken) == len(message.content):
+                yield message.encoded
+            elif spoken:
+                yield Message("assistant", spoken).encoded
+
 
 async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
-    """Send `body` and read the answer. Raises what the SDK, the transport and the reader raise, and OutOfPatience."""
+    """Send `body` and read the answer. Raises the errors of SDK, transport and reader, and AnswerTimeout."""
     import httpx2
 
-    patience = Patience(spec.timeouts)
+    timer = AttemptTimer(spec.timeouts)
     reply: Reply | None = None
-    with patience.scope:  # one scope for all timeouts: cheaper than a timer per read
+    with timer.scope:  # one scope for all timeouts: cheaper than a timer per read
         response = await endpoint.post(body)
         async with contextlib.aclosing(response):
             chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
             try:
                 if "text/html" in response.headers.get("content-type", ""):
-                    raise StreamError("unreadable", await _page(chunks))  # a proxy's, which answers in the provider's place
-                message = await collect(chunks, on_text, patience)
+                    raise StreamError(
+                        "unreadable", await _page(chunks)
+                    )  # from a proxy that answers in place of the provider
+                message = await collect(chunks, on_text, timer)
             except StreamError as error:
                 error.request_id = request_id
                 raise
             reply = _reply(message, spec, request_id)
-            # A connection is used again only if its answer was read to the end, which is a few bytes after the last event.
-            patience.only(DRAIN_SECONDS)
+            # A connection is reused only if its answer was read to the end, a few bytes after the last event.
+            timer.only(DRAIN_SECONDS)
             with contextlib.suppress(httpx2.HTTPError):
                 async for _ in chunks:
                     continue
     if reply is None:
-        raise patience.lapsed()
+        raise timer.lapsed()
     return reply
 
 
@@ -70,7 +119,7 @@ def _reply(message: Mapping[str, Any], spec: ModelSpec, request_id: str | None) 
 
 
 def _usage(counted: Any) -> Usage:
-    """Tokens as the provider counted them; what is no count is none."""
+    """The provider's token counts; invalid ones count as 0."""
 
     def count(of: Any, name: str) -> int:
         number = of.get(name) if isinstance(of, Mapping) else None

@@ -1,8 +1,8 @@
-"""What went wrong with a model call, in our words.
+"""Failures of model calls, classified.
 
-Owns the one mapping from exceptions of the SDK, the transport and the stream to ModelError, and whether asking again can
-help. Knows neither waiting nor other models. Invariant: of what a provider wrote, only the status code and an error type
-from a known list reach our words, which end up in prompts; the rest travels beside them, for people.
+Owns the one mapping from exceptions of the SDK, the transport and the stream to ModelError, and whether a retry can help.
+Knows neither waits nor other models. Invariant: a message may end up in a prompt, so of the provider's text only the
+status and a known error type enter it; the rest is kept beside it, for people.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from email.utils import parsedate_to_datetime
 from registry import ModelSpec
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
-from runner.llm.timeouts import OutOfPatience
+from runner.llm.timeouts import AnswerTimeout
 from runner.provider_error import Hide, ProviderError, plain, provider_error
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A failed attempt: the error it would end with, whether to try again, and when the provider wants that."""
+class ModelFailure:
+    """A failed attempt: its error, whether to retry, and after how long if the provider says so."""
 
     error: ModelError
     retryable: bool
     retry_after: float | None = None
     elsewhere: bool = False
-    """Whether another model may well answer."""
+    """Whether another model may succeed."""
     midway: bool = False
-    """Whether the answer had begun: what was written of it may have to be paid, so few such attempts are made."""
+    """Whether the answer had begun: its tokens may be billed, so few such attempts are made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The model that an attempt asked, as far as its failure has to be explained."""
+class AskedModel:
+    """The model that an attempt asked, and what explaining its failure needs."""
 
     spec: ModelSpec
     hide: Hide = lambda text: text
-    """Hides secrets in what the provider said."""
+    """Masks secrets in the provider's text."""
     defined_at: str = ""
-    """Where the configuration names the model, as `config.yaml:7`."""
+    """Where the configuration defines the model, as `config.yaml:7`."""
 
 
 _TYPE_KINDS = {
@@ -56,7 +56,7 @@ _TYPE_KINDS = {
     "timeout_error": "timeout",
     "api_error": "server",
 }
-"""The error types the Messages API documents; our words repeat no other."""
+"""The documented error types of the Messages API; messages repeat no others."""
 
 _STATUS_KINDS = {
     400: "invalid_request",
@@ -74,17 +74,17 @@ _STATUS_KINDS = {
     529: "overloaded",
 }
 
-_SAID_KINDS = (
+_PHRASE_KINDS = (
     (re.compile(r"(?i)prompt is too long|context (?:length|window)|too many (?:input )?tokens"), "too_large"),
     (re.compile(r"(?i)credit balance|insufficient (?:credit|funds|balance|quota)|out of credit"), "credit"),
     (re.compile(r"(?i)usage limits?\b|spend(?:ing)? (?:limit|cap)|monthly (?:limit|quota|budget)"), "credit"),
     (re.compile(r"(?i)unsupported (?:country|region)|not (?:available|supported) in your (?:country|region)"), "region"),
 )
-"""What providers say in so many words, under a status that says less. It counts only for refusals (4xx)."""
+"""Phrases of providers that say more than the status. Only used for refusals (4xx)."""
 
 _RECOVERABLE = frozenset({"rate_limited", "overloaded", "timeout", "connection", "broken_stream", "server"})
 _ELSEWHERE = frozenset({"credit"})
-"""Asking again does not help, but a fallback with another key may have what this one lacks."""
+"""A retry does not help, but a fallback with another key may."""
 
 _LAPSES = {
     "first_token": "did not begin to answer within {seconds:g} s",
@@ -97,10 +97,10 @@ _MEANING = {
     "region": "the provider does not serve this country or region",
     "too_large": "the prompt is too long for the model",
 }
-"""Of the kinds that are told apart by what the provider said: the same in our words."""
+"""The meaning of the kinds that are recognised by the provider's phrases."""
 
 _HINTS = {
-    "authentication": "check the key in `{key}`: the provider does not accept it",
+    "authentication": "check the key in `{key}`: the provider rejects it",
     "credit": "add credit or raise the spending limit at the provider, or put another key into `{key}`",
     "permission": "check what the key in `{key}` may use, such as the model `{model}`",
     "region": "use an endpoint that serves your region: `models.{name}.base_url`",
@@ -112,14 +112,14 @@ _HINTS = {
     "overloaded": "try again in a few minutes, raise `models.{name}.retry.for`, or name a `fallback` for `models.{name}`",
     "timeout": "try again, or name a `fallback` for `models.{name}`",
     "connection": "check the network and the address of the endpoint",
-    "broken_stream": "try again; if it goes on, check what lies between here and the endpoint",
+    "broken_stream": "try again; if it persists, check proxies between here and the endpoint",
     "server": "try again, or name a `fallback` for `models.{name}`",
-    "unknown": "the log has the details",
+    "unknown": "see the log",
 }
 
 
-class LeftAlone(ModelError):
-    """Nothing is sent to an endpoint that fails for everybody; it is tried again after some seconds."""
+class EndpointSuspended(ModelError):
+    """The breaker of the endpoint is open; it is probed again after some seconds."""
 
     def __init__(self, message: str, hint: str, seconds: float, provider: ProviderError | None) -> None:
         super().__init__("circuit_open", message, hint, recoverable=True, provider=provider)
@@ -127,7 +127,7 @@ class LeftAlone(ModelError):
 
 
 def missing_key(spec: ModelSpec) -> ModelError:
-    """The error of a model whose key is not in the environment."""
+    """The error of a model whose key is not set."""
     return ModelError(
         "authentication",
         f"the model `{spec.name}` needs a key and `{spec.api_key_env}` is not set",
@@ -135,22 +135,22 @@ def missing_key(spec: ModelSpec) -> ModelError:
     )
 
 
-def failure_of(error: Exception, asked: Asked) -> Failure | None:
-    """What an exception of a model call means, or None when it is no failure of the call but a bug."""
+def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
+    """The failure that an exception means; None for a bug."""
     import aiohttp
     import anthropic
     import httpx2
 
     match error:
         case ModelError():
-            wait = error.seconds if isinstance(error, LeftAlone) else None
-            return Failure(error, wait is not None, wait, elsewhere=error.recoverable)
-        case OutOfPatience():
+            wait = error.seconds if isinstance(error, EndpointSuspended) else None
+            return ModelFailure(error, wait is not None, wait, elsewhere=error.recoverable)
+        case AnswerTimeout():
             return _of_lapse(error, asked)
         case anthropic.APIStatusError():
             said = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
             return _of_status(error.status_code, error.response.headers, said, asked)
-        # The transport calls every failure to connect, and a connection dropped before the headers, a connect timeout.
+        # The transport reports every failure to connect, and a connection dropped before the headers, as a connect timeout.
         case anthropic.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
             return _failure("timeout", "gave no answer", asked)
         case anthropic.APIConnectionError():
@@ -166,10 +166,10 @@ def failure_of(error: Exception, asked: Asked) -> Failure | None:
     return None
 
 
-def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: Asked) -> Failure:
+def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: AskedModel) -> ModelFailure:
     named = said.type if said.type in _TYPE_KINDS else None
     kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named or "", "unknown"))
-    kind = _said_kind(said, kind) if status < 500 else kind
+    kind = _kind_by_phrase(said, kind) if status < 500 else kind
     wait = retry_after(headers)
     retryable = kind in _RECOVERABLE
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
@@ -177,21 +177,21 @@ def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, ask
     return replace(failure, retryable=retryable, retry_after=wait)
 
 
-def _said_kind(said: ProviderError, kind: str) -> str:
-    """The kind a refusal has by its words, where these say more than its status."""
-    return next((known for pattern, known in _SAID_KINDS if pattern.search(said.message)), kind)
+def _kind_by_phrase(said: ProviderError, kind: str) -> str:
+    """The kind by the provider's phrases, where they say more than the status."""
+    return next((known for pattern, known in _PHRASE_KINDS if pattern.search(said.message)), kind)
 
 
-def _of_lapse(error: OutOfPatience, asked: Asked) -> Failure:
+def _of_lapse(error: AnswerTimeout, asked: AskedModel) -> ModelFailure:
     spec = asked.spec
     what = _LAPSES[error.lapse].format(seconds=error.seconds)
     hint = f"raise `models.{spec.name}.timeouts.{error.lapse}`, or name a `fallback` for `models.{spec.name}`"
     told = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
-    # What was not finished in all that time would not be the second time either; another model may be quicker.
-    return Failure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
+    # An answer that did not finish in that time would not finish in a second attempt; another model may be faster.
+    return ModelFailure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
 
 
-def _of_stream(error: StreamError, asked: Asked) -> Failure:
+def _of_stream(error: StreamError, asked: AskedModel) -> ModelFailure:
     said = ProviderError(plain(error.said, asked.hide), request_id=error.request_id)
     if error.type == "oversized":
         failure = _failure("broken_stream", "sent an answer that has no end", asked, said)
@@ -201,13 +201,15 @@ def _of_stream(error: StreamError, asked: Asked) -> Failure:
         what = "sent an answer that broke off or could not be read"
         return _failure("broken_stream", what, asked, said, midway=True)
     said = ProviderError(said.message, error.type, request_id=error.request_id)
-    kind = _said_kind(said, kind) if kind not in _RECOVERABLE else kind
+    kind = _kind_by_phrase(said, kind) if kind not in _RECOVERABLE else kind
     return _failure(kind, f"broke off its answer ({error.type})", asked, said)
 
 
-def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = None, *, midway: bool = False) -> Failure:
+def _failure(
+    kind: str, what: str, asked: AskedModel, said: ProviderError | None = None, *, midway: bool = False
+) -> ModelFailure:
     spec, recoverable = asked.spec, kind in _RECOVERABLE
-    # A 404 without an error of the Messages API is an address of something else.
+    # A 404 without an error of the Messages API comes from some other service.
     hint = "no_endpoint" if kind == "not_found" and (said is None or said.type != "not_found_error") else kind
     at = f" at {asked.defined_at}" if asked.defined_at else ""
     told = ModelError(
@@ -217,11 +219,11 @@ def _failure(kind: str, what: str, asked: Asked, said: ProviderError | None = No
         recoverable=recoverable,
         provider=said or None,
     )
-    return Failure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
+    return ModelFailure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds the provider asks us to wait, from `retry-after-ms` or `retry-after` (seconds or a date)."""
+    """Seconds to wait, from `retry-after-ms` or `retry-after` (seconds or a date)."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             return max(0.0, float(headers.get(name, "")) * unit)
@@ -230,7 +232,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     until = _moment(headers.get("retry-after", ""))
     if until is None:
         return None
-    # A date is measured by the clock that wrote it: ours may be wrong by hours.
+    # A date is relative to the clock that wrote it: ours may be wrong by hours.
     now = _moment(headers.get("date", ""))
     return max(0.0, until - (time.time() if now is None else now))
 

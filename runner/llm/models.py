@@ -1,6 +1,6 @@
-"""Which model answers: the real one with a key, its rehearsal without, and nobody in secret.
+"""The choice of a model's adapter: the real API with a key, the rehearsal without one, else a refusal.
 
-Owns the choice and the adapters it made. Nothing else ever spends money or pretends to have asked a model.
+Owns the choice and the adapters. Nothing else spends money or claims to have asked a model.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """What explaining a failure needs besides the failure."""
+class FailureContext:
+    """What the explanation of a failure needs."""
 
     hide: Hide = lambda text: text
-    """Hides the secrets of this process in what a provider says."""
+    """Masks the secrets of this process in a provider's text."""
     defined_at: Callable[[str], str] = lambda name: ""
-    """Where the configuration names a model, as `config.yaml:7`."""
+    """Where the configuration defines a model, as `config.yaml:7`."""
 
 
 class Models:
-    """The models of one configuration. `rehearse` keeps every one of them to its rehearsal."""
+    """The models of one configuration; with `rehearse` each plays its rehearsal."""
 
     def __init__(
         self,
@@ -42,10 +42,10 @@ class Models:
         *,
         rehearse: bool = False,
         pace: float = 0.0,
-        telling: Telling | None = None,
+        failures: FailureContext | None = None,
     ) -> None:
         self._specs = specs
-        self._telling = telling or Telling()
+        self._failures = failures or FailureContext()
         self._environ = environ
         self._rehearse = rehearse
         self._pace = pace
@@ -53,7 +53,7 @@ class Models:
         self._rehearsed: dict[Path, Model] = {}
 
     def choose(self, spec: ModelSpec) -> Model:
-        """Who answers for `spec`; raises NoModel."""
+        """The adapter for `spec`; raises NoModel."""
         if self._environ.get(spec.api_key_env) and not self._rehearse:
             for each in (spec, *(self._specs[name] for name in spec.fallback if name in self._specs)):
                 if lacks_endpoint(each, self._environ):
@@ -64,12 +64,12 @@ class Models:
         raise NoModel(spec.name, spec.api_key_env)
 
     def check(self, specs: Sequence[ModelSpec]) -> None:
-        """Refuse before anything is written; raises NoModel, or ModelError for a broken rehearsal."""
+        """Check before anything is written; raises NoModel, or ModelError for a broken rehearsal."""
         for spec in specs:
             self.choose(spec)
 
     async def prepare(self) -> None:
-        """Get ready what the first call of a real model would wait for; nothing is asked."""
+        """Import and connect in advance for the first real call; nothing is asked."""
         if not self._rehearse and any(self._environ.get(spec.api_key_env) for spec in self._specs.values()):
             await anyio.to_thread.run_sync(import_module, "runner.llm.anthropic")
             await self._real().prepare()
@@ -78,8 +78,8 @@ class Models:
         if self._anthropic is None:
             from runner.llm.anthropic import AnthropicModel
 
-            telling = self._telling
-            self._anthropic = AnthropicModel(self._specs, self._environ, None, telling.hide, telling.defined_at)
+            failures = self._failures
+            self._anthropic = AnthropicModel(self._specs, self._environ, None, failures.hide, failures.defined_at)
         return self._anthropic
 
     def _rehearsal(self, script: Path) -> Model:

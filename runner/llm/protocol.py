@@ -1,6 +1,6 @@
-"""What a model is to Outrider: a request goes in, one reply comes out, text is streamed on the way.
+"""The model seam: a request goes in, one reply comes out, and its text is streamed.
 
-Owns the vocabulary of the seam (Request, Reply, Usage, ModelError); knows no provider.
+Owns the vocabulary (Request, Reply, Usage, ModelError); knows no provider.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from runner.messages import Block, Message, Tool
 from runner.provider_error import ProviderError
 
 OnAttempt = Callable[[str, int], None]
-"""Receives the name of the model about to be asked and the number of the attempt, from 1; must not block."""
+"""Called with the model's name and the number of the attempt, from 1; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, as the provider counts them."""
+    """Tokens of one call, as counted by the provider."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
-    """All that was written to the cache, whatever its lifetime."""
+    """All cache writes, whatever their lifetime."""
     cache_write_1h_tokens: int = 0
-    """Of these, what stays for an hour."""
+    """Of these, writes with a lifetime of one hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Everything one model call needs. `agent` and `execution_id` address rehearsals; no prompt is parsed for them."""
+    """Everything one model call needs. `agent` and `execution_id` route rehearsals; no prompt is parsed for them."""
 
     agent: str
     execution_id: str
@@ -40,33 +40,33 @@ class Request:
     system: str
     messages: Sequence[Message]
     tools: Sequence[Tool] = ()
-    """Those it may call."""
+    """The tools it may call."""
     withheld: Sequence[Tool] = ()
-    """Where it may call none: those that its history speaks of. A provider wants to know them, and has them cached."""
+    """Where it may call none: the tools in its history. The provider needs their definitions, and has them cached."""
     input: Any = None
     """The structured input of the execution (an alert, for example), for rehearsal templates only."""
     caller: str = ""
-    """The agent it works for, if any; addresses rehearsals."""
+    """The agent it works for, if any; routes rehearsals."""
     session: str = ""
-    """The session its tree works in, for the same."""
+    """The session of its tree; routes rehearsals."""
     waits: bool = False
-    """Whether the agent may wait long between two calls, for others it dispatched: its prompt is cached for longer."""
+    """Whether the agent may wait long for children between two calls: its prompt is then cached for longer."""
     steady: bool = False
-    """Whether the same question should be answered the same way, as far as a model can."""
+    """Whether the answer should be as deterministic as the model allows."""
     max_tokens: int | None = None
-    """What the answer may have at most, where the agent or a budget allows less than a model does."""
+    """The cap on the answer, where the agent or a budget allows less than the model."""
     on_attempt: OnAttempt | None = None
-    """Told of each attempt before it is made; the text an earlier attempt had streamed is void then."""
+    """Called before each attempt; text that an earlier attempt streamed is then void."""
     pause: Pause | None = None
     """Waits between two attempts, in place of the adapter."""
 
     @property
     def shown(self) -> Sequence[Tool]:
-        """The tools that are sent."""
+        """All tools that are sent."""
         return self.tools or self.withheld
 
     def up_to(self, tokens: int) -> Request:
-        """The same with a shorter answer, if it may not be that short already."""
+        """The same with a cap on the answer, unless it has a lower one."""
         return replace(self, max_tokens=tokens if self.max_tokens is None else min(tokens, self.max_tokens))
 
 
@@ -125,7 +125,7 @@ class ModelError(Exception):
         """What the provider said, for people: no prompt may show it."""
 
 
-_IN_SHORT = {
+_SHORT_TEXTS = {
     "rate_limited": "rate limit reached",
     "overloaded": "overloaded",
     "timeout": "does not answer",
@@ -150,7 +150,7 @@ class RetryWait:
     def __str__(self) -> str:
         said = self.error.provider
         status = f" ({said.status})" if said is not None and said.status is not None else ""
-        what = _IN_SHORT.get(self.error.kind, "failed")
+        what = _SHORT_TEXTS.get(self.error.kind, "failed")
         return f"model API {what}{status}, retrying in {_rounded(self.seconds)}, giving up in {_rounded(self.left)}"
 
 

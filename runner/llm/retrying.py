@@ -1,12 +1,11 @@
-"""Asking again: the one place where a model call is repeated.
+"""Retries: the one place where a model call is repeated.
 
-Owns the time in which a failing API is outlasted, the waits between attempts and the order in which a model and its
-fallbacks are asked. Knows neither providers nor what a request is: an attempt is a function, a failure says whether
-another one can help. The SDK's own retries are off, so what is counted here is what is sent. Invariant: cancelling ends a
-wait or an attempt at once and starts none.
+Owns the time for retries, the waits between attempts, and the order of a model and its fallbacks. Knows neither providers
+nor requests: an attempt is a function, and its failure says whether a retry can help. The SDK's own retries are off, so
+every request is counted here. Invariant: cancelling ends a wait or an attempt at once and starts none.
 
-Every model that may be asked now is asked at once, in order, before anything is waited for: a fallback that answers is
-better than a minute of waiting. Then all wait together, and the first model has the first word again.
+All models that may be asked are asked in order before any wait: a fallback's answer is better than a minute of waiting.
+Then all wait together, and the first model is first again.
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ from typing import Generic, TypeVar
 import anyio
 
 from registry import Retry
-from runner.llm.failures import Failure
+from runner.llm.failures import ModelFailure
 from runner.llm.protocol import ModelError, Pause, RetryWait
 
 Answer = TypeVar("Answer")
 
 MIDWAY = 3
-"""Attempts of one model that may break off in the middle of an answer: what was written each time may have to be paid."""
+"""Attempts of one model that may break off during the answer: the tokens of each may be billed."""
 _DOUBLINGS = 20
 
 
 @dataclass(slots=True)
-class Candidate(Generic[Answer]):
+class ModelCandidate(Generic[Answer]):
     """A model that may be asked, over all attempts of one call."""
 
     name: str
     attempt: Callable[[], Awaitable[Answer]]
-    failure_of: Callable[[Exception], Failure | None]
-    failure: Failure | None = None
-    """The last one that its endpoint is to blame for."""
+    failure_of: Callable[[Exception], ModelFailure | None]
+    failure: ModelFailure | None = None
+    """Its last failure, other than an open breaker."""
     out: bool = False
-    """Whether asking it again cannot help."""
+    """Whether a retry cannot help."""
     not_before: float = 0.0
     midway: int = 0
 
-    def failed(self, failure: Failure) -> None:
-        """Note how an attempt ended."""
+    def failed(self, failure: ModelFailure) -> None:
+        """Record a failed attempt."""
         if self.failure is None or failure.error.kind != "circuit_open":
             self.failure = failure
         self.midway += failure.midway
@@ -57,18 +56,18 @@ async def _sleep(wait: RetryWait) -> None:
 
 
 class Retrying(Generic[Answer]):
-    """One call, over all its attempts; the first candidate is the model that was asked for."""
+    """One call, over all its attempts; the first candidate is the requested model."""
 
-    def __init__(self, retry: Retry, candidates: Sequence[Candidate[Answer]], pause: Pause | None = None) -> None:
+    def __init__(self, retry: Retry, candidates: Sequence[ModelCandidate[Answer]], pause: Pause | None = None) -> None:
         self._retry, self._candidates, self._pause = retry, candidates, pause or _sleep
         self._made = self._made_before = 0
-        """Attempts that were sent, and how many there were at the last wait."""
+        """Attempts sent so far, and at the last wait."""
         self._rounds = 0
         self._began: float | None = None
-        """When the first attempt had failed."""
+        """When the first attempt failed."""
 
     async def ask(self) -> Answer:
-        """The first answer. Raises the first model's error when none can be had any more, or not in the time there is."""
+        """The first answer. Raises the first model's error when retries cannot help or the time is over."""
         while True:
             for each in self._candidates:
                 if each.out or each.not_before > anyio.current_time():
@@ -76,11 +75,11 @@ class Retrying(Generic[Answer]):
                 try:
                     return await each.attempt()
                 except Exception as error:
-                    self._note(each, error)
+                    self._record(each, error)
             await self._pause(self._next())
 
-    def _note(self, candidate: Candidate[Answer], error: Exception) -> None:
-        """Keep a failure in mind; raises what ends the call at once: a bug, or a mistake no other model should hide."""
+    def _record(self, candidate: ModelCandidate[Answer], error: Exception) -> None:
+        """Record a failure; raises it at once for a bug, or for a mistake that no fallback should hide."""
         failure = candidate.failure_of(error)
         if failure is None:
             raise error
@@ -93,16 +92,16 @@ class Retrying(Generic[Answer]):
             raise failure.error
 
     def _next(self) -> RetryWait:
-        """How long to wait now; raises the error of a call that is given up."""
+        """The next wait; raises the error of a call that is given up."""
         assert self._began is not None
         now = anyio.current_time()
         left = self._began + self._retry.seconds - now
         waiting = [each for each in self._candidates if not each.out]
         if not waiting or left <= 0:
             raise self._given_up(now)
-        # What was not even sent is no reason to wait for longer: when the endpoint is back, that is noticed soon.
+        # An attempt that was not sent does not lengthen the wait: the end of the outage is noticed soon.
         self._rounds, self._made_before = self._rounds + (self._made > self._made_before), self._made
-        # Full jitter: many agents that failed together must not come back together.
+        # Full jitter: agents that failed together must not retry together.
         doubled = self._retry.first_wait * 2 ** min(max(0, self._rounds - 1), _DOUBLINGS)
         jitter = random.uniform(0, min(self._retry.longest_wait, doubled))  # noqa: S311
         next_up = min(waiting, key=lambda each: each.not_before)
@@ -110,7 +109,7 @@ class Retrying(Generic[Answer]):
         left = min(left, max(0.0, anyio.current_effective_deadline() - now))
         if told > left:
             raise self._given_up(now, f"it cannot be asked again for {told:.0f} s, and {left:.0f} s are left")
-        # The last attempt is made when the time is over, not before.
+        # The last attempt is made at the end of the time, not before.
         seconds = max(told, min(left, told + jitter))
         assert next_up.failure is not None
         return RetryWait(next_up.name, next_up.failure.error, seconds, left)

@@ -1,11 +1,10 @@
 """The reader of a streamed answer: bytes of server-sent events become one message of the Messages API.
 
 Owns the event format. Knows no client, no retry and no error text for people.
-Invariant: what is returned is complete and well formed; a stream that ends early, reports an error or cannot be read raises
-StreamError.
+Invariant: a returned message is complete and well formed; a stream that ends early, reports an error or cannot be parsed
+raises StreamError.
 
-A stream may hold blocks and deltas that did not exist when this was written; they are carried along, never refused, because
-every block must be sent back as it came.
+Unknown blocks and deltas are kept, never refused, because every block must be sent back unchanged.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from runner.llm.timeouts import Patience
+from runner.llm.timeouts import AttemptTimer
 from runner.messages import clean
 
 LINE_CAP = 16 * 1024 * 1024
-"""Bytes of one event; a peer that never ends its line must not fill the memory, nor its parsing hold up everybody else."""
+"""Bytes of one event: an endless line must not fill the memory, nor block the event loop while it is parsed."""
 ANSWER_CAP = 32 * 1024 * 1024
-"""Bytes of one answer: more than the longest one any model gives, sent a token at a time."""
+"""Bytes of one answer: more than the longest answer of any model, sent a token at a time."""
 
 _TEXT_FIELD = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
-"""Deltas that are pieces of one long text; they are collected and joined once."""
+"""Deltas that are parts of one long text; they are collected and joined once."""
 
 _NEEDED = {"text": ("text",), "thinking": ("thinking",), "tool_use": ("id", "name")}
-"""Fields of known blocks that everything after this relies on being texts."""
+"""The text fields that later code relies on, by type of block."""
 
 
 class StreamError(Exception):
-    """A stream that broke after the headers had promised an answer.
+    """A stream that failed after the headers.
 
     `type` is the provider's error type, or ours: `incomplete`, `unreadable`, `oversized`; `said` is the provider's message.
     """
@@ -42,18 +41,18 @@ class StreamError(Exception):
         self.type = type
         self.said = said
         self.request_id: str | None = None
-        """Of the answer that broke; set by the reader of the headers."""
+        """Set by the reader of the headers."""
 
 
 async def collect(
-    chunks: AsyncIterable[bytes], on_text: Callable[[str], object], patience: Patience | None = None
+    chunks: AsyncIterable[bytes], on_text: Callable[[str], object], timer: AttemptTimer | None = None
 ) -> dict[str, Any]:
-    """The message a stream carries; each piece of its text is handed to `on_text` when it arrives."""
+    """The message of a stream; each piece of text is passed to `on_text` as it arrives."""
     message, lines = _Message(), _Lines()
     async for chunk in chunks:
         for line in lines.feed(chunk):
             if not line.startswith(b"data:"):
-                continue  # the JSON names its type: other lines say nothing new
+                continue  # the JSON has its type: the other lines add nothing
             try:
                 piece = message.take(_json(line[5:]))
             except (LookupError, TypeError, AttributeError) as error:
@@ -62,13 +61,13 @@ async def collect(
                 on_text(piece)
             if message.complete:
                 return message.fields
-        if patience is not None and message.begun:
-            patience.heard()
+        if timer is not None and message.begun:
+            timer.received()
     raise StreamError("incomplete")
 
 
 class _Lines:
-    """Lines out of bytes, however these are cut. A line without end is kept in pieces: joining each time costs squares."""
+    """Lines from bytes, cut anywhere. A line without end is kept in pieces: joining at each chunk would be quadratic."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -76,7 +75,7 @@ class _Lines:
         self._seen = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines this chunk completes."""
+        """The lines completed by this chunk."""
         *lines, rest = chunk.split(b"\n")
         if lines:
             if self._rest:
@@ -102,7 +101,7 @@ class _Message:
         self._parts: list[str] = []
 
     def take(self, event: Any) -> str:
-        """Add one event, and return the piece of text it brought."""
+        """Add one event, and return its piece of text."""
         match event["type"]:
             case "content_block_delta":
                 return self._add(event["delta"])
@@ -142,20 +141,20 @@ class _Message:
         return ""
 
     def _finish_block(self) -> None:
-        """Put the pieces into the open block; some servers forget to say that a block is over."""
+        """Join the pieces of the open block; some servers never say that a block is over."""
         if not self._open:
             return
         block, text = self.fields["content"][-1], "".join(self._parts)
         if block["type"] in ("text", "thinking"):
             block[block["type"]] = block.get(block["type"], "") + text
         elif text:
-            # Arguments that are no JSON stay the text they are: the call is answered with an error, never guessed at.
+            # Arguments that are not JSON stay text: the call gets an error, nothing is guessed.
             block["input"] = _json_or_text(text)
         self._parts, self._open = [], False
 
 
 def _check(content: list[Any]) -> None:
-    """Raise TypeError or KeyError unless the blocks are what their types promise."""
+    """Raise TypeError or KeyError unless the blocks have the fields of their types."""
     for block in content:
         for name in ("type", *_NEEDED.get(block["type"], ())):
             if not isinstance(block[name], str):
@@ -168,7 +167,7 @@ def _json(data: bytes) -> Any:
     except ValueError:
         pass
     try:
-        # The fast parser refuses half a surrogate pair, which some servers send; `clean` takes care of it later.
+        # The fast parser rejects half a surrogate pair, which some servers send; `clean` handles it later.
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise StreamError("unreadable") from error

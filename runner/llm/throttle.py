@@ -1,8 +1,8 @@
-"""A limit on the model calls in flight, over all executions of a service: for providers that allow only so many at once.
+"""A limit on concurrent model calls over all executions of a service, for providers that allow only so many at once.
 
-Owns the waiting. It is one limit, today's, also where executions go on with the models of an older configuration. A call
-holds its place only while the model answers, never while an execution waits for its children or for another attempt, so
-the limit can make a service slow but cannot make it stand still.
+The limit is today's, also for executions that continue with the models of an older configuration. A call holds its place
+only while the model answers, never while an execution waits for children or for its next attempt. So the limit can slow a
+service down, but cannot deadlock it.
 """
 
 from __future__ import annotations
@@ -15,75 +15,60 @@ from registry import ModelSpec
 from runner.llm.protocol import ChoosesModels, Model, OnText, Pause, Reply, Request, RetryWait
 
 
-class Throttle:
-    """So many calls at once, whichever models are asked."""
-
-    def __init__(self, calls: int) -> None:
-        self._places = anyio.CapacityLimiter(calls)
-
-    def over(self, models: ChoosesModels) -> ChoosesModels:
-        """The same models, within this limit."""
-        return _ThrottledModels(models, self._places)
-
-
-class _ThrottledModels:
-    """Chooses models as others do, and lets them answer when there is a place."""
+class ThrottledModels:
+    """Models that answer while they have one of the `places`, which several configurations share."""
 
     def __init__(self, models: ChoosesModels, places: anyio.CapacityLimiter) -> None:
         self._models, self._places = models, places
 
     def choose(self, spec: ModelSpec) -> Model:
         """The model to ask; raises NoModel."""
-        return _Throttled(self._models.choose(spec), self._places)
+        return _ThrottledModel(self._models.choose(spec), self._places)
 
 
-class _Turn:
-    """The place of one call, over all its attempts."""
-
-    def __init__(self, places: anyio.CapacityLimiter, pause: Pause | None) -> None:
-        self._places, self._pause = places, pause
-        self._held = False
-
-    async def begin(self) -> None:
-        """Wait for a place, and take it."""
-        await self._places.acquire()
-        self._held = True
-
-    def end(self) -> None:
-        """Give the place back, if there is one."""
-        if self._held:
-            self._held = False
-            self._places.release()
-
-    async def pause(self, wait: RetryWait) -> None:
-        """Wait for the next attempt without a place."""
-        self.end()
-        if self._pause is not None:
-            await self._pause(wait)
-        else:
-            await anyio.sleep(wait.seconds)
-        await self.begin()
-
-
-class _Throttled:
-    """A `Model` that waits for a place before it asks another."""
+class _ThrottledModel:
+    """A `Model` that waits for a place before each attempt."""
 
     def __init__(self, model: Model, places: anyio.CapacityLimiter) -> None:
         self._model, self._places = model, places
 
     @property
     def rehearses(self) -> bool:
-        """Whether the other does."""
         return self._model.rehearses
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Answer, once there is a place; a call that waits for its next attempt gives its place to others meanwhile."""
-        turn = _Turn(self._places, request.pause)
-        await turn.begin()
+        place = _Place(self._places, request.pause)
+        await place.take()
         try:
-            return await self._model.complete(replace(request, pause=turn.pause), on_text)
+            return await self._model.complete(replace(request, pause=place.pause), on_text)
         finally:
-            turn.end()
+            place.release()
 
     async def close(self) -> None:
-        """Whoever made the model closes it."""
+        """The owner of the model closes it."""
+
+
+class _Place:
+    """The place of one call, over all its attempts."""
+
+    def __init__(self, places: anyio.CapacityLimiter, pause: Pause | None) -> None:
+        self._places, self._pause = places, pause
+        self._taken = False
+
+    async def take(self) -> None:
+        await self._places.acquire()
+        self._taken = True
+
+    def release(self) -> None:
+        if self._taken:
+            self._taken = False
+            self._places.release()
+
+    async def pause(self, wait: RetryWait) -> None:
+        """Wait for the next attempt, with the place released."""
+        self.release()
+        if self._pause is not None:
+            await self._pause(wait)
+        else:
+            await anyio.sleep(wait.seconds)
+        await self.take()

@@ -1,10 +1,10 @@
-"""How long an answer is waited for: until it begins, while it is silent, and altogether.
+"""The timeouts of one attempt: until the answer begins, between its pieces, and in total.
 
-Owns the three timeouts of one attempt. Knows no client and no event format.
-Invariant: one cancel scope, whose deadline moves on at most twenty times in a timeout, however many pieces arrive.
+Knows no client and no event format. Invariant: one cancel scope, whose deadline moves at most twenty times in a timeout,
+however many pieces arrive.
 
-Any bytes are a sign of life once an answer has begun: a `ping` says that the provider is still at it. Before that they
-are none, so a provider that only pings is given up as one that does not begin. What drips for ever ends at the total.
+Once an answer has begun, any bytes are a sign of life, also a `ping`. Before that they are not: a provider that only pings
+has not begun. An answer that trickles forever ends at the total.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from registry import StreamTimeouts
 Lapse = Literal["first_token", "stall", "total"]
 
 
-class OutOfPatience(Exception):
-    """An answer that took too long; `lapse` says in which way."""
+class AnswerTimeout(Exception):
+    """An answer that took too long; `lapse` names the timeout."""
 
     def __init__(self, lapse: Lapse, seconds: float) -> None:
         super().__init__(lapse)
@@ -27,8 +27,8 @@ class OutOfPatience(Exception):
         self.seconds = seconds
 
 
-class Patience:
-    """The clock of one attempt; what runs inside `scope` ends when it has run out."""
+class AttemptTimer:
+    """The timer of one attempt; it cancels `scope` when a timeout is over."""
 
     def __init__(self, timeouts: StreamTimeouts) -> None:
         now = anyio.current_time()
@@ -39,8 +39,8 @@ class Patience:
         self._begun = False
         self.scope = anyio.CancelScope(deadline=min(now + timeouts.first_token, self._end))
 
-    def heard(self) -> None:
-        """Something of an answer that has begun arrived."""
+    def received(self) -> None:
+        """A piece arrived, of an answer that has begun."""
         now = anyio.current_time()
         if now >= self._next:
             self._begun = True
@@ -48,13 +48,13 @@ class Patience:
             self.scope.deadline = min(self._next + self._timeouts.stall, self._end)
 
     def only(self, seconds: float) -> None:
-        """Everything needed is here: what is left gets this long at most."""
+        """The message is complete: allow this many seconds for the rest of the stream."""
         self.scope.deadline = min(self.scope.deadline, anyio.current_time() + seconds)
 
-    def lapsed(self) -> OutOfPatience:
-        """Which timeout it was."""
+    def lapsed(self) -> AnswerTimeout:
+        """The error for the timeout that was hit."""
         if anyio.current_time() >= self._end:
-            return OutOfPatience("total", self._timeouts.total)
+            return AnswerTimeout("total", self._timeouts.total)
         if self._begun:
-            return OutOfPatience("stall", self._timeouts.stall)
-        return OutOfPatience("first_token", self._timeouts.first_token)
+            return AnswerTimeout("stall", self._timeouts.stall)
+        return AnswerTimeout("first_token", self._timeouts.first_token)

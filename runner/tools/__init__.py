@@ -1,1 +1,1 @@
-"""The tool seam: one protocol; upstream MCP servers, Outrider's own tools, and the composite that merges them."""
+"""The tool seam: one protocol; upstream MCP servers, built-in tools, and the composite that merges them."""

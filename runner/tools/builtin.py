@@ -1,6 +1,6 @@
-"""Outrider's own tools: a name, a description for models, a checked set of arguments, and what happens.
+"""Built-in tools: each has a name, a description for models, validated arguments and a handler.
 
-Owns the checking: unknown, missing and wrong arguments are refused by us, naming the field and never echoing its value.
+Owns the validation: unknown, missing and invalid arguments are refused, naming the field and never echoing its value.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from runner.messages import Tool, ToolCall
 from runner.tools.protocol import ToolResult
 
 SERVER = "orchestrator"
-"""Under this reserved name calls of our own tools are recorded."""
+"""The reserved server name under which calls of built-in tools are recorded."""
 
 MOST_PROBLEMS, LONGEST_NAME = 5, 60
-"""What a refusal tells: names of arguments come from the caller, as many and as long as it likes."""
+"""Caps of a refusal: the names of arguments come from the caller, in any number and length."""
 
-_WORDS = {
+_MESSAGES = {
     "extra_forbidden": "is not an argument of this tool",
     "missing": "is required",
     "dict_type": "is wrong: it should be an object",
 }
-"""Where the validation library speaks to programmers."""
+"""In place of messages that the validation library writes for programmers."""
 
 
 class Arguments(BaseModel):
-    """The arguments of one of our tools: strict, and nothing beyond what is declared."""
+    """The arguments of a built-in tool: strict, without undeclared fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -43,7 +43,7 @@ A = TypeVar("A", bound=Arguments)
 
 @dataclass(frozen=True, slots=True)
 class OwnTool(Generic[A]):
-    """One of our tools."""
+    """A built-in tool."""
 
     name: str
     description: str
@@ -52,13 +52,13 @@ class OwnTool(Generic[A]):
     effect: str = "read_only"
 
     def definition(self) -> Tool:
-        """As a model sees it."""
+        """The definition that models get."""
         return _definition(self.name, self.description, self.arguments, self.effect)
 
 
 @cache
 def _definition(name: str, description: str, arguments: type[Arguments], effect: str) -> Tool:
-    # Made once for each kind of tool, not for each execution: a schema costs more than the rest of a small execution.
+    # Cached for each kind of tool, not for each execution: a schema costs more than the rest of a small execution.
     schema = compact(arguments.model_json_schema())
     for named, field in arguments.model_fields.items():
         schema["properties"][named]["description"] = field.description
@@ -67,14 +67,14 @@ def _definition(name: str, description: str, arguments: type[Arguments], effect:
     return Tool(name, description, schema, label=name, server=SERVER, effect=effect)
 
 
-UNSAID = ("title", "description", "default", "minLength", "exclusiveMinimum")
-"""What a schema need not say: its names say it, or a refusal does."""
-ANYTHING: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
-"""What limits nothing."""
+OMITTED = ("title", "description", "default", "minLength", "exclusiveMinimum")
+"""Left out of a schema: the names say it, or a refusal does."""
+NO_LIMIT: tuple[tuple[str, Any], ...] = (("additionalProperties", True), ("items", {}), ("maximum", LONGEST))
+"""Limits without effect."""
 
 
 def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema as short as it can be said: no null beside a type, and no definition apart from its only use."""
+    """A schema in its shortest form: no null beside a type, and no separate definition that is used only once."""
     definitions = schema.get("$defs", {})
     whole = to_json(schema).decode()
     shared = [name for name in definitions if whole.count(f'"#/$defs/{name}"') > 1]
@@ -89,7 +89,7 @@ def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
         if "anyOf" in value:
             kinds = [each for each in value["anyOf"] if each != {"type": "null"}]
             return short(kinds[0]) if len(kinds) == 1 else {"anyOf": short(kinds)}
-        said = {key: each for key, each in value.items() if key not in UNSAID and (key, each) not in ANYTHING}
+        said = {key: each for key, each in value.items() if key not in OMITTED and (key, each) not in NO_LIMIT}
         return {key: named(each) if key == "properties" else short(each) for key, each in said.items()}
 
     def named(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,18 +100,18 @@ def compact(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def answer(value: Any, mark: str = "", **more: Any) -> ToolResult:
-    """A structured answer, shown as JSON; `mark` is one of ours that stands after it."""
+    """A structured answer, shown as JSON; `mark` is a mark of Outrider's that follows it."""
     return ToolResult(to_json(value).decode() + mark, structured=value, mark=mark, **more)
 
 
 def refuse(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
-    """An error written for a model: what was wrong, what to do next."""
+    """An error for a model: what failed and why, and a hint."""
     problem = {"type": kind, "message": message, "hint": hint}
     return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, structured=problem, error_type=kind, ran=ran)
 
 
 class OwnTools:
-    """A `ToolExecutor` over some of our tools."""
+    """A `ToolExecutor` over built-in tools."""
 
     def __init__(self, tools: Sequence[OwnTool[Any]]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -122,7 +122,7 @@ class OwnTools:
         return self._definitions
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Check the arguments, then do it."""
+        """Validate the arguments, then run the tool."""
         tool = self._tools.get(call.name)
         if tool is None:
             return refuse("unknown_tool", f"there is no tool `{call.name[:200]}`", "use one of the tools you were given")
@@ -152,5 +152,5 @@ def _invalid(tool: OwnTool[Any], error: ValidationError) -> ToolResult:
 def _problem(found: ErrorDetails) -> str:
     name = ".".join(str(part) for part in found["loc"]) or "arguments"
     shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name[:LONGEST_NAME])
-    what = _WORDS.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
+    what = _MESSAGES.get(found["type"]) or "is wrong: " + found["msg"].removeprefix("Value error, ")
     return f"`{shown}{'…' if len(name) > LONGEST_NAME else ''}` {what}"

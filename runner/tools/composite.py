@@ -1,7 +1,7 @@
-"""The composite: several sources of tools as one. A strategy sees one list and makes calls; where they go is decided here.
+"""The composite: several sources of tools as one. A strategy sees one list and makes calls; they are routed here.
 
-Owns routing by name, the filter of the execution, and the promise that a call always has a result: whatever a layer raises
-becomes an error the model can read; only cancellation passes.
+Owns routing by name, the filter of the execution, and the guarantee that every call has a result: an exception of a layer
+becomes an error for the model; only cancellation is raised.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from runner.messages import Tool, ToolCall
 from runner.tools.effects import without_answer
-from runner.tools.naming import nearest, normalise
+from runner.tools.naming import normalise, why_unknown
 from runner.tools.protocol import ToolExecutor, ToolResult
 
 log = logging.getLogger("outrider.tools")
 
 
 class CompositeTools:
-    """A `ToolExecutor` over other ones; their order is the order of the tools."""
+    """A `ToolExecutor` over several layers; their order is the order of the tools."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class CompositeTools:
         self._layers = layers
         self._permits = permits
         self._unavailable = unavailable
-        """Servers whose tools are missing, and why: a call of one gets that reason instead of a guess."""
+        """Servers whose tools are missing, with the reason: a call of such a tool gets it."""
         self._routes: dict[str, tuple[Tool, ToolExecutor]] | None = None
         self._closed = False
 
@@ -45,7 +45,7 @@ class CompositeTools:
         return [tool for tool, _ in routes.values()]
 
     def tool(self, name: str) -> Tool | None:
-        """The tool a call of that name would reach, as far as listed."""
+        """The listed tool that a call of that name would reach."""
         route = (self._routes or {}).get(self._exact(name))
         return route[0] if route is not None else None
 
@@ -54,7 +54,7 @@ class CompositeTools:
         return name if name in routes else normalise(name, routes.keys()) or name
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Carry out one call; never raises but cancellation."""
+        """Make one call; raises nothing but cancellation."""
         tool: Tool | None = None
         try:
             if self._routes is None:
@@ -67,15 +67,15 @@ class CompositeTools:
                 message = f"error: the arguments of `{name}` are not a JSON object\nhint: send one object"
                 return ToolResult(message, is_error=True, error_type="invalid_arguments", ran=False)
             tool, layer = route
-            call.flight.sent = True  # as far as anybody here can tell; a layer may know better
+            call.flight.sent = True  # as far as known here; the layer may know better
             return await layer.call(call if name == call.name else replace(call, name=name))
         except Exception:
-            log.exception("tool %s failed inside", call.name)
+            log.exception("tool %s raised", call.name)
             effect = tool.effect if tool is not None and call.flight.sent else "read_only"
-            return without_answer("internal", f"`{call.name}` failed inside Outrider", effect, "go on without it")
+            return without_answer("internal", f"`{call.name}` failed inside Outrider", effect, "continue without it")
 
     async def close(self) -> None:
-        """Close the layers, the first one first, each even if one before it failed; harmless when repeated."""
+        """Close the layers in order, each also if one before it failed; harmless when repeated."""
         if self._closed:
             return
         self._closed = True
@@ -86,12 +86,5 @@ class CompositeTools:
                 log.exception("closing %s failed", type(layer).__name__)
 
     def _unknown(self, name: str) -> ToolResult:
-        shown = name[:200]
-        for server, reason in self._unavailable().items():
-            if name.startswith((f"{server}__", f"{server}.")):
-                message = f"error: `{shown}` was not called: upstream `{server}` {reason}"
-                return ToolResult(f"{message}\nhint: go on without it", is_error=True, error_type="unavailable", ran=False)
-        close = ", ".join(f"`{each}`" for each in nearest(shown, (self._routes or {}).keys()))
-        hint = f"the nearest are {close}" if close else "you have no tools; answer with what you know"
-        message = f"error: there is no tool `{shown}`\nhint: {hint}"
-        return ToolResult(message, is_error=True, error_type="unknown_tool", ran=False)
+        kind, message, hint = why_unknown(name, (self._routes or {}).keys(), self._unavailable())
+        return ToolResult(f"error: {message}\nhint: {hint}", is_error=True, error_type=kind, ran=False)

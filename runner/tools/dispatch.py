@@ -1,7 +1,7 @@
 """The dispatch tools: `dispatch_agent`, `get_result`, `wait_for`, `cancel_agent`, `list_agents`.
 
-Owns their names, schemas, answers and error texts, one and the same for the loop and for MCP clients. An error is a result
-a model can act on. What happens to the tree is the caller's `Family`.
+Owns their names, schemas, answers and error texts, the same for the loop and for MCP clients. An error is a result that a
+model can act on. The caller's `Family` changes the tree.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ GET_RESULT, WAIT_FOR, CANCEL, LIST = "get_result", "wait_for", "cancel_agent", "
 NAMES = (DISPATCH, GET_RESULT, WAIT_FOR, CANCEL, LIST)
 
 DEFAULT_WAIT, LONGEST_WAIT = 25, 50
-"""Seconds: clients have been seen to give up a call after 60."""
+"""Seconds: some clients give up a call after 60."""
 ASK_AGAIN = 5
-"""Seconds after which it is worth asking again, where nothing is known."""
+"""Seconds until the next `get_result`, where nothing better is known."""
 SHORT_WAIT = 1.0
-"""Seconds `cancel_agent` waits, so that it can usually say `done`."""
+"""Seconds that `cancel_agent` waits, so that its answer is usually `done`."""
 LISTED_TASK = 80
-"""Characters of a task where executions are listed."""
+"""Characters of a task in a list of executions."""
 
 ASK_FOR_IT = "You do not have the result yet, so do not guess it. Call get_result for its result."
 WILL_COME = (
@@ -44,8 +44,6 @@ WILL_COME = (
 
 
 class DispatchArguments(Arguments):
-    """Whom to send, and what for."""
-
     name: str = Field(min_length=1, description="Which agent.")
     task: str = Field(min_length=1, description="What to do, with every fact it needs.")
     context: str | None = Field(default=None, description="More facts.")
@@ -73,8 +71,6 @@ class DispatchWithInput(DispatchArguments):
 
 
 class GetResultArguments(Arguments):
-    """Which execution, and how long to wait for it."""
-
     execution_id: str = Field(description="Whole or short id.")
     wait_seconds: float = Field(
         default=DEFAULT_WAIT,
@@ -85,29 +81,25 @@ class GetResultArguments(Arguments):
 
 
 class WaitForArguments(Arguments):
-    """Which executions, and what to wait for."""
-
     execution_ids: list[str] = Field(min_length=1, max_length=100, description="Whole or short ids.")
     mode: Literal["any", "all"] = Field(default="all", description="Until one or all have ended.")
     wait_seconds: float = Field(default=DEFAULT_WAIT, ge=0, le=LONGEST_WAIT, description="How long to wait.")
 
 
 class CancelArguments(Arguments):
-    """Which execution to stop, and how."""
-
     execution_id: str = Field(description="Whole or short id.")
     reason: str = Field(default="", max_length=500, description="Why.")
     mode: Literal["abort", "wrap_up"] = Field(default="abort", description="`wrap_up` lets it answer with what it has.")
 
 
-class ListArguments(Arguments):
-    """Nothing to say."""
+class ListAgentsArguments(Arguments):
+    """No arguments."""
 
 
 def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True) -> list[OwnTool[Any]]:
     """The tools of one caller; `note` tells it how it gets a result.
 
-    In an answer for a client a long text is `marked` where it is cut, in one for a model of ours the mark follows.
+    With `marked` (for clients), a cut text has its mark inside; for models of Outrider the mark follows the answer.
     """
     tools = DispatchTools(family, note, marked=marked)
     return [
@@ -116,7 +108,7 @@ def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True
             "Start an agent, asynchronously. Returns an execution_id at once, not a result.",
             DispatchWithInput if takes_input(family.catalogue) else DispatchArguments,
             tools.dispatch,
-            effect="idempotent",  # committed with its result, under the id of its call: no second child can come of it
+            effect="idempotent",  # committed with its result under the id of its call, so no second child can be spawned
         ),
         OwnTool(
             GET_RESULT,
@@ -140,7 +132,7 @@ def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True
         OwnTool(
             LIST,
             "The agents you may dispatch, and those you have dispatched.",
-            ListArguments,
+            ListAgentsArguments,
             tools.list_agents,
         ),
     ]
@@ -152,12 +144,12 @@ def takes_input(catalogue: Sequence[CatalogueEntry]) -> bool:
 
 
 def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
-    """The answer to a dispatch: an id, never a result. It says so, because models invent what they wait for.
+    """The answer to a dispatch: an id, never a result. It says so, because models invent results they wait for.
 
     `note` is `ASK_FOR_IT` for callers without an inbox, such as MCP clients.
     """
     shown: dict[str, Any] = {"execution_id": child.id, "agent": child.agent, "status": "running"}
-    if child.ended:  # it was dispatched before, with the same key
+    if child.ended:  # dispatched before, with the same key
         shown["status"] = child.status
     elif child.queue_position:
         shown |= {"status": "pending", "queue_position": child.queue_position}
@@ -165,9 +157,9 @@ def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
 
 
 def _shown(result: Result, handle: str, most: int, *, marked: bool) -> dict[str, Any]:
-    """A result as a caller gets it: the whole answer up to the cap, then what else it says.
+    """A result as its caller gets it: the whole answer up to the cap, then its other fields.
 
-    A summary that the runtime made is the beginning of the answer: it is not said twice.
+    A summary made by the runtime is the beginning of the answer, and is not repeated.
     """
     output = cut(result.text, handle, most) if marked else first_bytes(result.text, most)
     shown: dict[str, Any] = {"outcome": result.outcome, "output": output}
@@ -186,10 +178,10 @@ def _shown(result: Result, handle: str, most: int, *, marked: bool) -> dict[str,
 def describe(
     child: Child, subtree: Mapping[str, Any] | None, most: int = SHOWN_BYTES, *, marked: bool = True
 ) -> dict[str, Any]:
-    """One execution, as every tool answers about it; what has no value is left out.
+    """One execution, as every tool describes it; fields without a value are left out.
 
-    `subtree` is what it used together with everything below it, and shown where there is something below it; `most` are
-    the bytes of its answer that are shown. Unless `marked`, the caller adds the mark of an answer that is cut.
+    `subtree` is its usage with everything below it, shown if there is something below it; `most` is the number of
+    bytes shown of its answer. Unless `marked`, the caller adds the mark of a cut answer.
     """
     result = child.result
     shown: dict[str, Any] = {"execution_id": child.id, "agent": child.agent, "status": child.status}
@@ -219,7 +211,7 @@ def describe(
 
 
 def _with_spent(usage: Mapping[str, Any], together: Mapping[str, Any]) -> dict[str, Any]:
-    """What an execution used; of its budget what it and everything below it spent, where rows tell only the limits."""
+    """The usage of an execution; `spent` of its budget is that of its subtree, since its row has only the limits."""
     if "budget" not in usage:
         return dict(usage)
     spent = {"usd": together["cost_usd"], "tokens": together["tokens"]}
@@ -228,17 +220,17 @@ def _with_spent(usage: Mapping[str, Any], together: Mapping[str, Any]) -> dict[s
 
 
 def _marks(children: Sequence[Child], most: int) -> str:
-    """How to read on in each answer of which so many bytes are shown."""
+    """The marks that say how to read on, for answers cut to `most` bytes."""
     texts = [(child.result.text, child.id) for child in children if child.result is not None]
     cuts = [(len(first_bytes(text, most)), len(text), each) for text, each in texts]
     return "".join(cut_mark(*each) for each in cuts if each[0] < each[1])
 
 
 def _waits_for_person(child: Child) -> dict[str, Any]:
-    """That a person has to allow something, and, for those who may tell one, what; never how: it is not theirs to do."""
+    """That a person must decide about a call, and which one, for callers who may know; never how: that is not theirs."""
     if not child.questions:
         hint = f"the user must decide about a call in execution {child.id} before it goes on; you cannot decide"
-        return {"waiting_for": "approval", "hint": f"{hint}; go on with something else, or wait for it"}
+        return {"waiting_for": "approval", "hint": f"{hint}; do something else meanwhile, or wait for it"}
     asked = [
         {
             "approval_id": each.id,
@@ -251,19 +243,19 @@ def _waits_for_person(child: Child) -> dict[str, Any]:
         for each in child.questions
     ]
     calls = " and ".join(f"`{each.tool}` in execution {each.execution_id}" for each in child.questions)
-    hint = f"your user must decide about {calls} before it goes on; you cannot decide: tell them, and go on waiting"
+    hint = f"your user must decide about {calls} before it goes on; you cannot decide: tell them, and keep waiting"
     return {"waiting_for": "approval", "approvals": asked, "hint": hint}
 
 
 def _ask_again_in(child: Child) -> int:
-    """When another look is worth it: when it usually ends, if that is known and near."""
+    """Seconds until the next look: its usual end, if known and near."""
     if child.expected is None:
         return ASK_AGAIN
     return round(min(LONGEST_WAIT, max(ASK_AGAIN, child.expected - child.elapsed)))
 
 
 def _brief(child: Child, subtree: Mapping[str, Any] | None) -> dict[str, Any]:
-    """One of a caller's executions in a list."""
+    """One execution in a caller's list."""
     shown = {
         "execution_id": child.id,
         "agent": child.agent,
@@ -278,13 +270,13 @@ def _brief(child: Child, subtree: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def first_words(task: str) -> str:
-    """A task where executions are listed: one line, enough to tell it from others."""
+    """A task in a list of executions: one line, enough to tell it from others."""
     line = " ".join(task[: 2 * LISTED_TASK].split())
     return line if len(line) <= LISTED_TASK and len(task) <= 2 * LISTED_TASK else line[: LISTED_TASK - 1] + "…"
 
 
 def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
-    """The agents a caller may dispatch, as they are listed to it."""
+    """The agents a caller may dispatch, as listed to it."""
     return [
         {
             "name": each.name,
@@ -298,13 +290,13 @@ def shown_agents(catalogue: Sequence[CatalogueEntry]) -> list[dict[str, Any]]:
 
 
 def missing(identifier: str) -> ToolResult:
-    """The answer about an execution the caller does not have; the same whether it exists or not."""
+    """The answer about an execution that the caller does not own; the same whether it exists or not."""
     shown = identifier[:60]
     return refuse("not_found", f"you have not dispatched an execution `{shown}`", "`list_agents` lists those you have")
 
 
 class DispatchTools:
-    """What happens when a tool is called."""
+    """The handlers of the tools."""
 
     def __init__(self, family: Family, note: str, *, marked: bool = True) -> None:
         self._family, self._note, self._marked = family, note, marked
@@ -357,7 +349,7 @@ class DispatchTools:
             done = "done"
         return answer({"execution_id": after.id, "status": after.status, "cancel": done})
 
-    async def list_agents(self, _call: ToolCall, _arguments: ListArguments) -> ToolResult:
+    async def list_agents(self, _call: ToolCall, _arguments: ListAgentsArguments) -> ToolResult:
         agents = shown_agents(self._family.catalogue)
         children = await self._family.children()
         used = await self._family.subtree_usage([child.id for child in children]) if children else {}
@@ -365,7 +357,7 @@ class DispatchTools:
         return answer({"agents": agents, "executions": executions})
 
     async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | str:
-        """Look until the condition holds or the time is over; the first of the ids that is not the caller's, if any."""
+        """Look until the condition holds or the time is over; returns the first id that is not the caller's, if any."""
         enough = any if mode == "any" else all
         looked = [await self._family.look(each) for each in ids]
         whole = [child.id if child is not None else given for child, given in zip(looked, ids, strict=True)]
@@ -373,7 +365,9 @@ class DispatchTools:
             while not enough(child is None or child.ended for child in looked):
                 await self._family.until_one_ends([child.id for child in looked if child is not None and not child.ended])
                 looked = [await self._family.look(each) for each in whole]
-        looked = [await self._family.look(each) for each in whole]  # once more: a wait that ran out gets a truthful answer
+        looked = [
+            await self._family.look(each) for each in whole
+        ]  # once more: after a timeout the answer must still be current
         known = [child for child in looked if child is not None]
         return (
             known

@@ -1,4 +1,4 @@
-"""`finish`: how an agent reports more than plain text: partial, blocked, failed, empty, artifacts, next steps."""
+"""`finish`: an agent reports more than plain text: partial, blocked, failed, empty, artifacts, next steps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ NAME = "finish"
 
 
 class FinishArguments(Arguments):
-    """What an agent reports at its end."""
-
     status: Literal["completed", "partial", "blocked", "failed"] = Field(description="How far the task was carried out.")
     summary: str = Field(min_length=1, max_length=SUMMARY_LIMIT, description="The answer in at most 500 characters.")
     output: Any = Field(default=None, description="The full answer: text or any JSON. Absent: the summary.")
@@ -36,7 +34,7 @@ DESCRIPTION = (
 
 
 def finish_tool(accept: Callable[[Result], str | None]) -> OwnTool[FinishArguments]:
-    """The tool; `accept` takes the result, or says why it cannot be accepted yet."""
+    """The tool; `accept` takes the result, or returns why it cannot be accepted yet."""
 
     async def run(_call: ToolCall, arguments: FinishArguments) -> ToolResult:
         refusal = accept(_result(arguments))
@@ -48,7 +46,7 @@ def finish_tool(accept: Callable[[Result], str | None]) -> OwnTool[FinishArgumen
 
 
 def reported(arguments: Mapping[str, Any]) -> Result:
-    """What a call that was accepted had reported."""
+    """The result reported by an accepted call."""
     return _result(FinishArguments.model_validate(dict(arguments)))
 
 
@@ -57,7 +55,7 @@ def _result(arguments: FinishArguments) -> Result:
     errors: tuple[Problem, ...] = ()
     asked = signals(is_empty=arguments.is_empty, needs_replan=arguments.needs_replan, reason=arguments.replan_reason)
     if outcome in (Outcome.FAILED, Outcome.BLOCKED):
-        # Who is blocked needs something from outside: trying again brings it no nearer.
+        # A blocked task needs something from outside: a retry does not help.
         again = outcome is Outcome.FAILED
         errors = (Problem(outcome.value, arguments.reason or arguments.summary, recoverable=again),)
     return Result(

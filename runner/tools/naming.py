@@ -1,14 +1,14 @@
-"""The names of tools: what is sent to a model, and which tool of which server each sent name stands for.
+"""Tool names: the names sent to a model, and the server's tool behind each.
 
-Owns: the table between sent names (`server__tool`) and tools, and the repair of names a model gets wrong. Must not know:
-where tools come from or how they are called; everything here is pure.
-Invariant: two tools never share a sent name, every sent name fits the API's pattern, and the way back is the table.
+Owns the table between sent names (`server__tool`) and tools, and the repair of names that a model gets wrong. Pure. Must
+not know: where tools come from or how they are called. Invariants: two tools never share a sent name; every sent name
+fits the API's pattern; only the table maps a name back.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from hashlib import sha256
@@ -27,19 +27,19 @@ _LONGEST_COMPARED = 200
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A tool of a server, under the names both have for themselves."""
+    """A tool of a server, by the server's configured name and the server's own name for the tool."""
 
     server: str
     tool: str
 
     @property
     def label(self) -> str:
-        """How config, rows and events call it."""
+        """Its name in configurations, rows and events."""
         return f"{self.server}.{self.tool}"
 
 
 class NameTable:
-    """Sent names and the tools they stand for. Grows only: a name once sent keeps its meaning."""
+    """Sent names and their tools. Only grows: a sent name keeps its meaning."""
 
     __slots__ = ("_sent", "_targets")
 
@@ -59,11 +59,11 @@ class NameTable:
                 raise ValueError(f"no free name is left for `{target.label}`")
 
     def sent(self, target: Target) -> str:
-        """Return the name under which a tool is sent to the model."""
+        """The sent name of a tool."""
         return self._sent[target]
 
     def target(self, name: str) -> Target | None:
-        """Return the tool a sent name stands for."""
+        """The tool of a sent name."""
         return self._targets.get(name)
 
     @property
@@ -80,7 +80,7 @@ class NameTable:
 
 
 def _plain_name(target: Target) -> str | None:
-    """`server__tool` where that is unmistakable: it fits, and no other server and tool can be read from it."""
+    """`server__tool` if it is unambiguous: it fits, and no other server and tool can be read from it."""
     server, tool = target.server, target.tool
     if _SEPARATOR in server or server.endswith("_") or tool.startswith("_"):
         return None
@@ -100,10 +100,10 @@ def _alias(target: Target, digest: str) -> str:
 
 
 def normalise(name: str, known: Collection[str]) -> str | None:
-    """Return the known tool a model meant by a name with a wrong prefix or separator, if exactly one fits.
+    """The known tool meant by a name with a wrong prefix or separator, if exactly one fits.
 
-    An exact match always wins. A prefix that is itself a known server is never dropped: asking one server for
-    another one's tool is a mistake the model must hear about, not one to be guessed around.
+    An exact match always wins. A prefix that is a known server is never dropped: asking one server for another one's tool
+    is a mistake that the model must be told about.
     """
     if name in known:
         return name
@@ -122,13 +122,24 @@ def _bare_forms(name: str, servers: Collection[str]) -> Iterable[str]:
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    """The name with each separator a model may take for another."""
+    """The name with each separator that a model may confuse."""
     joined = re.sub(r"[:/.]", _SEPARATOR, name, count=1)
     return (name, joined, name.replace(".", _SEPARATOR), name.replace(_SEPARATOR, ".", 1))
 
 
+def why_unknown(name: str, known: Collection[str], unavailable: Mapping[str, str]) -> tuple[str, str, str]:
+    """Why there is no such tool, as the type, message and hint of an error; `unavailable` has a reason for each server."""
+    shown = name[:200]
+    for server, reason in unavailable.items():
+        if name.startswith((f"{server}{_SEPARATOR}", f"{server}.")):
+            return "unavailable", f"`{shown}` was not called: upstream `{server}` {reason}", "continue without it"
+    near = ", ".join(f"`{each}`" for each in nearest(shown, known))
+    hint = f"the nearest are {near}" if near else "you have no tools; answer with what you know"
+    return "unknown_tool", f"there is no tool `{shown}`", hint
+
+
 def nearest(name: str, known: Collection[str], count: int = 3) -> list[str]:
-    """Return the known names most like a name nobody knows, best first, for the error that says so."""
+    """The known names most similar to an unknown one, best first."""
     wanted = name[:_LONGEST_COMPARED]
     # The quick ratio is an upper bound; only the best by it are worth the quadratic comparison.
     likely = nlargest(count * 10, sorted(known), key=lambda candidate: _likeness(wanted, candidate, exact=False))
@@ -136,7 +147,7 @@ def nearest(name: str, known: Collection[str], count: int = 3) -> list[str]:
 
 
 def _likeness(wanted: str, candidate: str, *, exact: bool) -> float:
-    """How alike two names are, by the whole names or by what stands after the server."""
+    """The similarity of two names, by the whole names or by their parts after the server."""
     pairs = ((wanted, candidate), (_tail(wanted), _tail(candidate)))
     matchers = [SequenceMatcher(None, left.lower(), right.lower()) for left, right in pairs]
     return max(matcher.ratio() if exact else matcher.quick_ratio() for matcher in matchers)

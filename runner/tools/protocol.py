@@ -1,4 +1,4 @@
-"""What a tool executor is: it lists tools, calls them, and is closed. Layers stack because all have this one shape."""
+"""The tool executor protocol: list tools, call one, close. Layers stack because they all implement it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runner.messages import Tool, ToolCall
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call returned: text for the model and, where there is any, the structured form for rows and rehearsals."""
+    """The result of a call: text for the model, and a structured form for rows and rehearsals where there is one."""
 
     text: str
     is_error: bool = False
@@ -19,21 +19,21 @@ class ToolResult:
     error_type: str | None = None
     """From a closed set: `unknown_tool`, `invalid_arguments`, `timeout`, `unavailable`, `not_found`, `tool_error` …"""
     ran: bool = True
-    """Whether it counts as a tool call: a tool carried it out and answered, be it with an error of its own. Not so what was
-    refused, what no tool has, what never came back, and a report by `finish`.
+    """Whether it counts as a tool call: a tool ran and answered, if only with its own error. Refused calls, unknown
+    tools, calls without an answer and `finish` do not count.
     """
     uncertain: bool = False
-    """Whether nobody can tell if it took effect; `runner/tools/effects.py` decides."""
+    """Whether it is unknown if the call took effect; `runner/tools/effects.py` decides."""
     consumed: tuple[str, ...] = ()
-    """Deliveries this result hands over; they are consumed in the transaction that stores it."""
+    """Deliveries in this result; they are consumed in the transaction that stores it."""
     recorded: bool = False
-    """Whether the result is stored already, as a dispatch's is: in the transaction that made the child."""
+    """Whether the result is stored already: a dispatch stores it in the transaction that creates the child."""
     full_text: str | None = None
-    """The uncut text when `text` was cut to the cap; stored, and served by `read_result`."""
+    """The uncut text if `text` was cut to the cap; stored, and served by `read_result`."""
     seams: tuple[int, ...] = field(default=(), compare=False)
-    """Where in `text` a line break stands between two blocks, until it is masked: secrets may go on beyond it."""
+    """Offsets in `text` of line breaks between two blocks, until it is masked: a secret may continue across one."""
     mark: str = ""
-    """What `text` ends with that is a mark of ours; all before it comes from outside."""
+    """The mark of Outrider's at the end of `text`; all before it is from outside."""
 
 
 class ToolExecutor(Protocol):
@@ -43,10 +43,8 @@ class ToolExecutor(Protocol):
         """The tools, in a stable order."""
         ...
 
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Carry out one call."""
-        ...
+    async def call(self, call: ToolCall) -> ToolResult: ...
 
     async def close(self) -> None:
-        """End what this executor owns; harmless when called twice."""
+        """Release what this executor owns; harmless when called twice."""
         ...

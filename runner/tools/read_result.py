@@ -1,4 +1,4 @@
-"""`read_result`: the rest of a text that was cut: a child's answer, or a tool result of one's own."""
+"""`read_result`: pages of a text that was cut: a child's answer, or the caller's own tool result."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from runner.tools.protocol import ToolResult
 
 NAME = "read_result"
 MOST = 32_000
-"""Characters of one page, and its bytes where a character has several."""
+"""Characters of one page; also its bytes, for multi-byte text."""
 
 
 class ReadResultArguments(Arguments):
-    """Which text, and which part of it."""
-
     execution_id: str = Field(description="Its id, or the one given where a result was cut.")
     offset: int = Field(default=0, ge=0, description="First character.")
     limit: int = Field(default=MOST, ge=1, le=MOST, description="How many characters.")
@@ -29,22 +27,20 @@ DESCRIPTION = "Read a long result in parts: an agent's whole answer, or a tool r
 
 
 def page_of(text: str, offset: int, limit: int) -> dict[str, Any]:
-    """One page of a text, as tools answer it: no more than so many characters, nor more bytes than a page may have."""
+    """One page of a text: at most `limit` characters, and at most the bytes of a page."""
     part = first_bytes(text[offset : offset + limit], MOST)
     end = offset + len(part)
     return {"text": part, "offset": offset, "total": len(text), "next_offset": end if end < len(text) else None}
 
 
 def read_result_tool(full_text: Callable[[str], Awaitable[str | None]]) -> OwnTool[ReadResultArguments]:
-    """The tool; `full_text` finds the whole text behind an id that belongs to the caller, or None."""
+    """The tool; `full_text` finds the whole text behind an id of the caller's, or None."""
 
     async def run(_call: ToolCall, arguments: ReadResultArguments) -> ToolResult:
         text = await full_text(arguments.execution_id)
         if text is None:
             message = "nothing to read under this id"
-            return refuse(
-                "not_found", message, "use an execution_id you were given, or the id named where a result was cut"
-            )
+            return refuse("not_found", message, "use an execution_id of yours, or the id in the mark of a cut result")
         page = page_of(text, arguments.offset, arguments.limit)
         return answer({name: value for name, value in page.items() if value is not None})
 

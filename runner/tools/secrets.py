@@ -1,7 +1,7 @@
-"""Masking: no secret this process holds is shown to a model or stored, in whatever spelling a tool returns it.
+"""Masking: no secret of this process reaches a model or a row, in any spelling that a tool returns.
 
-Owns the spellings and the replacement; which values are secrets is said by the registry. It does not guess at secrets of
-others. Its one invariant: the cost grows with the text, never with what is in it; there is no pattern in it to run wild.
+Owns the spellings and the replacement; the registry says which values are secrets. It does not guess at other secrets.
+Invariant: the cost is linear in the text, whatever its content; there is no backtracking pattern.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from registry.specs.secrets import MASK, SHORTEST
 from runner.tools.protocol import ToolResult
 
 _LONG_TEXT = 500_000
-"""From here on others have their turn between two searches."""
+"""From this length on, the search yields to the event loop between spellings."""
 
 _CODED = re.compile(r"[A-Za-z0-9+/_=-]{8,}")
-"""What may be hexadecimal or base64. All such runs together are far shorter than most texts."""
+"""Possible hexadecimal or base64. All such runs together are far shorter than most texts."""
 
 Span = tuple[int, int]
 
 
 class Mask:
-    """Hides a set of secrets."""
+    """Masks a set of secrets."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         kept = [secret for secret in secrets if len(secret) >= SHORTEST]
@@ -42,11 +42,11 @@ class Mask:
         self._coded = sorted({each for secret in kept for each in _codes(secret)} - {*self._plain}, key=len, reverse=True)
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """The masked text."""
         return _masked(text, [span for spans in self._found(text) for span in spans])
 
     def value(self, value: Any) -> Any:
-        """A JSON value without secrets."""
+        """The masked JSON value."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -56,7 +56,7 @@ class Mask:
         return value
 
     def page(self, text: str, start: int, end: int) -> str:
-        """A part of a text without secrets, nor a piece of one that begins before it or ends after it."""
+        """A masked part of a text, also for a secret that begins before it or ends after it."""
         spans = [span for found in self._found(text) for span in found]
         inside = [
             (max(first, start) - start, min(last, end) - start) for first, last in spans if first < end and last > start
@@ -64,7 +64,7 @@ class Mask:
         return _masked(text[start:end], inside)
 
     async def result(self, result: ToolResult) -> ToolResult:
-        """A result without secrets, also where one goes on from one block of it to the next."""
+        """A masked result, also for a secret that continues from one block to the next."""
         if not self._plain:
             return result
         text, spans = result.text, list[Span]()
@@ -77,16 +77,16 @@ class Mask:
         return replace(result, text=_masked(text, spans), structured=self.value(result.structured), seams=())
 
     def _across(self, text: str, seams: Sequence[int]) -> Iterator[Span]:
-        """Where secrets are in the text as it is without the line breaks between its blocks."""
+        """The spans of secrets in the text without the line breaks between its blocks."""
         edges = [-1, *seams, len(text)]
         parts = [text[before + 1 : after] for before, after in pairwise(edges)]
         ends = list(accumulate(map(len, parts)))
         for found in self._found("".join(parts)):
-            for first, last in found:  # as many line breaks stand before a place as parts have ended there
+            for first, last in found:  # each part that ended before an offset adds one line break
                 yield first + bisect_right(ends, first), last + bisect_right(ends, last - 1)
 
     def _found(self, text: str) -> Iterator[list[Span]]:
-        """Where secrets are, a spelling at a time."""
+        """The spans of secrets, one spelling at a time."""
         for spelling in self._plain:
             yield _places(spelling, text)
         runs = "\n".join(_CODED.findall(text)) if self._coded else ""
@@ -114,7 +114,7 @@ def _masked(text: str, spans: list[Span]) -> str:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """The ways in which tools write a text: as it is, in JSON, in JSON in JSON, in an address, in a page."""
+    """The spellings of a text that tools use: plain, JSON, JSON in JSON, URL, HTML."""
     quoted, inner = quote(secret, safe=""), json.dumps(secret)[1:-1]
     yield from (secret, inner, json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(inner)[1:-1])
     yield inner.replace("/", "\\/")
@@ -134,7 +134,7 @@ def _codes(secret: str) -> Iterator[str]:
 
 
 def _base64_core(data: bytes, offset: int) -> str:
-    """The characters of a longer text in base64 that say nothing but the secret, which begins at this offset in it."""
+    """The base64 characters that depend only on the secret, if it begins at this offset of a longer text."""
     encoded = b64encode(bytes(offset) + data).decode().rstrip("=")
     if (offset + len(data)) % 3:
         encoded = encoded[:-1]
@@ -142,7 +142,7 @@ def _base64_core(data: bytes, offset: int) -> str:
 
 
 class _LogMask(logging.Filter):
-    """Hides secrets in what is logged, tracebacks included."""
+    """Masks log records, tracebacks included."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ class _LogMask(logging.Filter):
 
 @contextmanager
 def masked_logs(mask: Mask) -> Iterator[None]:
-    """Nothing that is logged meanwhile holds a secret."""
+    """Mask everything that is logged in this block."""
     hiding, handlers = _LogMask(mask), list(logging.getLogger().handlers)
     for handler in handlers:
         handler.addFilter(hiding)

@@ -1,1 +1,1 @@
-"""Users: who they are, what is remembered of them, and the tools that keep it."""
+"""Users: identity, profile, memory, and the memory tools."""

@@ -1,7 +1,7 @@
-"""The one tool of an execution that learns from a conversation: it keeps facts, and with that its work is done.
+"""The only tool of an extraction: it stores facts about the user and ends the execution.
 
-Owns what counts as a fact here: a short sentence, few of them, and each in words that the user has really said. Text of
-others in the conversation, such as a mail that the assistant quoted, can therefore not make itself remembered.
+A fact is stored only with words that the user really said. So text of others in the conversation, such as a mail that
+the assistant quoted, cannot get itself remembered.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from runner.result import Outcome, Result
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.users.memory import Memory
-from runner.users.memory_tools import GENERAL, Category, sayable
+from runner.users.memory_tools import GENERAL, Category, stored_text
 
 KEEP_FACTS = "keep_facts"
 LONGEST_FACT, LONGEST_QUOTE, SHORTEST_QUOTE = 300, 500, 3
 """Characters."""
 MOST = 20
-"""Facts of one call, whatever the configuration says."""
+"""Facts in one call; a hard cap over the configured one."""
 
 
 def _line(text: str) -> str:
-    return " ".join(sayable(text).split())
+    return " ".join(stored_text(text).split())
 
 
-class LearnedFact(Arguments):
-    """One fact to keep."""
-
+class QuotedFact(Arguments):
     content: Annotated[str, Field(max_length=LONGEST_FACT), AfterValidator(_line)] = Field(
         description="The fact, as one sentence that can be understood on its own."
     )
@@ -41,40 +39,38 @@ class LearnedFact(Arguments):
     said: str = Field(max_length=LONGEST_QUOTE, description="The words of the user that say it, copied exactly.")
 
 
-class LearnArguments(Arguments):
-    """What to keep."""
-
-    facts: list[LearnedFact] = Field(min_length=1, max_length=MOST, description="The facts, one thing in each.")
+class KeepFactsArguments(Arguments):
+    facts: list[QuotedFact] = Field(min_length=1, max_length=MOST, description="The facts, one thing in each.")
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What an execution learns from, and what becomes of it."""
+    """The memory of one extraction, its limits, and the way to end it."""
 
     memory: Memory
     max_facts: int
     user_said: Callable[[], Awaitable[Sequence[str]]]
-    """What the user said in the conversation."""
+    """The user's messages in the conversation."""
     finish: Callable[[Result], None]
-    """Ends the execution with a result."""
+    """Ends the execution with this result."""
 
 
-def learning_tool(lesson: Lesson) -> OwnTool[LearnArguments]:
-    """The tool; once facts are kept it keeps no more."""
+def learning_tool(lesson: Lesson) -> OwnTool[KeepFactsArguments]:
+    """The tool; it stores facts once, and refuses every later call."""
     done: list[bool] = []
 
-    async def keep(_call: ToolCall, arguments: LearnArguments) -> ToolResult:
+    async def keep(_call: ToolCall, arguments: KeepFactsArguments) -> ToolResult:
         if done:
-            return refuse("limit", "facts were kept already", "you are done")
+            return refuse("limit", "facts were already stored", "you are done")
         if len(arguments.facts) > lesson.max_facts:
-            return refuse("limit", f"at most {lesson.max_facts} facts are kept at once", "give the most important ones")
-        done.append(True)  # before anything is awaited: calls of one turn run at once
+            return refuse("limit", f"at most {lesson.max_facts} facts are stored at once", "give the most important ones")
+        done.append(True)  # before the first await: calls of one turn run concurrently
         said = [folded(text) for text in await lesson.user_said()]
         true = [fact for fact in arguments.facts if _is_quoted(fact.said, said)]
         if not true:
             done.clear()
-            hint = "copy words of the user exactly; if they did not say it, answer `nothing`"
-            return refuse("not_said", "none of these was said by the user in the words you gave", hint)
+            hint = "quote the user's words exactly; if they did not say it, answer `nothing`"
+            return refuse("not_said", "none of these quotes is in the user's messages", hint)
         kept = await lesson.memory.remember([(fact.category, fact.content) for fact in true])
         new, known = ([_shown(fact) for fact in kept if bool(fact.known) is old] for old in (False, True))
         told = {"stored": new, "known": known, "left_out": len(arguments.facts) - len(true)}
@@ -85,7 +81,7 @@ def learning_tool(lesson: Lesson) -> OwnTool[LearnArguments]:
     return OwnTool(
         KEEP_FACTS,
         "Keep facts about the user for later conversations, each with the words of the user that say it. Call it once.",
-        LearnArguments,
+        KeepFactsArguments,
         keep,
         effect="idempotent",
     )

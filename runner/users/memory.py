@@ -1,7 +1,7 @@
-"""The memory of the person an execution works for: what it may store, find, change and remove there.
+"""The memory of an execution's user: store, search, correct and remove facts.
 
-Owns the binding of one execution to one person, and why a change is refused. Must not know: tools, models or SQL.
-Invariant: whatever is asked, it is about this person's facts; those of others do not exist here.
+Owns the binding of one execution to one user, and the reasons for refusals. Must not know: tools, models or SQL.
+Invariant: every operation is limited to the facts of this user.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runner.record.recorder import Recorder
 
 
 class Memory:
-    """What one execution knows and learns of its person."""
+    """The facts of one execution's user."""
 
     __slots__ = ("_keeper", "_known", "_recorder")
 
@@ -24,36 +24,36 @@ class Memory:
         self._keeper, self._known, self._recorder = keeper, known, recorder
 
     async def remember(self, told: Sequence[tuple[str, str]]) -> Sequence[UserFact]:
-        """Store facts, as category and content, that are not known; returns the known ones and the new ones."""
+        """Store facts, given as category and content. Returns all; those that existed before are marked as known."""
         ticket = await self._recorder.record_fenced(memories.remember(self._keeper, told), self._keeper.place.id)
         return [UserFact(*row) for row in ticket.touched]
 
     async def search(self, words: str, limit: int) -> Sequence[Mapping[str, Any]]:
-        """The facts that fit, best first; without any words the newest."""
+        """The matching facts, best first; without words the newest."""
         if not words.strip():
             return await self._known.newest(self._keeper.user, limit)
         return await self._known.search(self._keeper.user, words, limit)
 
     async def amend(self, fact: int, content: str, category: str | None) -> UserFact:
-        """Let a fact say something else; raises FactRefused."""
+        """Replace the content of a fact; raises FactRefused."""
         ticket = await self._recorder.record(memories.amend(self._keeper, fact, content, category))
         if ticket.held:
             return UserFact(*ticket.touched[0])
         same = await self._known.saying(self._keeper.user, content)
         if same is not None and same["id"] != fact and await self._known.one(self._keeper.user, fact) is not None:
-            message = f"fact {same['id']} says the same already"
-            raise FactRefused("known_fact", message, f"keep that one, and remove fact {fact} if it is no longer true")
-        raise await self._why(fact)
+            message = f"fact {same['id']} already says the same"
+            raise FactRefused("known_fact", message, f"keep it; remove fact {fact} if it is no longer true")
+        raise await self._refusal(fact)
 
     async def forget(self, fact: int) -> UserFact:
         """Remove a fact; raises FactRefused."""
         ticket = await self._recorder.record(memories.forget(self._keeper, fact))
         if ticket.held:
             return UserFact(*ticket.touched[0])
-        raise await self._why(fact)
+        raise await self._refusal(fact)
 
-    async def _why(self, fact: int) -> Exception:
-        """Why a change did not hold: there is no such fact, or the execution is somebody else's by now."""
+    async def _refusal(self, fact: int) -> Exception:
+        """The error for a change that was not applied: an unknown fact, or an execution that another process took over."""
         if await self._known.one(self._keeper.user, fact) is not None:
             return Fenced(self._keeper.place.id)
-        return FactRefused("unknown_fact", f"there is no fact {fact}", "search the memory for the facts there are")
+        return FactRefused("unknown_fact", f"unknown fact {fact}", "search the memory for existing facts")

@@ -1,8 +1,8 @@
-"""Background: what an execution may know of its user besides its task: who they are, what is remembered, what was said.
+"""Profile: what an execution is told about its user besides its task: identity, memory and earlier conversation.
 
-Owns loading it, in layers that do not wait for each other. A layer that cannot be had is empty, and the answer says so: a
-user is answered all the same. Must not know: who is shown what of it.
-Invariant: it is the background of the moment the tree began, so whoever resumes it sees the same conversation and clock.
+Loads these layers concurrently. A layer that cannot be loaded stays empty and the answer carries a warning: the user is
+answered anyway. Must not know: who is shown which part.
+Invariant: the profile is as of the moment the tree began, so a resumed tree sees the same conversation and clock.
 """
 
 from __future__ import annotations
@@ -33,79 +33,81 @@ log = logging.getLogger("outrider.background")
 Layer = TypeVar("Layer")
 
 MATCHING = 20
-"""Facts that match a task, at most."""
+"""The most facts that are matched to a task."""
 
 LAYER_SECONDS = 5.0
-"""A layer that takes longer is done without."""
+"""A slower layer is left empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What there is to know of a user at the moment a tree began."""
+    """A user's identity, memory and conversation at the moment a tree began."""
 
     user: User
     facts: Sequence[Record]
-    """What is remembered."""
+    """The user's facts."""
     history: Sequence[ChatMessage]
-    """What was said before this, oldest first."""
+    """The earlier conversation, oldest first."""
     now: datetime
     """That moment, in the user's time zone."""
     warnings: Sequence[str] = ()
-    """What could not be had."""
+    """The layers that could not be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much of it somebody is to see."""
+    """How much of a profile an execution is shown."""
 
     memory: MemoryShown = "full"
     history: Window | None = HISTORY
     task: str = ""
-    """What facts are to be about, where only those that match are wanted."""
+    """With `filtered` memory, the text that facts are matched to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Where each layer of a background comes from."""
+    """The loader of each layer."""
 
     user: Callable[[User], Awaitable[User]]
-    """The user as known today; without it, as known when the tree began here."""
+    """The user as stored now; if it fails, the user as known when the tree began stays."""
     facts: Callable[[User], Awaitable[Sequence[Record]]]
     history: Callable[[User, datetime], Awaitable[Sequence[ChatMessage]]]
-    """What was said before a moment."""
+    """The conversation before a moment."""
 
 
 def began(place: Place, user: User) -> datetime:
-    """When a tree began, on its user's clock."""
+    """The start of a tree, in the user's time zone."""
     return made_at(place.root_execution_id).astimezone(user.zone)
 
 
 async def load_background(layers: Layers, user: User, place: Place, recorder: Recorder) -> Background:
-    """The background of an execution that works for a user. It never fails."""
+    """Load the profile of an execution's user. It never raises."""
     now, warnings = began(place, user), list[str]()
     people, remembered, said = [user], list[Record](), list[ChatMessage]()
 
-    async def lay(name: str, load: Callable[[], Awaitable[Layer]], keep: Callable[[Layer], None]) -> None:
+    async def load_layer(name: str, load: Callable[[], Awaitable[Layer]], keep: Callable[[Layer], None]) -> None:
         try:
             with anyio.fail_after(LAYER_SECONDS):
                 loaded = await load()
-        except Exception as error:  # whatever it is: somebody waits for an answer
-            log.warning("execution %s goes on without the %s of its user: %r", place.id, name, error)
-            warnings.append(f"the {name} of the user could not be read; this was answered without it")
+        except Exception as error:  # any failure: the user must still be answered
+            log.warning("execution %s continues without the %s of its user: %r", place.id, name, error)
+            warnings.append(f"the {name} of the user could not be loaded; this answer does not use it")
             recorder.record_nowait(facts.Noticed(place, "context.degraded", {"layer": name, "message": warnings[-1]}))
             return
         keep(loaded)
 
     async with anyio.create_task_group() as group:
-        group.start_soon(lay, "profile", lambda: layers.user(user), people.append, name="load the user")
-        group.start_soon(lay, "memory", lambda: layers.facts(user), remembered.extend, name="load what is remembered")
-        group.start_soon(lay, "history", lambda: layers.history(user, now), said.extend, name="load what was said")
+        group.start_soon(load_layer, "profile", lambda: layers.user(user), people.append, name="load the user")
+        group.start_soon(load_layer, "memory", lambda: layers.facts(user), remembered.extend, name="load the memory")
+        group.start_soon(
+            load_layer, "history", lambda: layers.history(user, now), said.extend, name="load the conversation"
+        )
     known = people[-1]
     return Background(known, remembered, said, now.astimezone(known.zone), warnings)
 
 
 def layers_of(people: People, reads: Reads, wanted: Wanted) -> Layers:
-    """The layers as rows have them, as far as they are wanted."""
+    """The wanted layers, loaded from rows."""
 
     async def remembered(user: User) -> Sequence[Record]:
         if wanted.memory == "filtered":
@@ -119,7 +121,7 @@ def layers_of(people: People, reads: Reads, wanted: Wanted) -> Layers:
 
 
 async def said_before(rows: UserReads, user: User, moment: datetime, window: Window = HISTORY) -> Sequence[ChatMessage]:
-    """What a user and their assistant said before a moment, as far as the window reaches, oldest first."""
+    """The messages of a user and their assistant before a moment, within the window, oldest first."""
     after = stamp(moment - window.max_age) if window.max_age is not None else ""
     said = [ChatMessage.of_row(row) for row in await rows.said(user.id, after, stamp(moment), window.max_entries)]
     return windowed(said, window, lambda each: each.tokens, lambda each: moment - each.at)

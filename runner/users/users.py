@@ -1,7 +1,7 @@
-"""People: the users a configuration names, and the rows they are remembered by.
+"""Users: those a configuration declares, and their rows.
 
-Owns who is meant by a name, and how a row becomes a `User`. Invariant: who is not in today's configuration asks for nothing
-new; what was begun for them goes on, as their row tells them.
+Owns the lookup by name and the conversion of a row into a `User`. Invariant: a user who was removed from the configuration
+starts nothing new; executions begun for them continue, with the user as stored in their row.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from runner.origin import User
 
 
 def known(settings: Settings) -> Iterator[NewUser]:
-    """The users of a configuration, as they are remembered."""
+    """The users of a configuration, as rows to store."""
     for user in settings.users.values():
         lists = (to_json(each).decode() for each in (user.capabilities, user.connections, user.aliases))
         yield NewUser(user.id, user.name, user.timezone, user.locale, *lists)
 
 
 class People:
-    """Finds users."""
+    """Looks users up."""
 
     def __init__(self, settings: Settings, reads: Reads) -> None:
         self._settings, self._reads = settings, reads
 
     def identify(self, name: str) -> str:
-        """The id of the user whom a name means; raises Refusal."""
+        """The id of a user by id or alias; raises Refusal."""
         try:
             return self._settings.user(name).id
         except UnknownName as error:
             raise Refusal("unknown_user", str(error), error.hint) from error
 
     async def named(self, name: str | None) -> User | None:
-        """The user of an id or an alias, and nobody for no name; raises Refusal."""
+        """A user by id or alias; None without a name. Raises Refusal."""
         if name is None:
             return None
         identifier = self.identify(name)
         user = await self._remembered(identifier)
-        if user is None:  # somebody deleted the row since the service opened
-            hint = "start Outrider again: it writes the users of its configuration into the database"
+        if user is None:  # the row was deleted after the service had started
+            hint = "restart Outrider: it stores the users of its configuration at startup"
             raise Refusal("unknown_user", f"user `{identifier}` is not in the database", hint)
         return user
 
     async def today(self, user: User) -> User:
-        """The same user as remembered now: another process may have told of a change."""
+        """The user as stored now: another process may have changed the row."""
         return await self._remembered(user.id) or user
 
     async def of(self, execution: Record) -> User | None:
-        """The user an execution works for, known today or not."""
+        """The user of an execution, also one that is no longer configured."""
         identifier = execution["user_id"]
         return await self._remembered(identifier) if identifier is not None else None
 

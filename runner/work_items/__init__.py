@@ -1,1 +1,1 @@
-"""Work items: a numbered board that commands and functions write on."""
+"""Work items: a numbered board that commands and functions write to."""

@@ -1,7 +1,7 @@
-"""The board: the work items of a configuration's board, to be read by anybody and written by an execution.
+"""The board: the work items of a configuration. Anything may read it; an execution writes to it.
 
-Owns what an item is, and why a change is refused. Must not know: SQL, or who works on an item.
-Invariant: whoever goes on with an execution, or tries once more, finds what it had added and adds it only once.
+Owns the work item, and the reasons for refusals. Must not know: SQL, or who works on an item.
+Invariant: a resumed or retried execution finds the items it had added, and adds none twice.
 """
 
 from __future__ import annotations
@@ -25,29 +25,26 @@ from runner.result import Outcome, Problem, Result, failed, summarise
 Artifact = Mapping[str, Any]
 
 LONGEST_TITLE = 500
-"""In characters: every listing shows the titles of all."""
-IN_A_FEW_WORDS = "say in a few words what is to be done"
+"""In characters: every list shows all titles."""
+TITLE_HINT = "describe the work in a few words"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """Something to do."""
-
     number: int
     title: str
     status: str
     language: str | None = None
     complexity: Complexity | None = None
     plan: str | None = None
-    """Where its plan is, once it has one."""
+    """The path of its plan, once it has one."""
     depends_on: tuple[int, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     execution_id: str | None = None
-    """Whoever added it; nobody, if it stands in a configuration."""
+    """The execution that added it; None for an item of the configuration."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> WorkItem:
-        """The item of a row."""
         plain = {
             name: row[name] for name in ("number", "title", "status", "language", "complexity", "plan", "execution_id")
         }
@@ -55,7 +52,7 @@ class WorkItem:
 
 
 def configured_items(settings: Settings) -> Iterator[tuple[int, NewItem]]:
-    """The items a configuration has, as they are stored."""
+    """The items of a configuration, as rows to store."""
     board = settings.work_items.board
     for number, item in settings.work_items.items.items():
         depends_on = to_json(item.depends_on).decode()
@@ -63,14 +60,13 @@ def configured_items(settings: Settings) -> Iterator[tuple[int, NewItem]]:
 
 
 class Items:
-    """The items of one board, to be looked at."""
+    """The items of one board, read-only."""
 
     def __init__(self, name: str, rows: WorkItems) -> None:
         self.name = name
         self._rows = rows
 
     async def find(self, number: int) -> WorkItem | None:
-        """The item of a number, or None."""
         row = await self._rows.one(self.name, number)
         return WorkItem.of_row(row) if row is not None else None
 
@@ -80,7 +76,7 @@ class Items:
 
 
 class Board(Items):
-    """The same, for one attempt of an execution to write on: what an earlier attempt had added is found again."""
+    """The same, writable by one attempt of an execution: items of an earlier attempt are found again."""
 
     def __init__(self, name: str, rows: WorkItems, recorder: Recorder, author: Author) -> None:
         super().__init__(name, rows)
@@ -88,12 +84,12 @@ class Board(Items):
         self._added: Counter[str] = Counter()
 
     async def add(self, title: str, *, language: str | None = None, complexity: str | None = None) -> WorkItem:
-        """Add an item under the next number: one more than the highest, however many are added at once."""
+        """Add an item under the next number: one more than the highest, also when several are added at once."""
         title = " ".join(clean(title).split())
         if not title:
-            raise ItemRefused("no_title", "a work item needs a title", IN_A_FEW_WORDS)
+            raise ItemRefused("no_title", "a work item needs a title", TITLE_HINT)
         if len(title) > LONGEST_TITLE:
-            raise ItemRefused("long_title", f"a title has at most {LONGEST_TITLE} characters", IN_A_FEW_WORDS)
+            raise ItemRefused("long_title", f"a title has at most {LONGEST_TITLE} characters", TITLE_HINT)
         earlier = self._added[title]
         self._added[title] += 1
         item = NewItem(self.name, title, NOT_STARTED, language, complexity)
@@ -108,13 +104,13 @@ class Board(Items):
     async def update(
         self, number: int, *, status: str | None = None, plan: str | None = None, artifacts: Sequence[Artifact] = ()
     ) -> WorkItem:
-        """Say how far an item has come, and link what came of it; None for what stays. Raises ItemRefused."""
+        """Change the status or plan of an item and add artifacts; None keeps a value. Raises ItemRefused."""
         seen: Mapping[str, Any] | None = None
         while True:
             row = await self._rows.one(self.name, number)
             if row is None:
-                raise ItemRefused("unknown_item", f"there is no work item {number}", "look at the items there are")
-            if row == seen:  # nobody else has changed it, so it was not refused for that
+                raise ItemRefused("unknown_item", f"there is no work item {number}", "list the work items")
+            if row == seen:  # unchanged since the last try, so the write was refused by the fence
                 raise Fenced(self._author.place.id)
             linked = _linked(row["artifacts"], artifacts)
             change = ItemChange(self.name, number, row["artifacts"], linked, status, plan)
@@ -125,7 +121,7 @@ class Board(Items):
 
 
 def _linked(stored: str, more: Sequence[Artifact]) -> str:
-    """The artifacts of an item with others, none of them twice."""
+    """The stored artifacts and the new ones, without duplicates."""
     links = from_json(stored)
     for each in more:
         if each not in links:
@@ -134,7 +130,7 @@ def _linked(stored: str, more: Sequence[Artifact]) -> str:
 
 
 async def add_item(context: Context, task: str, title: str | None = None, language: str | None = None) -> Result:
-    """A function for an agent that numbers tasks: adds a work item, and returns its number as `task_number`.
+    """A function for agents that number tasks: adds a work item and returns its number as `task_number`.
 
     Its title is the field `title`, else the whole task.
     """

@@ -1,1 +1,1 @@
-"""Workspaces: files below declared folders, and the tools that read and write them."""
+"""Workspaces: files in declared folders, and the tools that read and write them."""

@@ -1,8 +1,8 @@
-"""Outrider's own files: databases with their logs and locks, the signs of life of processes, and the folder `.outrider`.
+"""Reserved files: Outrider's databases with their logs and locks, the owner locks, and the folder `.outrider`.
 
-Owns how they are recognised: by their place, by what they are under another name, and by what stands beside them. Must not
-know: what is done to files. Invariant: no workspace reads, lists or changes one of them, also one that does not exist yet,
-such as a journal that SQLite would obey.
+Owns how they are recognised: by location, by inode under another name, and by the files beside them. Must not know: what is
+done to files. Invariant: no workspace reads, lists or changes one of them, also one that does not exist yet, such as a
+journal that SQLite would replay.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
-    """What is reserved at the moment: files come and go, so it is made for one operation."""
+class ReservedFiles:
+    """The files reserved now. They come and go, so this is made for each operation."""
 
     folder: Identity | None = None
-    """Where the database of this process is."""
+    """The folder of this process's database."""
     name: str = ""
-    """The database's, folded."""
+    """The case-folded name of the database."""
     identities: frozenset[Identity] = field(default_factory=frozenset)
-    """The files themselves, whatever other names they have."""
+    """The inodes of the files, whatever other names they have."""
 
     @classmethod
-    def of(cls, database: Path | None) -> Reserved:
-        """The files of a database that this process has open; without one, only what others have."""
+    def of(cls, database: Path | None) -> ReservedFiles:
+        """The files of this process's database; without one, only those of other processes."""
         if database is None:
             return cls()
         owners = database.with_name(database.name + OWNERS)
@@ -48,7 +48,7 @@ class Reserved:
         return cls(_identity(database.parent), _folded(database.name), identities)
 
     def holds(self, folder: int, name: str, known: os.stat_result | None = None) -> bool:
-        """Whether a name in an open folder is, or would become, one of these."""
+        """Whether a name in an open folder is a reserved file, or would become one."""
         if known is not None and (known.st_dev, known.st_ino) in self.identities:
             return True
         folded = _folded(name)
@@ -61,14 +61,14 @@ class Reserved:
         return _is_of_a_database(folder, name)
 
     def holds_entry(self, folder: int, entry: os.DirEntry[str]) -> bool:
-        """The same of an entry of the folder, without a look at the file where its number says enough."""
+        """The same for a directory entry, without a stat where its inode is enough."""
         if any(entry.inode() == number for _, number in self.identities):
             with suppress(OSError):
                 return self.holds(folder, entry.name, entry.stat(follow_symlinks=False))
         return self.holds(folder, entry.name)
 
     def contains(self, root: Path) -> bool:
-        """Whether a whole folder lies in a place of Outrider's own."""
+        """Whether a whole folder is reserved."""
         place = root.resolve()
         for each in (place, *place.parents):
             if _folded(each.name) == FOLDER or _identity(each) in self.identities:
@@ -80,7 +80,7 @@ class Reserved:
 
 
 def _is_of_a_database(folder: int, name: str) -> bool:
-    """Whether a lock and the signs of life of processes stand beside it: then it belongs to a database of some process."""
+    """Whether a lock file and owner locks are beside it: then it belongs to some process's database."""
     base = next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), name)
     try:
         os.stat(base + LOCK, dir_fd=folder, follow_symlinks=False)
@@ -98,5 +98,5 @@ def _identity(path: Path) -> Identity | None:
 
 
 def _folded(name: str) -> str:
-    """A name as file systems compare it that do not tell upper case from lower case."""
+    """A name as case-insensitive file systems compare it."""
     return unicodedata.normalize("NFKC", name).casefold()

@@ -1,8 +1,8 @@
-"""Matching: which lines of some texts hold what is looked for.
+"""Search: the lines of texts that match a query.
 
-Owns the search in texts that were read. A regular expression can take for ever, and Python cannot stop one: it is tried
-in a process of its own, which is this file run as a script, has little memory, and is ended when its time is over. A plain
-text is looked for right here, in a time that grows with the texts. It blocks: call it in a thread.
+A regular expression can run forever, and Python cannot stop it: it runs in a process of its own, which is this file run as
+a script, with little memory, and is killed when its time is over. A plain text is searched here, in linear time. It
+blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-SECONDS, PATIENCE = 2, 15
-"""Of a processor for one search with a regular expression; and of a clock, where others keep the processors busy."""
+SECONDS, WAIT_SECONDS = 2, 15
+"""CPU seconds of one regular-expression search, and wall-clock seconds, for a busy machine."""
 MOST_MEMORY = 512 * 1024 * 1024
 
 
 class BadPattern(Exception):
-    """A regular expression that cannot be used; says why."""
+    """An invalid regular expression, with the reason."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """A line that matches."""
+    """A matching line."""
 
     text: int
-    """Which of the texts."""
+    """The index of the text."""
     line: int
     """Its number, from 1."""
     offset: int
-    """Characters before it."""
+    """Characters before the line."""
     column: int
-    """Where in it the match begins, from 0."""
+    """Where the match begins in the line, from 0."""
 
 
 def plain_matches(texts: Sequence[str], wanted: str, *, ignore_case: bool) -> Iterator[Match]:
-    """The lines that hold a text."""
+    """The lines that contain a text."""
     if not ignore_case:
         return _lines(texts, lambda line: line.find(wanted))
     folded = wanted.casefold()
@@ -47,11 +47,15 @@ def plain_matches(texts: Sequence[str], wanted: str, *, ignore_case: bool) -> It
 
 
 def pattern_matches(texts: Sequence[str], pattern: str, most: int, *, ignore_case: bool) -> list[Match]:
-    """The first lines that a regular expression matches; raises BadPattern."""
+    """The first lines that match a regular expression; raises BadPattern."""
     asked = json.dumps({"texts": texts, "pattern": pattern, "most": most, "ignore_case": ignore_case})
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", __file__], input=asked.encode(), capture_output=True, timeout=PATIENCE, check=True
+            [sys.executable, "-I", "-S", __file__],
+            input=asked.encode(),
+            capture_output=True,
+            timeout=WAIT_SECONDS,
+            check=True,
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         raise BadPattern(f"it takes longer than {SECONDS} s, or too much memory") from None
@@ -72,11 +76,11 @@ def _lines(texts: Sequence[str], find: Callable[[str], int]) -> Iterator[Match]:
 
 
 def _serve() -> None:
-    """Answer one question on the standard streams."""
+    """Answer one request on the standard streams."""
     import resource
 
     for what, most in ((resource.RLIMIT_CPU, SECONDS), (resource.RLIMIT_AS, MOST_MEMORY)):
-        with suppress(ValueError, OSError):  # a system without that limit: its time is limited by whoever asked
+        with suppress(ValueError, OSError):  # no such limit on this system: the parent's timeout still holds
             resource.setrlimit(what, (most, most))
     asked = json.load(sys.stdin)
     try:

@@ -1,7 +1,7 @@
-"""The tools of an agent that has workspaces: list, read, search, write and edit files of named folders.
+"""The workspace tools: list, read, search, write and edit files of named folders.
 
-Owns their arguments and what a model is told; `runner/workspace/workspace.py` reads and writes the files.
-Invariant: a call that changes a file is never abandoned: it has ended, with a known outcome, before its execution ends.
+Owns their arguments and answers; `runner/workspace/workspace.py` reads and writes the files.
+Invariant: a call that changes a file is never abandoned: it ends with a known outcome before its execution ends.
 """
 
 from __future__ import annotations
@@ -22,98 +22,91 @@ from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import MOST, page_of
 from runner.tools.secrets import Mask
-from runner.workspace.sandbox import LONGEST_PATH, Refused
-from runner.workspace.workspace import MOST_BYTES, Hit, Search, Workspace
+from runner.workspace.sandbox import LONGEST_PATH, PathRefused
+from runner.workspace.workspace import MOST_BYTES, FileSearch, SearchHit, Workspace
 
 LIST, READ, SEARCH = "list_files", "read_file", "search_files"
 WRITE, EDIT = WRITING
 
 MOST_LISTED, MOST_HITS = 1_000, 200
 LONGEST_LINE = 300
-"""Characters that are shown of a line that matches."""
+"""Characters shown of a matching line."""
 SECONDS = 30.0
-"""A disk that takes longer to be read is done without."""
+"""A slower read is given up."""
 
 T = TypeVar("T")
 
 
 class InWorkspace(Arguments):
-    """Something in a workspace."""
+    """Arguments that name a workspace."""
 
     workspace: str = Field(description="The workspace, by its name.")
 
 
 class InFile(InWorkspace):
-    """A file."""
+    """Arguments that name a file."""
 
     path: str = Field(max_length=LONGEST_PATH, description="The file, relative to the workspace: `notes/plan.md`.")
 
 
-class ListArguments(InWorkspace):
-    """What to list."""
-
+class ListFilesArguments(InWorkspace):
     path: str = Field(default="", max_length=LONGEST_PATH, description="The folder; absent: the whole workspace.")
-    recursive: bool = Field(default=False, description="Whether folders in it are listed, too.")
-    pattern: str = Field(default="", max_length=200, description="Only what fits, such as `*.md` or `docs/*.md`.")
+    recursive: bool = Field(default=False, description="Whether to list subfolders too.")
+    pattern: str = Field(default="", max_length=200, description="Only matching entries, such as `*.md` or `docs/*.md`.")
     offset: int = Field(default=0, ge=0, description="Entries to skip.")
     limit: int = Field(default=200, ge=1, le=MOST_LISTED, description="Entries to return.")
 
 
-class ReadArguments(InFile):
-    """Which part of which file."""
-
+class ReadFileArguments(InFile):
     offset: int = Field(default=0, ge=0, description="First character.")
     limit: int = Field(default=MOST, ge=1, le=MOST, description="Characters to return.")
 
 
-class SearchArguments(InWorkspace):
-    """What to look for."""
-
-    query: str = Field(min_length=1, max_length=500, description="A text that is in a line of a file.")
+class SearchFilesArguments(InWorkspace):
+    query: str = Field(min_length=1, max_length=500, description="The text to find in a line.")
     path: str = Field(default="", max_length=LONGEST_PATH, description="A file or folder; absent: the whole workspace.")
-    pattern: str = Field(default="", max_length=200, description="Only in files that fit, such as `*.md`.")
+    pattern: str = Field(default="", max_length=200, description="Only in matching files, such as `*.md`.")
     regex: bool = Field(default=False, description="Whether the query is a regular expression (Python's).")
-    ignore_case: bool = Field(default=False, description="Whether upper and lower case are the same.")
+    ignore_case: bool = Field(default=False, description="Whether to ignore case.")
     offset: int = Field(default=0, ge=0, le=10_000, description="Matches to skip.")
     limit: int = Field(default=50, ge=1, le=MOST_HITS, description="Matches to return.")
 
 
-class WriteArguments(InFile):
-    """What to write."""
-
+class WriteFileArguments(InFile):
     content: str = Field(max_length=MOST_BYTES, description="The whole text of the file.")
 
 
-class EditArguments(InFile):
-    """What to change."""
-
-    old_text: str = Field(min_length=1, max_length=MOST_BYTES, description="A text of the file, exactly as it is.")
-    new_text: str = Field(max_length=MOST_BYTES, description="What is to stand there instead.")
-    all: bool = Field(default=False, description="Whether to replace it wherever it is; otherwise it must be there once.")
+class EditFileArguments(InFile):
+    old_text: str = Field(min_length=1, max_length=MOST_BYTES, description="The exact text to replace.")
+    new_text: str = Field(max_length=MOST_BYTES, description="The replacement.")
+    all: bool = Field(default=False, description="Whether to replace every occurrence; otherwise it must occur once.")
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What the tools work with."""
+    """The workspaces of an execution, and what their tools need."""
 
     workspaces: Sequence[Workspace]
     wrote: Callable[[str], None]
-    """Told of each file that was written, as `workspace/path`."""
+    """Called with each written file, as `workspace/path`."""
     mask: Mask
 
 
 def workspace_tools(desk: Desk) -> list[OwnTool[Any]]:
-    """The tools over some workspaces; those that change files only where one of them may be written to."""
+    """The tools over some workspaces; those that change files only if one of them is writable."""
     tools = _WorkspaceTools(desk)
     reading: list[OwnTool[Any]] = [
         OwnTool(
-            LIST, "List files and folders of a workspace. Hidden files and links are left out.", ListArguments, tools.list
+            LIST,
+            "List files and folders of a workspace. Hidden files and links are left out.",
+            ListFilesArguments,
+            tools.list,
         ),
-        OwnTool(READ, "Read a text file of a workspace, long ones in parts.", ReadArguments, tools.read),
+        OwnTool(READ, "Read a text file of a workspace, long ones in parts.", ReadFileArguments, tools.read),
         OwnTool(
             SEARCH,
-            "Find lines in the files of a workspace. `offset` of a match is where its line begins, for `read_file`.",
-            SearchArguments,
+            "Find lines in the files of a workspace. The `offset` of a match is for `read_file`.",
+            SearchFilesArguments,
             tools.search,
         ),
     ]
@@ -123,28 +116,32 @@ def workspace_tools(desk: Desk) -> list[OwnTool[Any]]:
         *reading,
         OwnTool(
             WRITE,
-            "Write a whole file of a workspace; one that is there is replaced, folders are made.",
-            WriteArguments,
+            "Write a whole file of a workspace. Replaces an existing file; creates folders.",
+            WriteFileArguments,
             tools.write,
             effect="idempotent",
         ),
         OwnTool(
-            EDIT, "Replace a text in a file of a workspace by another.", EditArguments, tools.edit, effect="at_most_once"
+            EDIT,
+            "Replace a text in a file of a workspace.",
+            EditFileArguments,
+            tools.edit,
+            effect="at_most_once",
         ),
     ]
 
 
 class _WorkspaceTools:
-    """What happens when a tool is called."""
+    """The handlers of the tools."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._by_name: Mapping[str, Workspace] = {fold(each.spec.name): each for each in desk.workspaces}
 
-    async def list(self, _call: ToolCall, arguments: ListArguments) -> ToolResult:
+    async def list(self, _call: ToolCall, arguments: ListFilesArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             listed = partial(workspace.listing, arguments.path, arguments.pattern, recursive=arguments.recursive)
-            listing = await _looked(listed)
+            listing = await _run_reading(listed)
             end = arguments.offset + arguments.limit
             shown: dict[str, Any] = {
                 "entries": [
@@ -156,24 +153,24 @@ class _WorkspaceTools:
                 "total": len(listing.entries),
                 "next_offset": end if end < len(listing.entries) else None,
             }
-            note = {} if listing.whole else {"note": "there is more than was looked at; name a folder"}
+            note = {} if listing.whole else {"note": "not all entries were listed; name a folder"}
             return await self._desk.mask.result(answer({**shown, **note}))
 
         return await self._in(arguments, run)
 
-    async def read(self, _call: ToolCall, arguments: ReadArguments) -> ToolResult:
+    async def read(self, _call: ToolCall, arguments: ReadFileArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
-            text = await _looked(partial(workspace.read, arguments.path))
+            text = await _run_reading(partial(workspace.read, arguments.path))
             page = page_of(text, arguments.offset, arguments.limit)
             end = arguments.offset + len(page["text"])
             return answer({**page, "text": self._desk.mask.page(text, arguments.offset, end)})
 
         return await self._in(arguments, run)
 
-    async def search(self, _call: ToolCall, arguments: SearchArguments) -> ToolResult:
+    async def search(self, _call: ToolCall, arguments: SearchFilesArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             end = arguments.offset + arguments.limit
-            wanted = Search(
+            wanted = FileSearch(
                 query=arguments.query,
                 path=arguments.path,
                 pattern=arguments.pattern,
@@ -181,7 +178,7 @@ class _WorkspaceTools:
                 ignore_case=arguments.ignore_case,
                 most=end + 1,
             )
-            hits = await _looked(partial(workspace.search, wanted))
+            hits = await _run_reading(partial(workspace.search, wanted))
             shown: dict[str, Any] = {
                 "matches": [_shown(hit, self._desk.mask) for hit in hits.found[arguments.offset : end]],
                 "next_offset": end if len(hits.found) > end else None,
@@ -194,19 +191,19 @@ class _WorkspaceTools:
 
         return await self._in(arguments, run)
 
-    async def write(self, call: ToolCall, arguments: WriteArguments) -> ToolResult:
+    async def write(self, call: ToolCall, arguments: WriteFileArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
-            created = await _changed(call, partial(workspace.write, arguments.path, arguments.content))
+            created = await _run_changing(call, partial(workspace.write, arguments.path, arguments.content))
             return answer({"written": self._wrote(workspace, arguments.path), "created": created})
 
         return await self._in(arguments, run)
 
-    async def edit(self, call: ToolCall, arguments: EditArguments) -> ToolResult:
+    async def edit(self, call: ToolCall, arguments: EditFileArguments) -> ToolResult:
         async def run(workspace: Workspace) -> ToolResult:
             edited = partial(
                 workspace.edit, arguments.path, arguments.old_text, arguments.new_text, everywhere=arguments.all
             )
-            count = await _changed(call, edited)
+            count = await _run_changing(call, edited)
             return answer({"written": self._wrote(workspace, arguments.path), "replaced": count})
 
         return await self._in(arguments, run)
@@ -215,10 +212,10 @@ class _WorkspaceTools:
         workspace = self._by_name.get(fold(arguments.workspace))
         if workspace is None:
             known = ", ".join(f"`{each.spec.name}`" for each in self._desk.workspaces)
-            return refuse("unknown_workspace", "you have no workspace of this name", f"yours: {known}")
+            return refuse("unknown_workspace", "you have no workspace with this name", f"yours: {known}")
         try:
             result: ToolResult = await run(workspace)
-        except Refused as refusal:
+        except PathRefused as refusal:
             return refuse(refusal.kind, str(refusal), refusal.hint)
         return result
 
@@ -228,17 +225,17 @@ class _WorkspaceTools:
         return written
 
 
-async def _looked(operation: Callable[[], T]) -> T:
-    """Something that changes nothing: nobody waits for a disk that does not answer."""
+async def _run_reading(operation: Callable[[], T]) -> T:
+    """Run a read-only operation; a disk that does not answer is given up."""
     try:
         with anyio.fail_after(SECONDS):
             return await anyio.to_thread.run_sync(operation, abandon_on_cancel=True)
     except TimeoutError:
-        raise Refused("timeout", f"it took longer than {SECONDS:g} s", "ask for less, or go on without it") from None
+        raise PathRefused("timeout", f"it took longer than {SECONDS:g} s", "ask for less, or continue without it") from None
 
 
-async def _changed(call: ToolCall, operation: Callable[[], T]) -> T:
-    """Something that changes a file: once begun, it is waited for, also by whoever wants it to stop."""
+async def _run_changing(call: ToolCall, operation: Callable[[], T]) -> T:
+    """Run an operation that changes a file: once started it is waited for, also when cancelled."""
 
     def begun() -> T:
         call.flight.sent = True
@@ -248,7 +245,7 @@ async def _changed(call: ToolCall, operation: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(begun)
 
 
-def _shown(hit: Hit, mask: Mask) -> dict[str, Any]:
+def _shown(hit: SearchHit, mask: Mask) -> dict[str, Any]:
     start = max(0, min(hit.column - LONGEST_LINE // 3, len(hit.text) - LONGEST_LINE))
     text = mask.page(hit.text, start, start + LONGEST_LINE).rstrip("\r")
     return {"path": hit.path, "line": hit.line, "offset": hit.offset + start, "text": text}

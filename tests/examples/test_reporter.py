@@ -101,7 +101,7 @@ def check_planning(service: Bench, ended: Child) -> None:
     assert len({each["task"] for each in done}) == len(done)
     assert [each["success"] for each in done] == [True, True, False, True, True, True]
     failed, another = done[2:4]
-    assert failed["error"]["message"] == "INSTALL.md: there is no such file or folder"
+    assert failed["error"]["message"] == "INSTALL.md: no such file or folder"
     assert failed["error"]["message"] in decided[3]["reasoning"]
     assert "setup.md" in failed["task"]
     assert "`pyproject.toml`" in another["task"]

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from runner.llm.anthropic import AnthropicModel
-from runner.llm.breaker import Breaking
+from runner.llm.breaker import BreakerSettings
 from server.app import Blueprint, open_service
 from tests.faults.fault import Fault, contained
 from tests.faults.model_fault import CALL, DONE, ModelFault
@@ -53,7 +53,7 @@ class Poked:
 
 @asynccontextmanager
 async def service(
-    folder: Path, url: str, poked: Poked, *, model: str = "", agent: str = "", breaking: Breaking | None = None
+    folder: Path, url: str, poked: Poked, *, model: str = "", agent: str = "", breaking: BreakerSettings | None = None
 ) -> AsyncIterator[Bench]:
     """A service whose models are behind `url`, with waits too short to be felt."""
     settings = settings_of(folder, CONFIG.format(url=url, model=model, agent=agent))
@@ -179,7 +179,7 @@ async def test_a_dead_provider_is_not_asked_again_by_everybody(tmp_path: Path) -
             return reply(*orders) if len(messages) == 1 else reply(text("waiting for them"))
         return dead
 
-    breaking = Breaking(failures=8, lasting=0.0)
+    breaking = BreakerSettings(failures=8, lasting=0.0)
     async with messages_api(answer) as api, service(tmp_path, api.url, Poked(), breaking=breaking) as bench:
         async with contained(DEAD, "http", within=1.0):
             await bench.run("Lead", "lead")

@@ -93,7 +93,10 @@ CALLS: Sequence[UpstreamFault] = (
     _both("bad_utf8", "answers in another encoding", "what can be read is", Outcome("caf�")),
     _both("nul", "answers with a NUL", "what can be read is", Outcome("a�b")),
     _both(
-        "wrong_shape", "answers with something else than content", "`tool_error`", Outcome("cannot be used", "tool_error")
+        "wrong_shape",
+        "answers with something else than content",
+        "`tool_error`",
+        Outcome("an unusable answer", "tool_error"),
     ),
     _both(
         "wrong_id",
@@ -226,7 +229,7 @@ LISTS: Sequence[UpstreamFault] = (
         "list_wrong_shape",
         "lists no tools but a text",
         "left out, and named to the model",
-        Outcome("cannot be used", "unavailable"),
+        Outcome("an unusable answer", "unavailable"),
     ),
     _both("cursor_loop", "lists the same page for ever", "each tool once; event `upstream.list_cut`", Outcome("list_cut")),
     _both("endless_pages", "lists another page for ever", "100 pages; event `upstream.list_cut`", Outcome("list_cut")),

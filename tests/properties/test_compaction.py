@@ -12,7 +12,7 @@ from runner.compaction.apply import Compaction, longest_text, old_results, view_
 from runner.compaction.policy import Headroom, Measure
 from runner.compaction.summary import Kept
 from runner.core.inbox import Item
-from runner.llm.body import request_body
+from runner.llm.exchange import request_body
 from runner.llm.protocol import Request
 from runner.messages import Answer, Block, Delivered, Message, Tool, size_of, tool_results
 from runner.prompt.deliveries import delivery_message

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.lowlevel
 
-from runner.llm.body import request_body
+from runner.llm.exchange import request_body
 from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.messages import Block
 from tests.support.local_tools import LocalTools

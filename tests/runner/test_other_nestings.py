@@ -122,7 +122,7 @@ agents:
 
 
 async def test_a_function_may_carry_out_the_tasks(tmp_path: Path) -> None:
-    more = "  Caller: {function: 'tests.runner.sample_functions:shout'}\n"
+    more = "  Caller: {function: 'tests.runner.functions.sample_functions:shout'}\n"
     scripts: dict[str, Script] = {
         "TaskPlanner": shared(task("a"), tasks("b", "c", parallel=True), finished()),
         "Completer": lambda request: say(", ".join(re.findall(r"result: (\w)", first(request)))),

@@ -20,10 +20,11 @@ import anyio.lowlevel
 import psutil
 
 from registry.specs.upstreams import UpstreamSpec
+from runner.core.shutdown import ShelteredGroup
 from runner.messages import ToolCall
 from runner.tools.protocol import ToolResult
 from runner.tools.secrets import Mask
-from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
+from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import UpstreamCaller, Upstreams, UpstreamTools
 from tests.support.forked import FORK_SERVERS
 
@@ -120,7 +121,10 @@ async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: I
 
     named = {spec.name: spec for spec in specs}
     async with Upstreams(
-        named, default_timeout=default_timeout, ears=Ears(notices.append, observe, Mask(secrets))
+        named,
+        default_timeout=default_timeout,
+        listeners=UpstreamListeners(notices.append, observe, Mask(secrets)),
+        shelter=ShelteredGroup,
     ) as upstreams:
         yield Opened(upstreams, list(named), notices, heard)
 

@@ -1,7 +1,7 @@
-"""The model of a rehearsal: answers from a script, over what the tools really returned, without asking anybody.
+"""The rehearsed model: answers from a script, over what the tools really returned, without a provider.
 
-Owns the choice of a turn and the making of a reply from it. Knows no provider and spends nothing.
-Invariant: a reply depends on the script and the request alone, so a resumed execution is answered as the first one was.
+Owns the choice of a turn and the reply made from it. Invariant: a reply depends only on the script and the request, so a
+resumed execution gets the same answers.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from runner.llm.rehearsal.template import Rendering, Variables
 from runner.messages import Block, clean
 
 CHARACTERS_PER_TOKEN = 4
-"""A rehearsal counts no tokens; this estimate keeps its totals from being zero."""
+"""A rehearsal has no token counts; this estimate keeps its totals from being zero."""
 
 _PIECE = re.compile(r".{1,24}(?:\s+|$)|.\S*\s*", re.DOTALL)
-"""How text is streamed: about as much at once as a provider sends, broken between words."""
+"""Pieces of streamed text: about as long as a provider's, broken between words."""
 
 
 class RehearsedModel:
@@ -38,7 +38,7 @@ class RehearsedModel:
         self._pace = pace
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Answer with the first turn of the agent that fits. Raises ModelError of kind `rehearsal`."""
+        """Answer with the agent's first matching turn. Raises ModelError of kind `rehearsal`."""
         content = self._content(request)
         await anyio.lowlevel.checkpoint()
         pieces = [piece for block in content if block["type"] == "text" for piece in _PIECE.findall(block["text"])]
@@ -82,7 +82,7 @@ class RehearsedModel:
 
 
 def _played(turns: tuple[ScriptedTurn, ...], request: Request) -> set[ScriptedTurn]:
-    """The `once` turns that this transcript has seen, found by choosing again at each of its answers."""
+    """The `once` turns played in this transcript, found by replaying the choice at each of its answers."""
     played: set[ScriptedTurn] = set()
     if any(turn.once for turn in turns):
         for length, message in enumerate(request.messages):
@@ -93,7 +93,7 @@ def _played(turns: tuple[ScriptedTurn, ...], request: Request) -> set[ScriptedTu
 
 
 def _choose(turns: tuple[ScriptedTurn, ...], scene: Scene, played: set[ScriptedTurn]) -> ScriptedTurn | None:
-    """The first turn that fits. Without tools a conclusion comes first, and no turn that calls one is possible."""
+    """The first matching turn. Without tools, `conclude` turns come first, and turns that call tools are out."""
     if scene.concluding:
         possible = [turn for turn in turns if not turn.calls]
         turns = tuple(sorted(possible, key=lambda turn: turn.when.kind != "conclude"))
@@ -117,7 +117,7 @@ def _calls(scripted: ScriptedCall, variables: dict[str, Any]) -> Iterator[tuple[
 
 
 def _tool_use(request: Request, index: int, tool: str, arguments: Any) -> Block:
-    """A call whose id is unique in the service and the same again when this very request is answered again."""
+    """A call with an id that is unique in the service, and the same when the same request is answered again."""
     digest = hashlib.blake2b(f"{request.execution_id} {len(request.messages)} {index} ".encode(), digest_size=9)
     digest.update(request.messages[-1].encoded if request.messages else b"")
     return {"type": "tool_use", "id": f"toolu_{digest.hexdigest()}", "name": tool, "input": arguments}

@@ -1,6 +1,6 @@
-"""What a rehearsal sees: the transcript so far, read by its structure.
+"""What a rehearsal sees: the transcript so far, by its structure.
 
-Owns the reading of messages into answered tool calls and deliveries, and the names templates may use. Knows no replies.
+Owns the reading of messages into answered tool calls and deliveries, and the names that templates may use.
 Invariant: everything comes from message blocks; no prompt is parsed and no turn is counted.
 """
 
@@ -30,7 +30,7 @@ class Answered:
 
     @cached_property
     def json(self) -> Any:
-        """The answer as data, or None when it is not JSON."""
+        """The answer as JSON data, or None."""
         return read_json(self.text)
 
 
@@ -42,7 +42,7 @@ class Scene:
         self._messages = tuple(request.messages[:length])
         newest = next((i for i in range(len(self._messages), 0, -1) if self._messages[i - 1].role == "assistant"), 0)
         self._newest = self._messages[newest:]
-        # What was offered at an earlier point is not in the transcript; then there were tools, or the story had ended.
+        # The tools offered earlier are not in the transcript; assume some, unless the story had ended.
         self.concluding = not request.tools and length is None
 
     @cached_property
@@ -62,7 +62,7 @@ class Scene:
         return _deliveries_in(self._messages)
 
     def is_now(self, situation: Situation) -> bool:
-        """Whether the newest messages are what `situation` describes."""
+        """Whether the newest messages match `situation`."""
         match situation.kind:
             case "any":
                 return True
@@ -79,7 +79,7 @@ class Scene:
                 return len(self._newest) < len(self._messages) and not (self._newest_tools or self._newest_deliveries)
 
     def describe(self) -> str:
-        """The present situation in the words of a script, for an error."""
+        """The current situation in the script's words, for an error."""
         if self.concluding:
             return "conclude"
         if self._newest_tools:
@@ -117,7 +117,7 @@ class Scene:
         return found[-1] if found else None
 
     def _pending(self) -> list[str]:
-        """Executions that were dispatched and have not been delivered."""
+        """Executions that were dispatched but not delivered."""
         delivered = {delivery["execution_id"] for delivery in self.deliveries}
         answers = [answered.json for answered in self._all_results(DISPATCH) if not answered.is_error]
         dispatched = [answer["execution_id"] for answer in answers if isinstance(answer, dict) and "execution_id" in answer]
@@ -141,7 +141,7 @@ def _deliveries_in(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _text_of(content: str | Sequence[Block] | None) -> str:
-    """The result itself: its first block. What follows is a remark of ours, the id of the call."""
+    """The result itself: its first block. The next one is Outrider's, with the id of the call."""
     if isinstance(content, str):
         return content
     return next((block["text"] for block in content or () if block["type"] == "text"), "")

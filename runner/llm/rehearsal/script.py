@@ -35,11 +35,11 @@ SITUATIONS = ("start", "after_tool", "delivered", "message", "conclude", "any")
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the newest messages of a transcript are, which decides what can be answered.
+    """The kind of the newest messages in a transcript.
 
     `start`: nothing was answered yet. `after_tool`: they answer a call of one of `names` (`*`: any tool).
-    `delivered`: they hold results of sub-agents (of one of `names`, if given). `message`: somebody wrote, and it is not
-    the first message. `conclude`: no tools are offered. `any`: whatever it is.
+    `delivered`: they hold results of sub-agents (of one of `names`, if given). `message`: a later message.
+    `conclude`: no tools are offered. `any`: always.
     """
 
     kind: str
@@ -77,7 +77,7 @@ class Rehearsal:
     agents: Mapping[str, tuple[ScriptedTurn, ...]]
 
     def turns_of(self, agent: str, caller: str = "") -> tuple[ScriptedTurn, ...]:
-        """The turns of an agent that works for another, else those of the agent for anybody, else those of `*`."""
+        """The turns of an agent for this caller, else for any caller, else those of `*`."""
         return self.agents.get(f"{caller}/{agent}") or self.agents.get(agent) or self.agents.get("*", ())
 
 
@@ -92,17 +92,17 @@ def load_rehearsal(path: Path) -> Rehearsal:
 
 
 def parse_rehearsal(source: str, file: str = "rehearsal.yaml") -> Rehearsal:
-    """Read a script from text; `file` is how errors call it and, without its ending, the rehearsal's name."""
-    return Rehearsal(Path(file).stem, _Reader(source, file).agents())
+    """Parse a script; `file` is its name in errors and, without its suffix, the rehearsal's name."""
+    return Rehearsal(Path(file).stem, _ScriptReader(source, file).agents())
 
 
 def tool_name(name: str) -> str:
-    """A tool as it is sent to a model: `logs.query` and `logs__query` are the same tool."""
+    """A tool's sent name: `logs.query` and `logs__query` are the same tool."""
     return name.replace(".", "__", 1)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML in which a time stays the text it is and `on` is a word: arguments of tools are JSON."""
+    """YAML in which a time stays text and `on` is a word: tool arguments are JSON."""
 
 
 _BOOLEAN, _TIME = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
@@ -113,8 +113,8 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|false)$"), ["t", "f"])
 
 
-class _Reader:
-    """One pass over the nodes of a script, which know their lines."""
+class _ScriptReader:
+    """One pass over the nodes of a script, which have line numbers."""
 
     def __init__(self, source: str, file: str) -> None:
         self._file = file
@@ -139,7 +139,7 @@ class _Reader:
         if "when" not in fields:
             raise self._error(node, "a turn needs `when`", f"one of {', '.join(SITUATIONS)}")
         if "say" not in fields and "call" not in fields:
-            raise self._error(node, "a turn needs `say` or `call`", "an answer without text and without calls says nothing")
+            raise self._error(node, "a turn needs `say` or `call`", "give it text or a call")
         once = self._plain(fields["once"]) if "once" in fields else False
         if not isinstance(once, bool):
             raise self._error(fields["once"], "`once` is `true` or `false`")
@@ -209,7 +209,7 @@ class _Reader:
 
     def _items(self, node: yaml.Node) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):
-            raise self._error(node, "a list is needed here", "begin each entry with `- `")
+            raise self._error(node, "a list is required here", "begin each entry with `- `")
         return list(node.value)
 
     def _string(self, node: yaml.Node, what: str) -> str:

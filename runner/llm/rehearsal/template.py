@@ -1,8 +1,8 @@
-"""Templates of a rehearsal: sandboxed Jinja2 over what really happened.
+"""Templates of a rehearsal: sandboxed Jinja2 over the transcript.
 
-Owns the environment, its filters and the three ways a source is used: as text, as a value of its own type, as an
-expression. Knows nothing of scripts, requests or agents. Invariant: a name that is not there is an error with its place
-in the script, never an empty string in an answer.
+Owns the environment, its filters and the three uses of a source: as text, as a typed value, as an expression. Knows
+nothing of scripts, requests or agents. Invariant: an undefined name is an error with its place in the script, never an
+empty string in an answer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from runner.llm.protocol import ModelError
 Variables = Mapping[str, Any]
 Made = TypeVar("Made")
 Rendering = Callable[[Variables], Any]
-"""Makes a value from the variables of a scene; raises ModelError with the place of its source."""
+"""Renders a value from the variables of a scene; raises ModelError with the place of its source."""
 
 
 class _Environment(SandboxedEnvironment):
-    """A sandbox in which data comes first: `answer.items` is the key `items` of a JSON object, not a method."""
+    """A sandbox in which data wins: `answer.items` is the key `items` of a JSON object, not a method."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Mapping) and attribute in obj:
@@ -35,7 +35,7 @@ class _Environment(SandboxedEnvironment):
 
 
 def read_json(text: str) -> Any:
-    """The JSON value `text` is, or None when it is not JSON."""
+    """The value of a JSON text, or None if it is not JSON."""
     try:
         return from_json(text)
     except ValueError:
@@ -43,7 +43,7 @@ def read_json(text: str) -> Any:
 
 
 def _read_yaml(text: str) -> Any:
-    """The data that `text` is as YAML, or None when it is not: `{{ (task | find("…")) | from_yaml }}`."""
+    """The data of a YAML text, or None if it is not YAML: `{{ (task | find("…")) | from_yaml }}`."""
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
@@ -51,12 +51,12 @@ def _read_yaml(text: str) -> Any:
 
 
 def _clock(moment: str, pattern: str = "%H:%M:%S") -> str:
-    """An ISO-8601 time written for people: `{{ first.time | clock }}`."""
+    """An ISO-8601 time for people: `{{ first.time | clock }}`."""
     return datetime.fromisoformat(moment).strftime(pattern)
 
 
 def _shift(moment: str, **amount: float) -> str:
-    """An ISO-8601 time moved: `{{ alert.startsAt | shift(minutes=-15) }}`."""
+    """An ISO-8601 time, shifted: `{{ alert.startsAt | shift(minutes=-15) }}`."""
     moved = datetime.fromisoformat(moment) + timedelta(**amount)
     return moved.isoformat().replace("+00:00", "Z")
 
@@ -95,7 +95,7 @@ _ENVIRONMENT = _environment()
 
 
 def text(source: str, where: str) -> Rendering:
-    """A template whose result is text."""
+    """A template that renders text."""
     template = _attempt(where, lambda: _ENVIRONMENT.from_string(source))
 
     def render(variables: Variables) -> str:
@@ -105,7 +105,7 @@ def text(source: str, where: str) -> Rendering:
 
 
 def expression(source: str, where: str) -> Rendering:
-    """An expression whose result keeps its type; `{{ … }}` around it may be left out."""
+    """An expression that keeps its type; `{{ … }}` around it is optional."""
     bare = source.strip()
     if bare.startswith("{{") and bare.endswith("}}"):
         bare = bare[2:-2].strip("-")
@@ -114,7 +114,7 @@ def expression(source: str, where: str) -> Rendering:
     def evaluate(variables: Variables) -> Any:
         def run() -> Any:
             result = compiled(variables)
-            # An undefined value that nobody looked into would slip through: looking raises.
+            # An unused undefined value would slip through: converting it raises.
             return str(result) if isinstance(result, Undefined) else result
 
         return _attempt(where, run)
@@ -123,20 +123,20 @@ def expression(source: str, where: str) -> Rendering:
 
 
 def sequence(source: str, where: str) -> Rendering:
-    """An expression whose result is a list."""
+    """An expression that gives a list."""
     evaluate = expression(source, where)
 
     def collect(variables: Variables) -> list[Any]:
         found = evaluate(variables)
         if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
-            raise ModelError("rehearsal", f"{where}: a list is needed, this is a {type(found).__name__}", _HINT)
+            raise ModelError("rehearsal", f"{where}: expected a list, got {type(found).__name__}", _HINT)
         return _attempt(where, lambda: list(found))
 
     return collect
 
 
 def value(source: Any, where: str) -> Rendering:
-    """A tree of plain data whose strings are templates; a string that is one `{{ … }}` keeps its type."""
+    """A tree of data whose strings are templates; a string that is one `{{ … }}` keeps its type."""
     if isinstance(source, str):
         return expression(source, where) if _is_one_expression(source, where) else text(source, where)
     if isinstance(source, dict):
@@ -158,7 +158,7 @@ def _is_one_expression(source: str, where: str) -> bool:
 
 
 def _attempt(where: str, action: Callable[[], Made]) -> Made:
-    """Run `action`; whatever a template does wrong becomes an error that names its place."""
+    """Run `action`; errors of a template get its place."""
     try:
         return action()
     except TemplateError as error:

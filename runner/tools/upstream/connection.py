@@ -1,8 +1,8 @@
-"""One life of one connection to an upstream server, from its start to its end, in one task.
+"""One connection to an upstream server, from start to end, in one task.
 
-Owns: the mcp client (entered and left in `run`, in the same task) and the reason it ended. Must not know: agents, sent
-names, or when to connect again.
-Invariant: `settled` is set within the start timeout, with a client or a failure; after a failure nothing is served.
+Owns the mcp client (entered and left in `run`, in the same task) and the reason it ended. Must not know: agents, sent
+names, or reconnecting. Invariant: `settled` is set within the start timeout, with a client or a failure; after a failure
+no call is served.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from runner.errors import first_cause
-from runner.tools.upstream.listing import Listing, list_offers
-from runner.tools.upstream.process import CannotStart, LastWords, ServerCommand
+from runner.tools.upstream.listing import ToolListing, list_offers
+from runner.tools.upstream.process import CannotStart, ServerCommand, StderrTail
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
 
 LISTING_SECONDS = 60.0
-"""How long a list of tools is taken for current from a server that does not tell of changes."""
+"""How long a listing stays current, for a server that does not announce changes."""
 
 Mode = Literal["auto", "legacy"]
-"""Whether to ask which protocol a server speaks, or to shake hands in the older one without asking."""
+"""Whether to ask for the server's protocol version, or use the older handshake without asking."""
 
 logger = logging.getLogger("outrider.upstream")
 
 
 async def load_sdk() -> None:
-    """Import the SDK, which takes most of a second; in a thread the loop goes on meanwhile."""
+    """Import the SDK in a thread: it takes most of a second."""
     if "mcp" not in sys.modules:
         await anyio.to_thread.run_sync(import_module, "mcp")
 
 
 class Unavailable(Exception):
-    """The server cannot be used now; the message says why."""
+    """The server is unavailable; the message says why."""
 
 
 class InputRequired(Exception):
-    """The server wants to ask somebody something before it answers."""
+    """The server asked for input from a person."""
 
 
 class Connection:
@@ -75,9 +75,9 @@ class Connection:
         self._starting: anyio.CancelScope | None = None
         self._client: Client | None = None
         self._clear = clear
-        """Takes secrets out of what the server says of itself."""
-        self._last_words = LastWords(clear)
-        self._listing: Listing | None = None
+        """Masks secrets in the server's text."""
+        self._stderr_tail = StderrTail(clear)
+        self._listing: ToolListing | None = None
         self._listed_at = 0.0
         self._listing_lock = anyio.Lock()
 
@@ -88,18 +88,18 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether calls may be made, now or when it has settled."""
+        """Whether calls may be made, now or once it has settled."""
         return self.failure is None and not self._closing.is_set()
 
     @property
     def client(self) -> Client:
-        """The client of a connection that works."""
+        """The client of a working connection; raises Unavailable."""
         if self._client is None or not self.usable:
             raise Unavailable(self.failure or "the connection is closed")
         return self._client
 
     async def run(self) -> None:
-        """Connect, and keep the client open until the connection is closed or lost; never raises but for cancellation."""
+        """Connect, and keep the client open until the connection is closed or lost; raises nothing but cancellation."""
         try:
             await load_sdk()
             async with anyio.create_task_group() as tasks:
@@ -114,10 +114,10 @@ class Connection:
             self.settled.set()
             self.ended.set()
 
-    async def listing(self) -> Listing:
-        """Return what the server offers; callers at the same time share one request."""
+    async def listing(self) -> ToolListing:
+        """The server's tools; concurrent callers share one request."""
         if (current := self._current()) is not None:
-            return current  # every call comes by here: no lock, no turn of the loop
+            return current  # on the path of every call: no lock, no checkpoint
         async with self._listing_lock:
             if (current := self._current()) is None:
                 asked_at = anyio.current_time()
@@ -125,12 +125,12 @@ class Connection:
                 self._listed_at = asked_at
             return current
 
-    def _current(self) -> Listing | None:
+    def _current(self) -> ToolListing | None:
         old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
         return None if old else self._listing
 
     async def call(self, tool: str, arguments: dict[str, Any], trace: Mapping[str, str]) -> CallToolResult:
-        """Send one call. Results are not checked against the server's own schema: that would run its patterns here."""
+        """Send one call. Results are not validated against the server's schema: that would run its patterns here."""
         import mcp.types as t
 
         meta = cast("t.RequestParamsMeta", dict(trace)) if trace else None
@@ -141,7 +141,7 @@ class Connection:
         return answer
 
     async def answers(self) -> bool:
-        """Ask the server for a sign of life."""
+        """Probe the server."""
         from mcp import MCPError
 
         try:
@@ -153,23 +153,23 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """Ask for the end; `ended` tells when it has come. A start under way is given up."""
+        """Request the end; `ended` is set when it is reached. A start in progress is abandoned."""
         self._closing.set()
         if not self.started and self._starting is not None:
             self._starting.cancel()
 
     def fail(self, reason: str) -> None:
-        """Note why the connection is of no more use; the first reason stands, and a closed connection needs none."""
+        """Record why the connection is unusable; the first reason stands, and a closed connection needs none."""
         if not self.usable:
             return
-        said = str(self._last_words)
+        said = str(self._stderr_tail)
         self.failure = f"{reason}; it said: {said}" if said else reason
         self._on_failure(self)
         self.settled.set()
         self._closing.set()
 
     async def _watch_start(self, scope: anyio.CancelScope) -> None:
-        """End a start that takes too long. The failure is told before the clean-up, which may take its own time."""
+        """End a start that takes too long. The failure is reported before the clean-up, which may be slow."""
         with anyio.move_on_after(self.spec.start_timeout):
             await self.settled.wait()
         if not self.settled.is_set():
@@ -196,7 +196,7 @@ class Connection:
             listening.cancel()
 
     async def _listen(self, client: Client, listening: anyio.CancelScope) -> None:
-        """Hear of changes as the newer protocol tells them; a server that does not, or stops, is asked now and then."""
+        """Subscribe to changes in the newer protocol; a server that does not support it is asked now and then."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -209,14 +209,14 @@ class Connection:
                     async for _ in changes:
                         self._outdated()
         except (MCPError, ListenNotSupportedError, SubscriptionLost) as error:
-            logger.debug("upstream %s tells of no changes: %s", self.spec.name, error)
+            logger.debug("upstream %s announces no changes: %s", self.spec.name, error)
 
     def _transport(self) -> Any:
         if self.spec.command is not None:
             from runner.tools.upstream.stdio import stdio_transport
 
             command = ServerCommand(self.spec.command, self.spec.env, self.spec.cwd)
-            return stdio_transport(command, self._last_words, self.fail)
+            return stdio_transport(command, self._stderr_tail, self.fail)
         from runner.tools.upstream.http import http_transport
 
         return http_transport(self.spec.url or "", self.spec.headers, self.fail)
@@ -228,7 +228,7 @@ class Connection:
             self._outdated()
 
     def _outdated(self) -> None:
-        """The list has changed: it is asked for again when it is next needed, and told of once until then."""
+        """The listing changed: it is fetched again at its next use, and announced once until then."""
         if self._listing is not None:
             self._listing = None
             self._on_change()
@@ -236,7 +236,7 @@ class Connection:
 
 @cache
 def _answer_adapter() -> TypeAdapter[InputRequiredResult | CallToolResult]:
-    """What a server may answer to a call; made once, because it costs more than the call."""
+    """The types of answers to a call; cached, because building it costs more than the call."""
     import mcp.types as t
     from pydantic import TypeAdapter
 
@@ -244,7 +244,7 @@ def _answer_adapter() -> TypeAdapter[InputRequiredResult | CallToolResult]:
 
 
 def _reason(error: Exception) -> str:
-    """The first cause inside nested groups, in words."""
+    """The first cause inside nested groups, as text."""
     cause = first_cause(error)
     if isinstance(cause, CannotStart):
         return str(cause)

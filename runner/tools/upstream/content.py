@@ -1,8 +1,8 @@
-"""What an upstream answered, as a tool result: text for a model, structure for rows, and nothing dropped in silence.
+"""An upstream's answer as a tool result: text for the model, structure for rows, nothing dropped silently.
 
-Owns: the mapping of content blocks to text, the cut at the cap of one result and of all results of one turn, and their
-markers. Must not know: connections or servers. Invariant: the text is within the cap and clean; whatever was cut off is in
-`full_text`, up to the cap on that.
+Owns the conversion of content blocks to text, the cuts at the caps of one result and of one turn, and their marks. Must not
+know: connections or servers. Invariant: the text is clean and within the cap; the cut part is in `full_text`, up to its
+own cap.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 STORED_CAP = 10_000_000
-"""Most of one result that is kept at all, in bytes."""
+"""The most that is kept of one result, in bytes."""
 TURN_CAP = 200_000
-"""Most of all results of one turn that a model is shown, in bytes, unless a server's `max_result_bytes` allows more."""
+"""The most that a model is shown of all results of one turn, in bytes, unless `max_result_bytes` allows more."""
 
 
 def tool_result(answer: CallToolResult) -> ToolResult:
-    """Return an answer as the result of a call, whole."""
+    """The whole answer as the result of a call."""
     structured = cleaned(answer.structured_content)
-    parts = [part for part in map(_in_words, answer.content) if part]
+    parts = [part for part in map(_block_text, answer.content) if part]
     text = "\n".join(parts)
     if not text and structured is not None:
         text = to_json(structured).decode()
@@ -47,13 +47,13 @@ def tool_result(answer: CallToolResult) -> ToolResult:
 
 
 def cut(result: ToolResult, call_id: str, cap: int, *, readable: bool = True) -> ToolResult:
-    """Return the result with its text within the cap, and at its end how to read the rest, where there is a tool for it."""
+    """The result with its text cut to the cap and, where a tool can read the rest, a mark that says how."""
     total = size_in_bytes(result.text)
     if total <= cap:
         return result
     stored = result.text if total <= STORED_CAP else first_bytes(result.text, STORED_CAP)
     lost = f", of which {size(STORED_CAP)} are kept" if total > STORED_CAP else ""
-    # The marker names the place it stands at, so it is measured with the longest number that can be there.
+    # The marker contains its own offset, so it is measured with the longest possible number.
     handle = call_id if readable else None
     room = cap - len(_marker(total, total, lost, handle).encode())
     head = first_bytes(result.text, max(0, room))
@@ -62,9 +62,9 @@ def cut(result: ToolResult, call_id: str, cap: int, *, readable: bool = True) ->
 
 
 def within_turn(answers: Sequence[Answer]) -> Sequence[Answer]:
-    """The answers of one turn, the longest cut so that all of them fit; rows keep each as it was.
+    """The answers of one turn, the longest cut so that all fit; rows keep them uncut.
 
-    The same answers are always cut in the same way: a conversation that is made from rows again is the same one.
+    Deterministic: a conversation rebuilt from rows is the same.
     """
     lengths = [size_in_bytes(each.text) for each in answers]
     most = max(TURN_CAP, *lengths) if lengths else TURN_CAP
@@ -96,8 +96,8 @@ def _marker(shown: int, total: int, lost: str, call_id: str | None) -> str:
     return f"\n[cut after {shown} characters; the whole is {size(total)}{lost}. {read_on}]"
 
 
-def _in_words(block: ContentBlock) -> str:
-    """One block as text: text as it is, anything else by its name and size."""
+def _block_text(block: ContentBlock) -> str:
+    """One block as text; anything but text by its name and size."""
     match block.type:
         case "text":
             return block.text
@@ -115,7 +115,7 @@ def _in_words(block: ContentBlock) -> str:
 
 
 def cleaned(value: Any) -> Any:
-    """A JSON value whose every text any store and any API accepts."""
+    """A JSON value whose texts any store and API accepts."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -126,7 +126,7 @@ def cleaned(value: Any) -> Any:
 
 
 def size(count: int) -> str:
-    """A number of bytes as people write it."""
+    """A number of bytes for people."""
     if count < 1000:
         return f"{count} bytes"
     if count < 1_000_000:

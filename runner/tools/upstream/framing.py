@@ -1,8 +1,7 @@
-"""What a server sends, before anybody believes it: lines, their caps, and which of them are worth a message.
+"""Framing: the lines a server sends, their caps, and which of them become messages.
 
-Owns: the splitting into lines, the caps on size, values and floods, and the few things a server may say unasked. Must not
-know: which transport carries the bytes, sessions or tools.
-Invariant: whatever arrives costs bounded memory and time, and a refusal says why in words.
+Owns the splitting into lines, the caps on size, values and floods, and the list of accepted notifications. Must not know:
+transports, sessions or tools. Invariant: any input costs bounded memory and time, and a refusal has a reason.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from typing import NamedTuple
 import anyio.lowlevel
 
 LINE_CAP = 10_000_000
-"""Longest message; anything longer is refused while it is read, never gathered."""
+"""The longest message; a longer one is refused while it is read, never buffered."""
 
 VALUE_CAP = 100_000
-"""Most values in one result: objects cost many times the bytes they are made from, and all at once."""
+"""The most values in one result: parsed objects cost many times their bytes, all at once."""
 
 LIST_VALUE_CAP = 30_000
-"""The same for any other message: each value of a list of tools is looked at several times."""
+"""The same for other messages: each value of a tool list is visited several times."""
 
 PAGE_TOOL_CAP = 1500
-"""Most tools on one page of a list: the SDK makes all of them at one go."""
+"""The most tools on one page: the SDK parses them all at once."""
 
 FLOOD_CAP = 200_000_000
-"""Most that is read between two answers somebody waits for; a server that writes more will never stop by itself."""
+"""The most that is read between two requested answers; a server that writes more will not stop by itself."""
 
-UNASKED_PER_SECOND = 100
-"""Questions and changes that are passed on; more of them would only cost a task each."""
+UNREQUESTED_PER_SECOND = 100
+"""Requests and changes that are passed on; each costs a task."""
 
 WANTED_NOTIFICATIONS = frozenset(
     {
@@ -38,53 +37,53 @@ WANTED_NOTIFICATIONS = frozenset(
         "notifications/subscriptions/acknowledged",
     }
 )
-"""Everything else a server says unasked would only cost a task each; a flood of it must not."""
+"""Notifications that are passed on; each other one would only cost a task."""
 
 TOO_LONG = f"the answer is longer than {LINE_CAP // 1_000_000} MB"
 NO_MESSAGE = "the answer is not a valid message"
-FLOODED = f"wrote {FLOOD_CAP // 1_000_000} MB that nobody asked for"
+FLOODED = f"wrote {FLOOD_CAP // 1_000_000} MB of unrequested output"
 
 UNREADABLE = -32700
-"""The code of an error in place of an answer that came and cannot be taken (JSON-RPC: parse error)."""
+"""Code for an answer that came and cannot be read (JSON-RPC: parse error)."""
 
 CUT_OFF = -32050
-"""The code of an error in place of an answer that never came; ours, from the range left to implementations."""
+"""Code for an answer that never came; ours, from the range left to implementations."""
 
 REFUSED = -32051
-"""The code of an error in place of an answer that says the question was not taken, such as a status; ours."""
+"""Code for an answer that shows the request was refused, such as a status; ours."""
 
 AWAY = -32053
-"""The code of an error in place of an answer of a server that is not there for us, so that it took nothing; ours."""
+"""Code for a server that could not be reached, so that nothing was sent; ours."""
 
 NO_ANSWER = -32052
-"""The code of an error in place of something that says nothing of what became of the question, such as a page; ours."""
+"""Code for an answer that leaves the outcome open, such as an HTML page; ours."""
 
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000
-"""A chunk may be nothing but line ends; others have their turn in between."""
+"""A chunk may consist of line ends only; the loop yields in between."""
 
 _OF_A_TOOL = b'"inputSchema"'
 
 FEW_BYTES = 250_000
-"""Up to here the values are bounded by the bytes."""
+"""Below this size the bytes bound the values."""
 
 
-class Flooded(Exception):
-    """The server writes and writes, and nobody waits for any of it."""
+class OutputFlood(Exception):
+    """The server writes without end, and no request waits for it."""
 
 
-class Line(NamedTuple):
-    """One line, or of one that exceeded the cap its first or its last bytes."""
+class RawLine(NamedTuple):
+    """One line; of a line over the cap its first or its last bytes."""
 
     head: bytes
     tail: bytes
     complete: bool
 
 
-async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[Line]:
+async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> AsyncIterator[RawLine]:
     """Split a stream into lines in linear time, holding no more than the cap and one chunk.
 
-    A line over the cap is told of twice: with its first bytes when it crosses the cap, with its last when it ends.
+    A line over the cap is yielded twice: its first bytes when it crosses the cap, its last when it ends.
     """
     parts: list[bytes] = []
     size = count = 0
@@ -99,25 +98,25 @@ async def read_lines(stream: AsyncIterable[bytes], cap: int = LINE_CAP) -> Async
             else:
                 tail = (tail + part)[-SAMPLE:]
                 if before <= cap:
-                    yield Line((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
+                    yield RawLine((b"".join(parts) + part)[:SAMPLE], b"", complete=False)
                     parts = []
             if newline:
-                yield _taken(parts) if size <= cap else Line(b"", tail, complete=False)
+                yield _taken(parts) if size <= cap else RawLine(b"", tail, complete=False)
                 size, tail = 0, b""
                 count += 1
                 if count % _LINES_AT_ONCE == 0:
                     await anyio.lowlevel.checkpoint()
 
 
-def _taken(parts: list[bytes]) -> Line:
-    """The line these parts make; they are taken away, so that a long one is held once."""
+def _taken(parts: list[bytes]) -> RawLine:
+    """Join and clear the parts, so that a long line is held once."""
     whole = b"".join(parts)
     parts.clear()
-    return Line(whole, whole[-SAMPLE:], complete=True)
+    return RawLine(whole, whole[-SAMPLE:], complete=True)
 
 
 def too_many_values(message: bytes, method: str | None) -> str | None:
-    """Why the answer to such a request is not taken: it would become too many values, counted before any is made."""
+    """Why an answer to such a request is refused: too many values, counted before any is built."""
     if method != "tools/call" and message.count(_OF_A_TOOL) > PAGE_TOOL_CAP:
         return f"the answer lists more than {PAGE_TOOL_CAP} tools at once"
     if len(message) <= FEW_BYTES:
@@ -127,7 +126,7 @@ def too_many_values(message: bytes, method: str | None) -> str | None:
 
 
 def may_be_too_much(message: bytes) -> bool:
-    """Whether it is worth finding out what a message answers: nearly none is."""
+    """A quick check that rules out nearly every message."""
     return len(message) > FEW_BYTES or _OF_A_TOOL in message
 
 
@@ -141,7 +140,7 @@ def _values_exceed(message: bytes, cap: int) -> bool:
 
 
 def readable(message: bytes) -> bytes:
-    """The message in the one encoding it may have, whatever it was written in."""
+    """The message as UTF-8, whatever its encoding."""
     if message.isascii():
         return message
     try:
@@ -152,29 +151,29 @@ def readable(message: bytes) -> bytes:
 
 
 class Meter:
-    """Counts what nobody asked for since somebody last got an answer."""
+    """Counts unrequested output since the last requested answer."""
 
-    __slots__ = ("_bytes", "_second", "_unasked")
+    __slots__ = ("_bytes", "_second", "_unrequested")
 
     def __init__(self) -> None:
         self._bytes = 0
-        self._unasked = 0
+        self._unrequested = 0
         self._second = 0.0
 
     def read(self, size: int) -> None:
-        """Count bytes that came; raise Flooded when they have become too many."""
+        """Count received bytes; raises OutputFlood when they are too many."""
         self._bytes += size
         if self._bytes > FLOOD_CAP:
-            raise Flooded(FLOODED)
+            raise OutputFlood(FLOODED)
 
     def answered(self) -> None:
-        """Somebody got an answer: what came before was the price of it."""
+        """A requested answer arrived: start counting from zero."""
         self._bytes = 0
 
     def admits(self) -> bool:
-        """Say whether one more message that nobody asked for is passed on."""
+        """Whether one more unrequested message is passed on."""
         now = monotonic()
         if now - self._second > 1.0:
-            self._second, self._unasked = now, 0
-        self._unasked += 1
-        return self._unasked <= UNASKED_PER_SECOND
+            self._second, self._unrequested = now, 0
+        self._unrequested += 1
+        return self._unrequested <= UNREQUESTED_PER_SECOND

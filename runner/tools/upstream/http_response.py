@@ -1,8 +1,7 @@
 """The answers of an HTTP server, read under the same caps as the lines of a child process.
 
-Owns: bodies and event streams, and the error that takes the place of an answer that cannot be taken. Must not know: who
-asked, or what is asked next.
-Invariant: neither stream raises what the server caused; each request gets one answer, and nothing is kept beyond the cap.
+Owns bodies and event streams, and the error in place of an unusable answer. Must not know: who asked, or what is asked
+next. Invariants: neither stream raises for a server's fault; each request gets one answer; nothing beyond the cap is kept.
 """
 
 from __future__ import annotations
@@ -21,51 +20,51 @@ from runner.tools.upstream.framing import (
     TOO_LONG,
     UNREADABLE,
     WANTED_NOTIFICATIONS,
-    Flooded,
     Meter,
+    OutputFlood,
     read_lines,
     readable,
     too_many_values,
 )
 
 _SLICE = 256_000
-"""Bytes handed on at once: whoever reads them works through each without a pause."""
+"""Bytes passed on at once: the reader processes each slice without yielding."""
 
 _LONGEST_NOTICE = 65_536
 
 
-class Question(NamedTuple):
-    """What was asked, and under which number; without one nobody waits for an answer."""
+class PostedRequest(NamedTuple):
+    """The method and id of a request; without an id no answer is awaited."""
 
     method: str | None
     number: object
 
 
 def error_message(number: object, reason: str, code: int = UNREADABLE) -> dict[str, object]:
-    """An error as a server would have sent it."""
+    """An error in the form of a server's answer."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
 
 
 class _Contained(httpx2.AsyncByteStream):
-    """What a server sends as the answer to a request."""
+    """The stream of a server's answer."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
         self._stream = stream
-        self._question = question
+        self._posted = request
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Release the connection."""
         await self._stream.aclose()
 
     def _error(self, reason: str, code: int = UNREADABLE) -> bytes:
-        return to_json(error_message(self._question.number, reason, code))
+        return to_json(error_message(self._posted.number, reason, code))
 
 
 class BodyStream(_Contained):
-    """A JSON body; with a status that is no success it is an answer only if it is a message."""
+    """A JSON body; with an error status it is an answer only if it is a message."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question, otherwise: tuple[str, int] | None) -> None:
-        super().__init__(stream, question)
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest, otherwise: tuple[str, int] | None) -> None:
+        super().__init__(stream, request)
         self._otherwise = otherwise
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -83,7 +82,7 @@ class BodyStream(_Contained):
             yield self._error(f"the answer broke off: {error}", CUT_OFF)
             return
         body = b"".join(parts)
-        refused = too_many_values(body, self._question.method)
+        refused = too_many_values(body, self._posted.method)
         if refused is not None:
             yield self._error(refused)
         elif self._otherwise is not None and b'"jsonrpc"' not in body:
@@ -93,12 +92,12 @@ class BodyStream(_Contained):
 
 
 class EventStream(_Contained):
-    """A stream of events: one message each, without what nobody wants, and without ids, so that none is resumed."""
+    """A stream of events: one message each, without unwanted ones, and without ids, so that none is resumed."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, question: Question) -> None:
-        super().__init__(stream, question)
+    def __init__(self, stream: httpx2.AsyncByteStream, request: PostedRequest) -> None:
+        super().__init__(stream, request)
         self._meter = Meter()
-        self._answered = question.number is None
+        self._answered = request.number is None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the events; the last one is the answer, or an error in its place."""
@@ -107,7 +106,7 @@ class EventStream(_Contained):
             async for event in self._events():
                 if self._wanted(event):
                     pieces = [event[start : start + _SLICE] for start in range(0, len(event), _SLICE)]
-                    del event  # a long one is held once, and less of it with every piece that is handed on
+                    del event  # a long event is held once, and shrinks with every slice that is yielded
                     pieces.reverse()
                     yield b"data: " + pieces.pop()
                     while pieces:
@@ -117,7 +116,7 @@ class EventStream(_Contained):
         except _Refused as refused:
             yield b"data: " + self._error(str(refused)) + b"\n\n"
             return
-        except Flooded as flood:
+        except OutputFlood as flood:
             reason = str(flood)
         except httpx2.TransportError as error:
             reason = f"broke off: {error}"
@@ -125,7 +124,7 @@ class EventStream(_Contained):
             yield b"data: " + self._error(reason, CUT_OFF) + b"\n\n"
 
     async def _events(self) -> AsyncIterator[bytes]:
-        """The data of each event; raises _Refused for one that cannot be taken."""
+        """The data of each event; raises _Refused for an unusable one."""
         data: list[bytes] = []
         size = 0
         async for line in read_lines(self._unix_lines()):
@@ -136,7 +135,7 @@ class EventStream(_Contained):
                 data.append(line.head[5:])
             elif not line.head:
                 data, size = [b" ".join(data)], 0
-                if (refused := too_many_values(data[0], self._question.method)) is not None:
+                if (refused := too_many_values(data[0], self._posted.method)) is not None:
                     raise _Refused(refused)
                 if data[0].strip():
                     yield data.pop()
@@ -145,7 +144,7 @@ class EventStream(_Contained):
                 size = 0
 
     async def _unix_lines(self) -> AsyncIterator[bytes]:
-        """The bytes with each of the three line ends events may have as one."""
+        """The bytes with LF in place of each of the three line ends that events may have."""
         held = b""
         async for chunk in self._stream:
             self._meter.read(len(chunk))
@@ -156,7 +155,7 @@ class EventStream(_Contained):
             yield piece
 
     def _wanted(self, event: bytes) -> bool:
-        """Whether it is an answer, or may be told unasked."""
+        """Whether it is an answer, or an accepted notification or request."""
         method, is_question = _method(event)
         if method is None:
             if b'"result"' not in event and b'"error"' not in event:
@@ -168,11 +167,11 @@ class EventStream(_Contained):
 
 
 class _Refused(Exception):
-    """An event that cannot be taken; the message says why."""
+    """An unusable event, with the reason."""
 
 
 def _method(event: bytes) -> tuple[str | None, bool]:
-    """What a message asks for or tells, and whether it asks; None for an answer and for what is no message."""
+    """The method of a message and whether it is a request; None for an answer or no message."""
     if len(event) > _LONGEST_NOTICE or b'"method"' not in event[:SAMPLE]:
         return None, False
     try:

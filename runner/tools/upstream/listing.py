@@ -1,9 +1,8 @@
-"""The tools an upstream offers, read page by page with every cap a hostile server makes necessary.
+"""A server's list of tools, read page by page, with the caps that a hostile server requires.
 
-Owns: pagination, caps, duplicates, filters and fingerprints of one listing. Must not know: sent names, agents or
-connections.
-Invariant: a listing ends, in the server's own order, with each tool once; what was left out is said in `remarks`; no
-schema in it reaches outside itself.
+Owns pagination, caps, duplicates, filters and fingerprints. Must not know: sent names, agents or connections.
+Invariants: a listing ends, in the server's order, with each tool once; omissions are in `remarks`; no schema refers
+outside itself.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ SCHEMA_DEPTH = 60
 REMARK_CAP = 50
 
 _TOOLS_AT_ONCE = 100
-"""Others have their turn in between."""
+"""The loop yields in between."""
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a server says of a tool's nature. Its own word: it counts only where the operator trusts the server."""
+    """A server's own annotations of a tool; they count only if the configuration trusts the server."""
 
     read_only: bool = False
     idempotent: bool = False
@@ -53,22 +52,22 @@ class Offer:
 
     tool: str
     description: str
-    """Longer than what is shown of it, so that a secret is known before it is cut."""
+    """Longer than the part that is shown, so that a secret is recognised before the cut."""
     input_schema: Mapping[str, Any]
     hints: Hints = Hints()
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """What one server offers, and what was left out of it: (kind, sentence) each."""
+class ToolListing:
+    """The tools of one server, and what was left out: a kind and a sentence each."""
 
     offers: Mapping[str, Offer]
     remarks: tuple[tuple[str, str], ...] = ()
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    """Of every tool listed, offered or not: what a change of its definition is told by."""
+    """Of every listed tool, offered or not: shows a change of its definition."""
 
 
-async def list_offers(client: Client, spec: UpstreamSpec) -> Listing:
+async def list_offers(client: Client, spec: UpstreamSpec) -> ToolListing:
     """Read all pages of a server's tools."""
     offers: dict[str, Offer] = {}
     remarks: dict[str, tuple[str, str]] = {}
@@ -90,8 +89,8 @@ async def list_offers(client: Client, spec: UpstreamSpec) -> Listing:
             break
         cursors.add(cursor)
     if cursor is not None and len(offers) < TOOL_CAP:
-        remarks["pages"] = ("list_cut", f"`{spec.name}` never ends its list of tools; {len(offers)} were taken")
-    return Listing(offers, tuple(remarks.values())[:REMARK_CAP], fingerprints)
+        remarks["pages"] = ("list_cut", f"`{spec.name}` has an endless list of tools; {len(offers)} were read")
+    return ToolListing(offers, tuple(remarks.values())[:REMARK_CAP], fingerprints)
 
 
 def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: dict[str, tuple[str, str]]) -> None:
@@ -101,9 +100,9 @@ def _take(tool: t.Tool, spec: UpstreamSpec, offers: dict[str, Offer], remarks: d
     if tool.name in offers:
         remarks[tool.name] = ("duplicate_tool", f"`{label}` is listed more than once; the first was kept")
     elif len(offers) >= TOOL_CAP:
-        remarks["tools"] = ("list_cut", f"`{spec.name}` lists more than {TOOL_CAP} tools; the rest was left out")
-    elif (trouble := _trouble(tool.input_schema)) is not None:
-        remarks[tool.name] = ("tool_left_out", f"`{label}` was left out: its schema {trouble}")
+        remarks["tools"] = ("list_cut", f"`{spec.name}` lists more than {TOOL_CAP} tools; the rest is left out")
+    elif (fault := _schema_fault(tool.input_schema)) is not None:
+        remarks[tool.name] = ("tool_left_out", f"`{label}` was left out: its schema {fault}")
     else:
         offers[tool.name] = Offer(tool.name, _description(tool), _schema(tool.input_schema), _hints(tool))
 
@@ -120,12 +119,12 @@ def _hints(tool: t.Tool) -> Hints:
 
 
 def _schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema as the API takes it: of an object, and of clean text."""
+    """The schema in the API's form: of an object, with clean text."""
     return {**cleaned(dict(schema)), "type": "object"}
 
 
-def _trouble(schema: Mapping[str, Any]) -> str | None:
-    """Why a schema is not passed on. It is walked, never resolved or run."""
+def _schema_fault(schema: Mapping[str, Any]) -> str | None:
+    """Why a schema is refused. It is walked, never resolved or run."""
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -133,7 +132,7 @@ def _trouble(schema: Mapping[str, Any]) -> str | None:
             return f"is nested more than {SCHEMA_DEPTH} deep"
         if isinstance(value, dict):
             if any(not str(value[key]).startswith("#") for key in _REFERENCES & value.keys()):
-                return "refers to something outside itself"
+                return "refers outside itself"
             waiting.extend((each, depth + 1) for each in value.values())
         elif isinstance(value, list):
             waiting.extend((each, depth + 1) for each in value)
@@ -141,12 +140,12 @@ def _trouble(schema: Mapping[str, Any]) -> str | None:
 
 
 def fingerprint(tool: t.Tool) -> str:
-    """What a tool is known by: all its server says of it, to the last invisible character, in whatever order of keys."""
+    """A hash of the tool's whole definition, invisible characters included, whatever the order of its keys."""
     fields = {"title", "description", "input_schema", "output_schema", "annotations"}
     said = tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
     try:
         canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
     except RecursionError:
-        # Nested beyond sense, so it is offered to nobody; that it is there is all there is to remember.
+        # Nested too deep, so it is never offered; only its existence is remembered.
         canonical = "nested beyond sense"
     return sha256(canonical.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Ears: who is told what upstream servers do and say.
+"""Notices: what upstream servers report to the service.
 
-Owns: the shape of what is told. Must not know: servers, connections, executions or rows.
-Invariant: telling never fails a call; what a server said is masked before it is told.
+Owns the shape of a notice. Must not know: servers, connections, executions or rows.
+Invariants: a listener never fails a call; a server's text is masked before it is passed on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamNotice:
-    """Something to tell about a server.
+    """A report about a server.
 
     Kinds: `unavailable`, `lost`, `repeated`, `list_changed`, `duplicate_tool`, `list_cut`, `tool_left_out`.
     """
@@ -30,12 +30,12 @@ class UpstreamNotice:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a server says of its tools, as heard for the first time on behalf of an execution: a fingerprint each."""
+    """A server's tools at their first use by an execution, with a fingerprint each."""
 
     server: str
     fingerprints: Mapping[str, str]
     complete: bool
-    """Whether a tool that is not in it is gone."""
+    """Whether a missing tool was removed."""
     scope_id: str
 
 
@@ -44,10 +44,10 @@ Observe = Callable[[Listed], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Ears:
-    """Who is told about servers: what happened to them, and what they say of their tools before anybody relies on it.
+class UpstreamListeners:
+    """The listeners of upstream servers, and the mask for everything they are told.
 
-    Whatever they say is heard through the mask.
+    `observe` is called with a listing before its tools are used.
     """
 
     notify: Notify

@@ -1,14 +1,15 @@
-"""All upstream servers of the service, and the executor that gives an execution the tools of some of them.
+"""All upstream servers of a service, and the executor that offers some of them to an execution.
 
-Owns: the task group of the owner tasks, which connections are shared and which belong to one execution, sent names.
+Owns the task group of the owner tasks, which connections are shared or belong to one execution, and sent names.
 Must not know: executions, strategies, rows; an execution is a `scope_id` here.
-Invariant: an executor never ends a shared connection, and a server that fails takes no other server's tools away.
+Invariants: an executor never ends a shared connection; a failed server takes away no other server's tools.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
@@ -17,64 +18,69 @@ import anyio
 from anyio.abc import TaskGroup
 
 from registry.specs.upstreams import DEFAULT_START_TIMEOUT
-from runner.core.shutdown import ShelteredGroup
 from runner.messages import Tool, ToolCall
 from runner.text import inert, inert_data
-from runner.tools.naming import NameTable, Target, nearest, normalise
+from runner.tools.naming import NameTable, Target, normalise, why_unknown
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
-from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Listing, Offer
-from runner.tools.upstream.notices import Ears, Listed, UpstreamNotice
-from runner.tools.upstream.server import Patience, Upstream
+from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
+from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
+from runner.tools.upstream.server import ListingTimeouts, Upstream
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
 
 CLOSE_GRACE = 8.0
-"""Seconds for all servers to stop, in parallel; more than the stop order of one process takes."""
+"""Seconds for all servers to stop, in parallel; longer than the stop sequence of one process."""
 
-PATIENCE = 4.5
-"""Seconds an execution waits for one of several servers before it begins with the tools of the rest."""
+SERVER_WAIT = 4.5
+"""Seconds an execution waits for one of several servers before it starts without its tools."""
 
 UNTRUSTED = "at_most_once"
-"""The effect of a tool nobody has vouched for."""
+"""The effect of a tool without a trusted annotation."""
 
-_CONCERNS_EVERYBODY = frozenset({"lost", "list_changed"})
+Shelter = Callable[[str], AbstractAsyncContextManager[TaskGroup]]
+"""Makes a named task group that only its owner cancels: connections must outlive the cancelled scope of a service."""
+
+_CONCERNS_ALL = frozenset({"lost", "list_changed"})
 
 logger = logging.getLogger("outrider.upstream")
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamCaller:
-    """An execution, as far as servers are concerned."""
+    """An execution, as servers know it."""
 
     scope_id: str
     timeout: float | None = None
-    """Its own default for a call."""
+    """Its default timeout of a call."""
     trace: Mapping[str, str] = field(default_factory=dict)
-    """Sent with each of its calls."""
+    """The trace context of its calls."""
 
 
 class Upstreams:
-    """The servers of the configuration. Enter it in the service's lifespan, and leave it in the same task."""
+    """The servers of a configuration. Enter it in the service's lifespan, and leave it in the same task."""
 
-    def __init__(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> None:
+    def __init__(
+        self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, listeners: UpstreamListeners, shelter: Shelter
+    ) -> None:
         self._specs = specs
         self._default_timeout = default_timeout
-        self.mask = ears.mask
-        self._ears = ears
-        self._own_ears = Ears(self.notify, self._observe, ears.mask)
+        self.mask = listeners.mask
+        self._listeners = listeners
+        self._own_listeners = UpstreamListeners(self.notify, self._observe, listeners.mask)
         self._users: dict[str, set[str]] = {}
-        """The executions that have a server's tools: what happens to a shared connection concerns each."""
+        """The executions that use a server: a change of a shared connection concerns each."""
         self._shared: dict[str, Upstream] = {}
         self._scoped: dict[str, dict[str, Upstream]] = {}
-        """Of each execution, the servers that are its own."""
+        """For each execution, the servers that are its own."""
         self._editions: list[Upstreams] = []
         self._group: TaskGroup | None = None
+        self._shelter = shelter
 
     async def __aenter__(self) -> Self:
-        self._sheltered = ShelteredGroup("hold upstreams")
+        self._sheltered = self._shelter("hold upstreams")
         self._group = await self._sheltered.__aenter__()
         return self
 
@@ -85,32 +91,34 @@ class Upstreams:
             await _close([server for each in (self, *self._editions) for server in each.connected])
         return await self._sheltered.__aexit__(kind, error, trace)
 
-    def edition(self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, ears: Ears) -> Upstreams:
+    def edition(
+        self, specs: Mapping[str, UpstreamSpec], *, default_timeout: float, listeners: UpstreamListeners
+    ) -> Upstreams:
         """The servers of another configuration; they end with these."""
-        other = Upstreams(specs, default_timeout=default_timeout, ears=ears)
+        other = Upstreams(specs, default_timeout=default_timeout, listeners=listeners, shelter=self._shelter)
         other._group = self._group
         self._editions.append(other)
         return other
 
     @property
     def connected(self) -> list[Upstream]:
-        """The servers somebody asked for."""
+        """The servers that were used."""
         return [*self._shared.values(), *(each for own in self._scoped.values() for each in own.values())]
 
     async def prepare(self) -> None:
-        """Get ready what the first use of any server would wait for; none is started."""
+        """Import the SDK before the first use; no server is started."""
         if self._specs:
             await load_sdk()
 
     def tools(self, servers: Sequence[str], caller: UpstreamCaller) -> UpstreamTools:
-        """Return the tools of these servers for one execution."""
+        """The tools of these servers for one execution."""
         upstreams = [self._upstream(server, caller.scope_id) for server in dict.fromkeys(servers)]
         for server in servers:
             self._users.setdefault(server, set()).add(caller.scope_id)
         return UpstreamTools(self, upstreams, caller, caller.timeout or self._default_timeout)
 
     async def instructions(self, servers: Sequence[str], scope_id: str) -> Mapping[str, str]:
-        """Return how to use each of these servers, for those that say so, in the order given."""
+        """The instructions of these servers, where there are any, in the order given."""
         texts = dict.fromkeys(servers, "")
 
         async def ask(server: str) -> None:
@@ -122,22 +130,22 @@ class Upstreams:
         return {server: text for server, text in texts.items() if text}
 
     def notify(self, notice: UpstreamNotice) -> None:
-        """Pass a notice on, to everybody it concerns; whoever listens cannot harm a call."""
-        everybody = notice.scope_id is None and notice.kind in _CONCERNS_EVERYBODY
-        for scope_id in list(self._users.get(notice.server, ())) if everybody else [notice.scope_id]:
+        """Pass a notice to every execution it concerns; a listener's failure never fails a call."""
+        concerns_all = notice.scope_id is None and notice.kind in _CONCERNS_ALL
+        for scope_id in list(self._users.get(notice.server, ())) if concerns_all else [notice.scope_id]:
             try:
-                self._ears.notify(replace(notice, scope_id=scope_id))
+                self._listeners.notify(replace(notice, scope_id=scope_id))
             except Exception:
-                logger.exception("a notice about upstream %s was not taken", notice.server)
+                logger.exception("a notice about upstream %s was not delivered", notice.server)
 
     async def _observe(self, listed: Listed) -> None:
         try:
-            await self._ears.observe(listed)
+            await self._listeners.observe(listed)
         except Exception:
-            logger.exception("the tools of upstream %s were not compared with what is known of them", listed.server)
+            logger.exception("the tools of upstream %s were not compared with the known ones", listed.server)
 
     def release(self, scope_id: str) -> None:
-        """End the connections that belong to one execution. Their owner tasks see to the processes; nobody waits."""
+        """Close the connections of one execution. Their owner tasks end the processes; this does not wait."""
         for users in self._users.values():
             users.discard(scope_id)
         for upstream in self._scoped.pop(scope_id, {}).values():
@@ -145,15 +153,15 @@ class Upstreams:
 
     def _upstream(self, server: str, scope_id: str) -> Upstream:
         if self._group is None:
-            raise RuntimeError("`Upstreams` must be entered before it gives out tools")
+            raise RuntimeError("`Upstreams` must be entered before its tools are used")
         spec = self._specs[server]
         if spec.isolation == "per_execution":
             own = self._scoped.setdefault(scope_id, {})
             if server not in own:
-                own[server] = Upstream(spec, self._group, self._own_ears, scope_id)
+                own[server] = Upstream(spec, self._group, self._own_listeners, scope_id)
             return own[server]
         if server not in self._shared:
-            self._shared[server] = Upstream(spec, self._group, self._own_ears)
+            self._shared[server] = Upstream(spec, self._group, self._own_listeners)
         return self._shared[server]
 
 
@@ -175,30 +183,30 @@ class UpstreamTools:
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        """The servers that could not be listed last time, and why."""
+        """The servers that could not be listed last time, with the reasons."""
         return MappingProxyType(self._unavailable)
 
     async def list_tools(self) -> Sequence[Tool]:
-        """The tools in the order of the servers as configured, then in each server's own."""
-        listings: dict[str, Listing] = {}
+        """The tools in the order of the configured servers, then in each server's order."""
+        listings: dict[str, ToolListing] = {}
         missing: dict[str, str] = {}
 
         async def ask(upstream: Upstream) -> None:
             try:
-                listings[upstream.spec.name] = await upstream.listing(self._patience(upstream.spec), self._scope_id)
+                listings[upstream.spec.name] = await upstream.listing(self._timeouts(upstream.spec), self._scope_id)
             except Unavailable as error:
                 missing[upstream.spec.name] = str(error)
 
         async with anyio.create_task_group() as tasks:
             for upstream in self._upstreams.values():
                 tasks.start_soon(ask, upstream)
-        self._note(listings, missing)
+        self._report(listings, missing)
         offers = [
             (upstream.spec, offer)
             for server, upstream in self._upstreams.items()
             if server in listings
             for offer in listings[server].offers.values()
-            if self._mask.text(offer.tool) == offer.tool  # a name cannot be masked: it is what the tool is called by
+            if self._mask.text(offer.tool) == offer.tool  # a name cannot be masked: the tool is called by it
         ]
         self._names.add(Target(spec.name, offer.tool) for spec, offer in offers)
         tools = [self._tool(spec, offer) for spec, offer in offers]
@@ -207,21 +215,21 @@ class UpstreamTools:
         }
         return tools
 
-    def _patience(self, spec: UpstreamSpec) -> Patience:
-        """As long as for a start and a call, but no single server holds up the others for long unless it is set to."""
+    def _timeouts(self, spec: UpstreamSpec) -> ListingTimeouts:
+        """Time for a start and a call; but one of several servers delays the others only if configured to."""
         answer = spec.timeout or self._timeout
         alone = len(self._upstreams) == 1 or spec.required or spec.start_timeout > DEFAULT_START_TIMEOUT
-        return Patience(answer, spec.start_timeout + answer if alone else PATIENCE)
+        return ListingTimeouts(answer, spec.start_timeout + answer if alone else SERVER_WAIT)
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Call a tool by its sent name."""
-        call.flight.sent = False  # until it really is
+        call.flight.sent = False  # until it is sent
         if not self._listed:
-            # A resumed execution calls before it lists; the names it knows are made from the listing.
+            # A resumed execution calls before it lists; its names come from the listing.
             await self.list_tools()
         target = self._names.target(normalise(call.name, self._names.names) or call.name)
         if target is None:
-            return self._unknown(call.name)
+            return failure(*why_unknown(call.name, self._names.names, self._unavailable))
         if call.malformed is not None:
             message = f"the arguments of `{target.label}` are not a JSON object"
             return failure("invalid_arguments", message, "send them as one object that fits the tool's schema")
@@ -247,7 +255,7 @@ class UpstreamTools:
 
     def _tool(self, spec: UpstreamSpec, offer: Offer) -> Tool:
         target = Target(spec.name, offer.tool)
-        hints = offer.hints if spec.trust_annotations else Hints()  # the server's own word; the operator's wins
+        hints = offer.hints if spec.trust_annotations else Hints()  # the server's own claim; the configuration wins
         return Tool(
             name=self._names.sent(target),
             description=_described(self._mask.text(offer.description)),
@@ -258,8 +266,8 @@ class UpstreamTools:
             gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
         )
 
-    def _note(self, listings: Mapping[str, Listing], missing: Mapping[str, str]) -> None:
-        """Tell once what is missing and what was left out."""
+    def _report(self, listings: Mapping[str, ToolListing], missing: Mapping[str, str]) -> None:
+        """Report missing servers and omissions, each once."""
         self._listed = True
         self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}
         told = [(server, "unavailable", reason) for server, reason in self._unavailable.items()]
@@ -269,18 +277,9 @@ class UpstreamTools:
                 self._remarked.add((kind, message))
                 self._owner.notify(UpstreamNotice(server, kind, message, self._scope_id))
 
-    def _unknown(self, name: str) -> ToolResult:
-        shown = name[:200]
-        for server, reason in self._unavailable.items():
-            if name.startswith((f"{server}__", f"{server}.")):
-                message = f"`{shown}` was not called: upstream `{server}` {reason}"
-                return failure("unavailable", message, "go on without it, or try again later")
-        near = ", ".join(f"`{known}`" for known in nearest(shown, self._names.names))
-        return failure("unknown_tool", f"there is no tool `{shown}`", f"the nearest are {near}" if near else "use none")
-
 
 def _described(text: str) -> str:
-    """What a server says of a tool, as a model reads it."""
+    """A server's description of a tool, as models get it."""
     return inert(text) if len(text) <= DESCRIPTION_CAP else f"{inert(text[:DESCRIPTION_CAP])} [cut]"
 
 
@@ -292,4 +291,4 @@ async def _close(upstreams: Sequence[Upstream]) -> None:
     for upstream in upstreams:
         upstream.close()
     for upstream in upstreams:
-        await upstream.gone()
+        await upstream.wait_closed()

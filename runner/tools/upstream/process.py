@@ -1,9 +1,8 @@
-"""The child process of an upstream server: started with little, stopped in order, and never left behind.
+"""The child process of an upstream server: a minimal environment, an orderly stop, nothing left behind.
 
-Owns: the child's environment, its process group, the stop order, and the last words it wrote to its standard error. Must
-not know: MCP, messages or tools.
-Invariant: when `stop` returns every process of the group has ended or been killed, and the child saw no variable that
-was not meant for it.
+Owns the child's environment, its process group, the stop sequence, and the tail of its standard error. Must not know: MCP,
+messages or tools. Invariants: when `stop` returns, every process of the group has ended or was killed; the child gets no
+variable that was not meant for it.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ INHERITED = (
     if sys.platform == "win32"
     else ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 )
-"""All that a server inherits; secrets of this process are not its business."""
+"""All inherited variables; a server gets no secrets of this process."""
 
 STOP_GRACE = 1.5
 """Seconds between closing standard input, SIGTERM and SIGKILL."""
 
 _ENDING_GRACE = 0.3
 
-# Runs in the child before the server takes its place: asks the kernel to kill the child with its parent, and covers the
-# moment in which the parent may already be gone. A plain interpreter, because code between fork and exec is not safe
+# Runs in the child before the server replaces it: asks the kernel to kill the child with its parent, and covers the
+# moment in which the parent may already be dead. A plain interpreter, because code between fork and exec is not safe
 # in a process with threads. In the C locale the interpreter sets LC_CTYPE, which the server was not given.
 _LAUNCHER = """
 import ctypes, os, signal, sys
@@ -67,7 +66,7 @@ logger = logging.getLogger("outrider.upstream")
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """What to start, where, and with which variables beyond the inherited ones."""
+    """The command, its working folder, and its variables beyond the inherited ones."""
 
     words: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -75,11 +74,11 @@ class ServerCommand:
 
 
 class CannotStart(Exception):
-    """A command that could not be started; the message says why."""
+    """The command could not be started; the message says why."""
 
 
-class LastWords:
-    """The last lines a server wrote where no message was expected, bounded in every direction."""
+class StderrTail:
+    """The last lines that a server wrote outside of messages, capped in number and length."""
 
     LINES = 20
     LINE_LENGTH = 300
@@ -87,19 +86,19 @@ class LastWords:
 
     def __init__(self, clear: Callable[[str], str] = str) -> None:
         self._clear = clear
-        """Takes secrets out of a line, before it is cut."""
+        """Masks secrets in a line, before it is cut."""
         self._lines: deque[str] = deque(maxlen=self.LINES)
         self._open = b""
 
     def feed(self, chunk: bytes) -> None:
-        """Take in raw output; the end of an over-long line is forgotten."""
+        """Add raw output; the end of an over-long line is dropped."""
         *complete, self._open = (self._open + chunk).split(b"\n")
         for line in complete[-self.LINES :]:
             self.add(line)
         self._open = self._open[: self.LINE_LENGTH * 4]
 
     def add(self, line: bytes) -> None:
-        """Take in one whole line."""
+        """Add one whole line."""
         text = self._shown(line)
         if text:
             self._lines.append(text)
@@ -108,17 +107,17 @@ class LastWords:
         return self._clear(line[: self.LINE_LENGTH * 4].decode("utf-8", "replace").strip())[: self.LINE_LENGTH]
 
     def __str__(self) -> str:
-        """The few last lines, as one."""
+        """The last few lines, joined."""
         rest = self._shown(self._open)
         return " | ".join([*self._lines, *([rest] if rest else [])][-self.SHOWN :])
 
 
 class ServerProcess:
-    """A started server: its two streams, its last words and its end."""
+    """A running server: its streams, its stderr tail and its end."""
 
-    def __init__(self, process: Process, last_words: LastWords) -> None:
+    def __init__(self, process: Process, stderr_tail: StderrTail) -> None:
         self._process = process
-        self.last_words = last_words
+        self.stderr_tail = stderr_tail
 
     @property
     def pid(self) -> int:
@@ -127,13 +126,11 @@ class ServerProcess:
 
     @property
     def stdin(self) -> ByteSendStream:
-        """Where messages go."""
         assert self._process.stdin is not None
         return self._process.stdin
 
     @property
     def stdout(self) -> ByteReceiveStream:
-        """Where messages come from."""
         assert self._process.stdout is not None
         return self._process.stdout
 
@@ -142,12 +139,12 @@ class ServerProcess:
         assert self._process.stderr is not None
         try:
             async for chunk in self._process.stderr:
-                self.last_words.feed(chunk)
+                self.stderr_tail.feed(chunk)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
             logger.debug("standard error of process %d ended early", self.pid)
 
     async def ending(self) -> str:
-        """Say how the child ended; called when its output has, so it is about to."""
+        """How the child ended; called when its output has ended."""
         with anyio.move_on_after(_ENDING_GRACE):
             await self._process.wait()
         code = self._process.returncode
@@ -158,13 +155,13 @@ class ServerProcess:
         return f"ended with exit code {code}"
 
     async def stop(self) -> None:
-        """Close standard input, then SIGTERM, then SIGKILL to the whole group; bounded, and not to be interrupted."""
+        """Close standard input, then SIGTERM, then SIGKILL to the whole group; bounded and shielded."""
         with anyio.CancelScope(shield=True):
             await self.stdin.aclose()
             if not await self._exits():
                 self._signal_group(signal.SIGTERM)
                 await self._exits()
-            # Also when the child obeyed: what it started may not have.
+            # Also when the child obeyed: its own children may not have.
             self._signal_group(None)
             with anyio.move_on_after(STOP_GRACE):
                 await self._process.aclose()
@@ -175,7 +172,7 @@ class ServerProcess:
         return self._process.returncode is not None
 
     def _signal_group(self, number: signal.Signals | None) -> None:
-        """Send a signal, or the final kill, to every process of the group."""
+        """Send a signal to every process of the group; None kills them."""
         try:
             if sys.platform == "win32":
                 self._process.kill()
@@ -185,7 +182,7 @@ class ServerProcess:
             logger.debug("process group %d is gone", self.pid)
 
 
-async def start(command: ServerCommand, last_words: LastWords) -> ServerProcess:
+async def start(command: ServerCommand, stderr_tail: StderrTail) -> ServerProcess:
     """Start a server in its own process group."""
     environment = _environment(command.env)
     path = _executable(command, environment)
@@ -196,7 +193,7 @@ async def start(command: ServerCommand, last_words: LastWords) -> ServerProcess:
         words = [*launcher, path, *command.words]
     process: Process | None = None
     try:
-        # A cancellation between the start and its first owner would leave the process to nobody.
+        # Shielded: a cancellation between the start and its first owner would orphan the process.
         with anyio.CancelScope(shield=True):
             process = await anyio.open_process(
                 words,
@@ -210,7 +207,7 @@ async def start(command: ServerCommand, last_words: LastWords) -> ServerProcess:
     except (OSError, ValueError) as error:
         raise CannotStart(f"cannot start `{command.words[0]}`: {error}") from error
     assert process is not None
-    return ServerProcess(process, last_words)
+    return ServerProcess(process, stderr_tail)
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:
@@ -220,7 +217,7 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 
 def program_of(command: ServerCommand) -> str:
-    """The path of the program that a command starts; raises CannotStart where there is none."""
+    """The path of a command's program; raises CannotStart if there is none."""
     return _executable(command, _environment(command.env))
 
 

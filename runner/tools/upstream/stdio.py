@@ -1,8 +1,8 @@
 """The stdio transport: newline-delimited JSON-RPC with a child process that may be broken or hostile.
 
-Owns: the framing, its caps, and what becomes of a line that is no message. Must not know: sessions, tools, reconnecting.
-Invariant: whatever the child writes costs bounded memory and never raises into the session; a call whose answer cannot
-be read fails at once if the answer can be told by its id.
+Owns the framing, its caps, and the handling of lines that are no messages. Must not know: sessions, tools, reconnecting.
+Invariants: any output of the child costs bounded memory and never raises into the session; a call whose answer cannot be
+read fails at once if the answer's id is readable.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from runner.tools.upstream.framing import (
     TOO_LONG,
     UNREADABLE,
     WANTED_NOTIFICATIONS,
-    Flooded,
-    Line,
     Meter,
+    OutputFlood,
+    RawLine,
     may_be_too_much,
     read_lines,
     readable,
     too_many_values,
 )
-from runner.tools.upstream.process import LastWords, ServerCommand, ServerProcess, start
+from runner.tools.upstream.process import ServerCommand, ServerProcess, StderrTail, start
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Outgoing = MemoryObjectSendStream[SessionMessage]
 
 _FLUSH_GRACE = 0.5
-_HEARING_GRACE = 0.1
+_STDERR_GRACE = 0.1
 
 # Anchored, so that an `id` inside a result is never taken for the id of the message.
 _ID_IN_FRONT = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*[,}]')
@@ -52,13 +52,13 @@ logger = logging.getLogger("outrider.upstream")
 
 @asynccontextmanager
 async def stdio_transport(
-    command: ServerCommand, last_words: LastWords, on_end: Callable[[str], None]
+    command: ServerCommand, stderr_tail: StderrTail, on_end: Callable[[str], None]
 ) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Start a server and yield the two streams an mcp `Client` takes; `on_end` hears how the server ended by itself."""
-    process = await start(command, last_words)
+    """Start a server and yield the two streams of an mcp `Client`; `on_end` is called with how the server ended."""
+    process = await start(command, stderr_tail)
     to_session, incoming = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
-    # What waits for a child that does not read belongs to calls under way, so there is no more of it than of them; and a
-    # call that is given up must be able to say so at once, or its cancellation would wait for the child.
+    # Unbounded: messages for a child that does not read belong to calls in flight, which bounds them; and a cancelled
+    # call must be able to send its cancellation at once, or it would wait for the child.
     outgoing, from_session = anyio.create_memory_object_stream["SessionMessage"](math.inf)
     pipe = _Pipe(process, to_session, from_session, on_end)
     async with anyio.create_task_group() as tasks:
@@ -95,23 +95,23 @@ class _Pipe:
         self._on_end = on_end
         self._meter = Meter()
         self._open: dict[str, str] = {}
-        """The requests that wait for an answer, by id; any other answer is dropped here, before it costs more."""
-        self._heard = anyio.Event()
+        """The unanswered requests, by id; any other answer is dropped here, before it costs more."""
+        self._stderr_read = anyio.Event()
         self.written = anyio.Event()
 
     async def listen(self) -> None:
-        """Keep what the server says on standard error."""
+        """Keep the tail of standard error."""
         try:
             await self._process.listen()
         finally:
-            self._heard.set()
+            self._stderr_read.set()
 
     async def read(self) -> None:
-        """Pass messages on to the session until the output ends, then tell how it did."""
+        """Pass messages to the session until the output ends, then report how it ended."""
         try:
             async for line in read_lines(self._metered()):
                 await self._pass_on(line)
-        except Flooded as flood:
+        except OutputFlood as flood:
             self._on_end(str(flood))
         except (anyio.ClosedResourceError, OSError):
             logger.debug("output of process %d was closed", self._process.pid)
@@ -126,7 +126,7 @@ class _Pipe:
         """Write the session's messages to the server."""
         try:
             async for message in self._from_session:
-                self._note(message.message)
+                self._track(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.stdin.send(text.encode() + b"\n")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
@@ -135,15 +135,15 @@ class _Pipe:
             self.written.set()
 
     async def _end(self) -> None:
-        """Say how the server ended before the session hears that it has, so that its callers can."""
+        """Report how the server ended before the session's streams close, so that failed calls can say it."""
         ending = await self._process.ending()
-        with anyio.move_on_after(_HEARING_GRACE):
-            await self._heard.wait()
+        with anyio.move_on_after(_STDERR_GRACE):
+            await self._stderr_read.wait()
         self._on_end(ending)
         self._to_session.close()
 
-    def _note(self, message: JSONRPCMessage) -> None:
-        """Keep count of what is to be answered."""
+    def _track(self, message: JSONRPCMessage) -> None:
+        """Track requests that await an answer."""
         from mcp.types import JSONRPCNotification, JSONRPCRequest
 
         if isinstance(message, JSONRPCRequest):
@@ -151,12 +151,12 @@ class _Pipe:
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._open.pop(str((message.params or {}).get("requestId")), None)
 
-    async def _pass_on(self, line: Line) -> None:
+    async def _pass_on(self, line: RawLine) -> None:
         message = self._message(line)
         if message is None:
             if not line.head.lstrip().startswith(b"{"):
-                # Many a server prints what went wrong where only messages belong.
-                self._process.last_words.add(line.head[:SAMPLE])
+                # Many servers print errors where only messages belong.
+                self._process.stderr_tail.add(line.head[:SAMPLE])
         elif self._wanted(message.message):
             try:
                 await self._to_session.send(message)
@@ -164,7 +164,7 @@ class _Pipe:
                 logger.debug("the session of process %d is over; its output is drained", self._process.pid)
 
     def _wanted(self, message: JSONRPCMessage) -> bool:
-        """Whether somebody waits for it, or may be told it unasked."""
+        """Whether a request awaits it, or it is an accepted notification or request."""
         from mcp.types import JSONRPCNotification, JSONRPCRequest
 
         if isinstance(message, JSONRPCNotification):
@@ -176,7 +176,7 @@ class _Pipe:
         self._meter.answered()
         return True
 
-    def _message(self, line: Line) -> SessionMessage | None:
+    def _message(self, line: RawLine) -> SessionMessage | None:
         """The message on a line; an error in its place if only its id is readable; None if it is no message."""
         import mcp.types as t
         from mcp.shared.message import SessionMessage
@@ -195,11 +195,11 @@ class _Pipe:
         error = t.ErrorData(code=UNREADABLE, message=reason)
         return SessionMessage(t.JSONRPCError(jsonrpc="2.0", id=int(number), error=error))
 
-    def _too_much(self, line: Line) -> str | None:
+    def _too_much(self, line: RawLine) -> str | None:
         return too_many_values(line.head, self._open.get(_number(line) or "")) if may_be_too_much(line.head) else None
 
 
-def _number(line: Line) -> str | None:
-    """The id of the message on a line, as far as it can be told without reading all of it."""
+def _number(line: RawLine) -> str | None:
+    """The id of the message on a line, if it can be found without parsing all of it."""
     found = _ID_IN_FRONT.match(line.head) or _ID_AT_END.search(line.tail)
     return found[1].decode() if found is not None else None

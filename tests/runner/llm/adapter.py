@@ -14,7 +14,7 @@ import pytest
 
 from registry import ModelSpec, Retry
 from runner.llm.anthropic import AnthropicModel
-from runner.llm.breaker import Breaking
+from runner.llm.breaker import BreakerSettings
 from runner.llm.protocol import ModelError, Reply, Request
 from runner.messages import Message
 from tests.runner.llm.asking import SPEC, asked
@@ -27,9 +27,9 @@ ONCE = Retry(seconds=0)
 
 
 @asynccontextmanager
-async def model(*others: ModelSpec, breaking: Breaking | None = None) -> AsyncIterator[AnthropicModel]:
+async def model(*others: ModelSpec, settings: BreakerSettings | None = None) -> AsyncIterator[AnthropicModel]:
     """An adapter that knows these models as fallbacks."""
-    adapter = AnthropicModel({spec.name: spec for spec in others}, breaking=breaking)
+    adapter = AnthropicModel({spec.name: spec for spec in others}, settings=settings)
     try:
         yield adapter
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 from registry import Retry
 from runner.llm.anthropic import AnthropicModel
-from runner.llm.breaker import Breaking
+from runner.llm.breaker import BreakerSettings
 from runner.llm.protocol import ModelError, RetryWait
 from tests.runner.llm.adapter import ONCE, at, model
 from tests.runner.llm.asking import SPEC
@@ -30,27 +30,27 @@ async def ask(adapter: AnthropicModel, api: MessagesApi, retry: Retry = ONCE) ->
 
 
 async def test_after_enough_failures_in_a_row_nothing_is_sent() -> None:
-    async with messages_api(DEAD) as api, model(breaking=Breaking(failures=3, lasting=0.0)) as adapter:
+    async with messages_api(DEAD) as api, model(settings=BreakerSettings(failures=3, lasting=0.0)) as adapter:
         assert [await ask(adapter, api) for _ in range(5)] == [*["server"] * 3, *["circuit_open"] * 2]
         assert len(api.requests) == 3
 
 
 async def test_what_failed_together_in_one_moment_may_try_again() -> None:
-    async with messages_api(drop()) as api, model(breaking=Breaking(failures=3, lasting=60.0)) as adapter:
+    async with messages_api(drop()) as api, model(settings=BreakerSettings(failures=3, lasting=60.0)) as adapter:
         assert [await ask(adapter, api) for _ in range(5)] == ["connection"] * 5
 
 
 @pytest.mark.parametrize("sign", [ALIVE, refuse(429), refuse(400), refuse(401)])
 async def test_any_answer_even_a_refusal_ends_the_row(sign: Answer) -> None:
     script = [DEAD, DEAD, sign, DEAD, DEAD, sign]
-    async with messages_api(*script) as api, model(breaking=Breaking(failures=3, lasting=0.0)) as adapter:
+    async with messages_api(*script) as api, model(settings=BreakerSettings(failures=3, lasting=0.0)) as adapter:
         assert "circuit_open" not in [await ask(adapter, api) for _ in script]
 
 
 async def test_a_call_outlasts_the_rest_of_an_endpoint_that_is_left_alone() -> None:
     patient = Retry(seconds=20, first_wait=0.001, longest_wait=0.002)
-    breaking = Breaking(failures=2, lasting=0.0, rest=0.2)
-    async with messages_api(DEAD, DEAD, ALIVE) as api, model(breaking=breaking) as adapter:
+    settings = BreakerSettings(failures=2, lasting=0.0, rest=0.2)
+    async with messages_api(DEAD, DEAD, ALIVE) as api, model(settings=settings) as adapter:
         began = anyio.current_time()
         assert await ask(adapter, api, patient) == "answered"
         assert 0.2 <= anyio.current_time() - began < 5
@@ -60,7 +60,7 @@ async def test_a_call_outlasts_the_rest_of_an_endpoint_that_is_left_alone() -> N
 async def test_many_calls_probe_a_dead_endpoint_one_at_a_time_until_their_time_is_over() -> None:
     patient = Retry(seconds=1, first_wait=0.02, longest_wait=0.05)
     kinds: list[str] = []
-    async with messages_api(DEAD) as api, model(breaking=Breaking(failures=8, lasting=0.0, rest=0.1)) as adapter:
+    async with messages_api(DEAD) as api, model(settings=BreakerSettings(failures=8, lasting=0.0, rest=0.1)) as adapter:
 
         async def note() -> None:
             kinds.append(await ask(adapter, api, patient))
@@ -76,7 +76,10 @@ async def test_after_a_rest_one_call_probes_and_its_answer_opens_the_way_for_all
     gate = anyio.Event()
     probe = reply(text("here"), gate=gate)
     kinds: list[str] = []
-    async with messages_api(DEAD, probe, ALIVE) as api, model(breaking=Breaking(1, lasting=0.0, rest=0.0)) as adapter:
+    async with (
+        messages_api(DEAD, probe, ALIVE) as api,
+        model(settings=BreakerSettings(1, lasting=0.0, rest=0.0)) as adapter,
+    ):
 
         async def note() -> None:
             kinds.append(await ask(adapter, api))
@@ -95,7 +98,7 @@ async def test_after_a_rest_one_call_probes_and_its_answer_opens_the_way_for_all
 
 async def test_a_probe_that_fails_means_another_rest_and_one_that_is_cancelled_means_nothing() -> None:
     script = [DEAD, reply(text("never"), gate=anyio.Event()), cut(ALIVE, 3), ALIVE]
-    async with messages_api(*script) as api, model(breaking=Breaking(1, lasting=0.0, rest=0.0)) as adapter:
+    async with messages_api(*script) as api, model(settings=BreakerSettings(1, lasting=0.0, rest=0.0)) as adapter:
         with anyio.fail_after(5):
             await ask(adapter, api)
             async with anyio.create_task_group() as group:
@@ -109,7 +112,7 @@ async def test_a_probe_that_fails_means_another_rest_and_one_that_is_cancelled_m
 async def test_a_fallback_behind_another_endpoint_is_asked_and_one_behind_the_same_is_not() -> None:
     async with messages_api(DEAD) as dead, messages_api(ALIVE) as alive:
         specs = [replace(SPEC, name=name, base_url=api.url) for name, api in (("same", dead), ("other", alive))]
-        async with model(*specs, breaking=Breaking(1, lasting=0.0)) as adapter:
+        async with model(*specs, settings=BreakerSettings(1, lasting=0.0)) as adapter:
             with pytest.raises(ModelError, match="`same` failed, too"):
                 await adapter.complete(at(dead, fallback=("same",), retry=ONCE), lambda _: None)
             reached = await adapter.complete(at(dead, fallback=("same", "other"), retry=ONCE), lambda _: None)
@@ -120,7 +123,7 @@ async def test_the_error_names_the_host_without_what_else_an_address_holds() -> 
     def answer(_: Received) -> Answer:
         return DEAD
 
-    async with messages_api(answer) as api, model(breaking=Breaking(1, lasting=0.0)) as adapter:
+    async with messages_api(answer) as api, model(settings=BreakerSettings(1, lasting=0.0)) as adapter:
         spec = replace(SPEC, base_url=api.url.replace("//", "//user:canary@"), retry=ONCE)
         with pytest.raises(ModelError):
             await adapter.complete(replace(at(api), spec=spec), lambda _: None)
@@ -143,7 +146,10 @@ async def test_a_call_that_was_not_even_sent_does_not_wait_for_longer_each_time(
         await anyio.lowlevel.checkpoint()
 
     probe = reply(text("here"), gate=gate)
-    async with messages_api(DEAD, probe, ALIVE) as api, model(breaking=Breaking(1, lasting=0.0, rest=0.0)) as adapter:
+    async with (
+        messages_api(DEAD, probe, ALIVE) as api,
+        model(settings=BreakerSettings(1, lasting=0.0, rest=0.0)) as adapter,
+    ):
         with anyio.fail_after(10):
             assert await ask(adapter, api) == "server"
             async with anyio.create_task_group() as group:

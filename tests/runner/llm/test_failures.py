@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from registry import Retry, StreamTimeouts
-from runner.llm.failures import Asked, failure_of
+from runner.llm.failures import AskedModel, failure_of
 from runner.llm.protocol import ModelError, RetryWait
 from runner.messages import Message
 from tests.runner.llm.adapter import KEY, ONCE, QUICK, at, complete, failing, model
@@ -330,7 +330,7 @@ async def test_an_error_that_another_model_would_repeat_asks_no_fallback() -> No
 
 
 def test_an_error_of_the_sdk_that_we_do_not_know_is_told_without_its_words() -> None:
-    failure = failure_of(anthropic.AnthropicError("canary"), Asked(SPEC))
+    failure = failure_of(anthropic.AnthropicError("canary"), AskedModel(SPEC))
     assert failure is not None
     assert (failure.error.kind, failure.retryable) == ("unknown", False)
     assert "canary" not in str(failure.error)

@@ -104,10 +104,10 @@ async def test_nobody_reaches_the_memory_of_somebody_else(tmp_path: Path) -> Non
         )
 
         assert refusal(updated) == refusal(removed)
-        assert refusal(updated).startswith(f"error: there is no fact {fact}\nhint: ")
+        assert refusal(updated).startswith(f"error: unknown fact {fact}\nhint: ")
         assert answer(found) == answer(everything) == {"facts": [], "more": False}
-        assert "there is no fact" in refusal(unknown)
-        assert f"fact {fact} says the same already" in refusal(known)
+        assert "unknown fact" in refusal(unknown)
+        assert f"fact {fact} already says the same" in refusal(known)
         assert [row["content"] for row in service.sql("select content from facts")] == ["Lives in Haifa", "Has two cats"]
 
 
@@ -123,9 +123,7 @@ async def test_without_a_user_there_is_no_memory_and_the_agent_is_told(tmp_path:
         assert (await service.run("memory-agent")).status == "completed"
 
         shown = results(service.model.of("memory-agent")[1])
-        assert {text_of(block).splitlines()[0] for block in shown} == {
-            "error: there is no memory here: this work is done for no user"
-        }
+        assert {text_of(block).splitlines()[0] for block in shown} == {"error: no memory: this execution has no user"}
         assert len(shown) == 4
         assert service.sql("select * from facts") == []
 

@@ -1,6 +1,6 @@
 """The waits between attempts to reach a server."""
 
-from runner.tools.upstream.backoff import LONGEST_WAIT, BackOff
+from runner.tools.upstream.server import LONGEST_WAIT, BackOff
 
 
 def test_the_first_death_of_a_working_server_costs_no_wait() -> None:

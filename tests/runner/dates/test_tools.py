@@ -61,13 +61,13 @@ async def test_what_cannot_be_resolved_is_an_error_that_says_to_keep_the_words(n
 
     assert answered.is_error
     assert answered.error_type == "unresolved"
-    assert answered.text.endswith("hint: keep the phrase as it is")
+    assert answered.text.endswith("hint: keep the phrase")
 
 
 async def test_who_asks_for_the_date_of_a_range_is_sent_to_the_other_tool() -> None:
     answered = await ask("resolve_date", phrase="next week")
 
-    assert answered.text == "error: the phrase names several days\nhint: ask `resolve_time_range`"
+    assert answered.text == "error: the phrase names several days\nhint: call `resolve_time_range`"
 
 
 async def test_all_of_them_only_read_and_take_nothing_but_their_phrase() -> None:

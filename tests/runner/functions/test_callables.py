@@ -17,15 +17,15 @@ import pytest
 from registry import ConfigError
 from runner.result import Result
 from runner.service.order import Order
-from tests.runner import sample_functions
+from tests.runner.functions import sample_functions
+from tests.runner.functions.sample_functions import Seen, begin_anew
 from tests.runner.resuming import after_a_stop
-from tests.runner.sample_functions import Seen, begin_anew
 from tests.support.models import say
 from tests.support.reading import delivered, dispatch
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
 
-SAMPLES = "tests.runner.sample_functions"
+SAMPLES = "tests.runner.functions.sample_functions"
 
 KINDS = f"""
 models: {{m: {{model: any}}}}
@@ -227,13 +227,13 @@ async def test_a_module_beside_the_configuration_is_found(tmp_path: Path) -> Non
 
 
 BROKEN = {
-    "no_such_module:f": ("there is no module `no_such_module`", "put `no_such_module.py` beside"),
-    "tests.no_such_module:f": ("there is no module `tests.no_such_module`", "beside"),
+    "no_such_module:f": ("no module `no_such_module`", "put `no_such_module.py` beside"),
+    "tests.no_such_module:f": ("no module `tests.no_such_module`", "beside"),
     f"{SAMPLES}:Price.nowhere": ("has no `Price.nowhere`", "look into"),
-    f"{SAMPLES}:seen": ("`seen` is no function", "name a function"),
+    f"{SAMPLES}:seen": ("`seen` is not a function", "name a function"),
     "json:loads": ("`json` is another module: ", "give `json.py` another name"),
     "faulty_functions:f": ("cannot be imported: ZeroDivisionError", "try"),
-    "needy_functions:f": ("`needy_functions` needs a module `nobody_has_this`", "install"),
+    "needy_functions:f": ("`needy_functions` needs the missing module `nobody_has_this`", "install"),
     "odd_functions:positional": ("its parameter `a` cannot be given by name", "change its parameters"),
     "odd_functions:several": ("its parameter `many` cannot be given by name", "change its parameters"),
     "odd_functions:unknown": ("its parameters cannot be read: ", "change its parameters"),

@@ -159,7 +159,7 @@ async def test_a_layer_that_cannot_be_had_is_empty_and_that_is_told(tmp_path: Pa
         none = await background(service, execution, Layers(broken, broken, broken))
 
         assert ([each.content for each in half.history], half.facts) == (["an hour ago"], [])
-        assert half.warnings == ["the memory of the user could not be read; this was answered without it"]
+        assert half.warnings == ["the memory of the user could not be loaded; this answer does not use it"]
         assert (none.user.name, none.facts, none.history, len(none.warnings)) == ("Alex", [], [], 3)
         await service.dispatcher.services.database.writer.flush()
         told = service.sql("select execution_id, payload from events where type = 'context.degraded'")

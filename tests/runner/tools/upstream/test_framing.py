@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.tools.upstream.framing import Line, read_lines
+from runner.tools.upstream.framing import RawLine, read_lines
 
 
-async def lines_of(chunks: list[bytes], cap: int) -> list[Line]:
+async def lines_of(chunks: list[bytes], cap: int) -> list[RawLine]:
     async def stream() -> AsyncIterator[bytes]:
         for chunk in chunks:
             yield chunk
@@ -25,11 +25,11 @@ async def test_lines_are_whole_up_to_the_cap_however_the_stream_is_cut(chunks: l
 async def test_a_line_over_the_cap_is_told_of_when_it_crosses_it_and_when_it_ends() -> None:
     lines = await lines_of([b"abc", b"def", b"ghi\nok\n"], cap=5)
     assert lines == [
-        Line(b"abcdef", b"", complete=False),
-        Line(b"", b"defghi", complete=False),
-        Line(b"ok", b"ok", complete=True),
+        RawLine(b"abcdef", b"", complete=False),
+        RawLine(b"", b"defghi", complete=False),
+        RawLine(b"ok", b"ok", complete=True),
     ]
 
 
 async def test_a_line_that_never_ends_is_told_of_once() -> None:
-    assert await lines_of([b"x" * 10] * 1000, cap=25) == [Line(b"x" * 30, b"", complete=False)]
+    assert await lines_of([b"x" * 10] * 1000, cap=25) == [RawLine(b"x" * 30, b"", complete=False)]

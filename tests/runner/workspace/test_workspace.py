@@ -132,7 +132,7 @@ async def test_files_are_listed_searched_and_read_in_parts(tmp_path: Path) -> No
         assert [each["path"] for each in answer(listed, 2)["entries"]] == ["deep/notes.md"]
         assert answer(listed, 3) == {"entries": [], "total": 1, "next_offset": None}
         assert answer(listed, 4)["entries"] == []  # nobody has written there
-        assert refusals(listed) == ["error: there is no such file or folder\nhint: look with `list_files`"]
+        assert refusals(listed) == ["error: no such file or folder\nhint: call `list_files`"]
 
         found = await shown(
             service, "Writer", look("search", query="hello"), look("search", query="HELLO", ignore_case=True, limit=2),
@@ -147,7 +147,7 @@ async def test_files_are_listed_searched_and_read_in_parts(tmp_path: Path) -> No
         assert only == {"path": "deep/notes.md", "line": 2, "offset": 9, "text": "hello again"}
         assert answer(found, 3)["matches"] == []
         assert [each["text"] for each in answer(found, 4)["matches"]] == ["print('Hello')"]
-        assert refusals(found) == ["error: it is no text in UTF-8\nhint: these tools are for texts only"]
+        assert refusals(found) == ["error: it is not UTF-8 text\nhint: use these tools for text only"]
 
         read = await shown(service, "Writer", look("read", path="deep/notes.md", offset=only["offset"], limit=5))
         assert answer(read) == {"text": "hello", "offset": 9, "total": 37, "next_offset": 14}
@@ -178,7 +178,7 @@ async def test_a_text_is_replaced_where_it_is_once_or_everywhere_if_that_is_want
         assert said == [
             "error: the old text is not in the file",
             "error: the old text is in the file 2 times",
-            "error: there is no such file or folder",
+            "error: no such file or folder",
             "error: the workspace `source` is read-only",
         ]
         assert file.read_bytes() == b"one\r\ntwo\r\none\r\n"
@@ -204,7 +204,7 @@ async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) 
 async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "PATIENCE", 0.05)
+    monkeypatch.setattr(sandbox, "WAIT_SECONDS", 0.05)
     (tmp_path / "docs").mkdir()
     descriptor = os.open(tmp_path / "docs", os.O_RDONLY)
     try:
@@ -213,7 +213,7 @@ async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
             [refusal] = refusals(await shown(service, "Writer", write("a.md")))
     finally:
         os.close(descriptor)
-    assert "somebody else is changing files in this folder" in refusal
+    assert "another process is changing files in this folder" in refusal
     assert not (tmp_path / "docs" / "a.md").exists()
 
 

@@ -77,7 +77,7 @@ async def test_a_denied_call_is_never_run_and_its_model_learns_why(tmp_path: Pat
 
     assert done.status == "completed"
     assert tools.calls == []
-    assert "`local.delete` was not run: a person did not allow it: not on a Friday" in told(opened)
+    assert "`local.delete` was not run: a person denied it: not on a Friday" in told(opened)
     assert opened.sql("select status, error_type from tool_calls") == [{"status": "failed", "error_type": "denied"}]
     assert opened.sql("select decision, used_at from approvals") == [{"decision": "denied", "used_at": None}]
 
@@ -90,7 +90,7 @@ async def test_a_question_nobody_answers_in_time_expires_and_no_answer_counts_af
 
     assert done.status == "completed"
     assert tools.calls == []
-    assert "nobody allowed it in time" in told(opened)
+    assert "no approval in time" in told(opened)
     assert not late
     assert opened.sql("select status, error_type from tool_calls") == [
         {"status": "failed", "error_type": "approval_expired"}

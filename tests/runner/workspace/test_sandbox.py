@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from registry import WorkspaceSpec, restore
-from runner.workspace.sandbox import Refused
-from runner.workspace.workspace import Search, Workspace
+from runner.workspace.sandbox import PathRefused
+from runner.workspace.workspace import FileSearch, Workspace
 from tests.support.models import Turn, call, say
 from tests.support.service import Bench, bench
 
@@ -395,10 +395,10 @@ def test_outriders_own_folder_is_no_workspace_under_any_name(tmp_path: Path) -> 
             partial(workspace.listing, "", "", recursive=True),
             partial(workspace.read, "a.txt"),
             partial(workspace.write, "b.txt", "x"),
-            partial(workspace.search, Search(SECRET, "deep")),
+            partial(workspace.search, FileSearch(SECRET, "deep")),
         ]
         for attempt in attempts:
-            with pytest.raises(Refused, match="belongs to Outrider"):
+            with pytest.raises(PathRefused, match="belongs to Outrider"):
                 attempt()
 
 
@@ -406,11 +406,11 @@ def test_half_a_character_names_no_file(world: World) -> None:
     """No model can send one as JSON; a program that embeds the service might."""
     workspace = Workspace(WorkspaceSpec("files", world.inside))
     for path in ("a\ud800b", "a\udcffb", "\udc2e\udc2e/outside"):
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             workspace.read(path)
-        with pytest.raises(Refused):
+        with pytest.raises(PathRefused):
             workspace.write(path, "x")
-    with pytest.raises(Refused):
+    with pytest.raises(PathRefused):
         workspace.write("half.txt", "\ud800")
 
 
@@ -450,13 +450,13 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(world: Worl
                 lambda: workspace.write("swap/f.txt", "mine"),
                 lambda: workspace.read("swap/f.txt"),
                 lambda: workspace.listing("swap", "", recursive=True).entries,
-                lambda: workspace.search(Search(SECRET)).found,
+                lambda: workspace.search(FileSearch(SECRET)).found,
                 lambda: workspace.edit("swap/f.txt", "mine", "mine", everywhere=True),
             ):
                 try:
                     assert SECRET not in str(operation())
                     seen["done"] += 1
-                except Refused:
+                except PathRefused:
                     seen["refused"] += 1
     finally:
         over.set()

@@ -250,7 +250,7 @@ PAGE = b"<!DOCTYPE html><html><head><title>Blocked</title><style>p{}</style></he
             refuse(401, "authentication_error", "invalid x-api-key canary-key-of-the-test"),
             "authentication",
             "invalid x-api-key ***",
-            "check the key in `ANTHROPIC_API_KEY`: the provider does not accept it",
+            "check the key in `ANTHROPIC_API_KEY`: the provider rejects it",
         ),
         (
             Answer(403, body=PAGE),
@@ -262,7 +262,7 @@ PAGE = b"<!DOCTYPE html><html><head><title>Blocked</title><style>p{}</style></he
             break_off("authentication_error", "key\nrevoked \x1b[31m"),
             "authentication",
             "key revoked [31m",
-            "check the key in `ANTHROPIC_API_KEY`: the provider does not accept it",
+            "check the key in `ANTHROPIC_API_KEY`: the provider rejects it",
         ),
         (
             refuse(422, "made_up", "x" * 600),

@@ -1,0 +1,1 @@
+"""Tests of dates and the date tools."""

@@ -1,0 +1,1 @@
+"""Tests of upstream MCP servers."""

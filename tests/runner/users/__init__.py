@@ -1,0 +1,1 @@
+"""Tests of users, their memory and profile."""
