@@ -127,7 +127,7 @@ def _resources() -> Iterator[str]:
         yield f"| `{resource.uri}` | {resource.description} |"
     for template in TEMPLATES:
         yield f"| `{template.uri_template}` | {template.description} |"
-    yield "\nAll of them are JSON. Ids are completed, and subscribers are notified of changes of an execution in both revisions."
+    yield "\nAll of them are JSON. Ids are completed; subscribers are notified of changes, in both revisions."
     yield "Each chain is a prompt with its input as fields.\n"
 
 
