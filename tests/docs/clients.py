@@ -1,8 +1,7 @@
-"""The entries for clients: in the README one-click links and an entry for each client's file, on the page about clients
-the entries for a server that already runs.
+"""The part of the README that shows clients how to use Outrider: one-click links, and an entry for each client's file.
 
-Owns: the look of both parts. Must not know: how an entry is made (the command `install` does).
-Invariant: both are pure functions of the code, so a test can tell when they are old. `make docs` writes them.
+Owns: the look of that part. Must not know: how an entry is made (`server/cli/install/clients.py` does).
+Invariant: a pure function of the code, so a test can tell when it is old. `make docs` writes it.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def section() -> str:
 
 
 def remote_section() -> str:
-    """The part of the page about clients, between the same marks."""
+    """The part of the page about clients, between the same marks: the entries for a server that already runs."""
     remote = [client for client in CLIENTS.values() if client.remote_type is not None]
     return BEGIN + "\n".join(f"{client.title}:\n\n{_block(client, client.remote(URL, TOKEN))}" for client in remote) + END
 
