@@ -1,6 +1,6 @@
 """The part of the README that shows clients how to use Outrider: one-click links, and an entry for each client's file.
 
-Owns: the look of that part. Must not know: how an entry is made (`server/cli/clients.py` does).
+Owns: the look of that part. Must not know: how an entry is made (`server/cli/install/clients.py` does).
 Invariant: a pure function of the code, so a test can tell when it is old. `make docs` writes it.
 """
 
@@ -14,6 +14,7 @@ from server.cli.clients import CLIENTS, Client, Entry
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "howto" / "connect-a-client.md"
 BEGIN, END = "<!-- clients: made by `make docs` -->\n", "<!-- /clients -->\n"
 
 PROGRAM, CONFIG, DATABASE = "/path/to/outrider", "/path/to/config.yaml", "/path/to/outrider.db"
@@ -24,7 +25,7 @@ FILES = {
     "claude-desktop": """\
 `claude_desktop_config.json`, in `~/Library/Application Support/Claude` (macOS), `%APPDATA%\\Claude` (Windows) or
 `~/.config/Claude` (Linux); as a package on Windows, in `%LOCALAPPDATA%\\Packages\\Claude_…\\LocalCache\\Roaming\\Claude`.
-It hands on no variables: a key goes into an `env` of the entry, by hand.
+Claude Desktop passes no variables on: put a key into an `env` of the entry by hand.
 """,
     "claude-code": """\
 `.mcp.json` in the project; for every project, `claude mcp add-json --scope user outrider '…'` with the inner object.
@@ -39,8 +40,14 @@ It hands on no variables: a key goes into an `env` of the entry, by hand.
 
 
 def section() -> str:
-    """The whole part, between its marks."""
+    """The part of the README, between its marks."""
     return BEGIN + "\n".join([_badges(), *(_of_client(client) for client in CLIENTS.values()), _of_others()]) + END
+
+
+def remote_section() -> str:
+    """The part of the page about clients, between the same marks: the entries for a server that already runs."""
+    remote = [client for client in CLIENTS.values() if client.remote_type is not None]
+    return BEGIN + "\n".join(f"{client.title}:\n\n{_block(client, client.remote(URL, TOKEN))}" for client in remote) + END
 
 
 def cursor_link(name: str, entry: Entry) -> str:
@@ -71,14 +78,12 @@ def _badges() -> str:
         f"[![{look.partition('-')[0].replace('_', ' ')}](https://img.shields.io/badge/{look})]({link})"
         for look, link in links.items()
     ]
-    return "\n".join(["With `outrider` on the `PATH` of your editor, one click does it, too:\n", *badges, ""])
+    return "\n".join(["With `outrider` on the `PATH` of your editor, one click adds it:\n", *badges, ""])
 
 
 def _of_client(client: Client) -> str:
     local = client.local([PROGRAM, "serve", "--config", CONFIG, "--db", DATABASE], [KEY])
     shown = [FILES[client.name], _block(client, local)]
-    if client.remote_type is not None:
-        shown += ["A server that runs elsewhere:\n", _block(client, client.remote(URL, TOKEN))]
     return "\n".join([f"<details><summary>{client.title}: the entry by hand</summary>\n", *shown, "</details>"])
 
 
@@ -86,26 +91,35 @@ def _of_others() -> str:
     return "\n".join(
         [
             "<details><summary>Any other client</summary>\n",
-            "Most read the form of Claude Desktop. What they need to know:\n",
-            "| transport | |",
-            "|---|---|",
-            f"| stdio | the command `{PROGRAM} serve --config {CONFIG} --db {DATABASE}` |",
-            f"| streamable HTTP | the URL `{URL}` of `outrider serve --http 127.0.0.1:8000` |\n",
+            f"stdio: the command `{PROGRAM} serve --config {CONFIG} --db {DATABASE}`.",
+            f"Streamable HTTP: the URL `{URL}` of `outrider serve --http 127.0.0.1:8000`.\n",
             "</details>\n",
         ]
     )
 
 
 def _block(client: Client, entry: Entry) -> str:
-    return f"```json\n{json.dumps({client.section: {'outrider': entry}}, indent=2)}\n```\n"
+    """An entry with one line for each of its keys."""
+    keys = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in entry.items())
+    return f'```json\n{{{json.dumps(client.section)}: {{"outrider": {{\n{keys}\n}}}}}}\n```\n'
 
 
 def rewritten(readme: str) -> str:
-    """The README with this part as the code makes it now."""
-    before, _, rest = readme.partition(BEGIN)
+    """The README with its part as the code makes it now."""
+    return _replaced(readme, section())
+
+
+def rewritten_page(page: str) -> str:
+    """The page about clients with its part as the code makes it now."""
+    return _replaced(page, remote_section())
+
+
+def _replaced(text: str, part: str) -> str:
+    before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return before + section() + after
+    return before + part + after
 
 
 if __name__ == "__main__":
     README.write_text(rewritten(README.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(rewritten_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -33,26 +33,26 @@ HEAD = """\
 `/mcp`; both serve the revisions 2025-11-25 (and older, with a handshake) and 2026-07-28. The answers are the same
 everywhere: text for a model that gets nothing else, and structured content as the output schemas promise.
 
-- A dispatched agent belongs to the service and not to the call, the request or the connection. A client that gives up,
-  times out or goes away ends its own wait and nothing else.
-- No call waits longer than 50 seconds. A wait that runs out is a normal answer with the status, the last activity, what
-  was used so far, how long this agent usually takes and when to ask again.
-- With authentication an execution belongs to the principal that started it. For everybody else it does not exist.
+- A dispatched agent belongs to the service and not to the call, the request or the connection. A client that cancels,
+  times out or disconnects ends its own wait and nothing else.
+- No call waits longer than 50 seconds. A wait that runs out is a normal answer with the status, the last activity, the
+  usage so far, how long this agent usually takes and when to ask again.
+- With authentication an execution belongs to the principal that started it. For other callers it does not exist.
 - `list_agents` lists the latest executions of the caller's principal, without authentication those of its session.
   `list_executions` lists all that the caller may see.
-- Wherever an id is taken, a short one will do: the last six characters, or the beginning. It is looked for among the
-  caller's own executions; one that means several of them is refused.
-- `usage` and `cost_usd` are what an execution used itself. `subtree_usage`, `subtree_cost_usd` and the like are what it
-  used together with everything below it, running executions included; they are absent where it has started nothing.
-- A field without a value is absent, never null. An output schema names what is always there and what clients act on; an
-  answer may have more. Costs are rounded to a millionth of a dollar.
+- Every id argument accepts a short id: the last six characters, or the beginning. It is looked up among the
+  caller's own executions; an ambiguous one is refused.
+- `usage` and `cost_usd` are the own usage of an execution. `subtree_usage`, `subtree_cost_usd` and the like include
+  everything below it, running executions too; they are absent for an execution without children.
+- A field without a value is absent, never null. An output schema names the fields that are always there and those that
+  clients act on; an answer may have more. Costs are rounded to a millionth of a dollar.
 """
 
 ERRORS = """\
 ## Errors
 
 A refusal is a result with `isError` and a text `error: …`, then `hint: …`. It has no structured content, because clients
-check that against the tool's output schema. For programs the same stands in `_meta`, under
+check that against the tool's output schema. Programs find the same in `_meta`, under
 `{key}`: `{{"type", "message", "hint"}}`. Arguments are refused by name; their values are not repeated.
 The types are {types}.
 """
@@ -62,13 +62,13 @@ TASK_WORDS = """\
 
 A client of the newer revision that declares the extension `{extension}` gets {tools} as tasks. The task is the
 execution: the same id, durable before it is returned, cancelled with everything below it. It is `working` until the
-execution has ended, `completed` with what `get_result` would answer (marked as an error unless the execution
+execution has ended, `completed` with the answer of `get_result` (marked as an error unless the execution
 completed), `cancelled`, or `failed` for a fault of Outrider's own.
 """
 
 
 def tools() -> list[t.Tool]:
-    """The tools a local client sees with the configuration that comes with Outrider, if somebody answered users in it."""
+    """The tools a local client sees with the configuration that comes with Outrider, with an agent that answers users."""
     settings = load(ROOT / "config.yaml", {})
     services = SimpleNamespace(settings=replace(settings, chat=ChatSpec(next(iter(settings.agents)))))
     return listed(Client(cast("Any", SimpleNamespace(services=services)), Asking()))
@@ -122,12 +122,12 @@ def _argument(tool: t.Tool, name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _resources() -> Iterator[str]:
-    yield "## Resources and prompts\n\n| address | what is behind it |\n|---|---|"
+    yield "## Resources and prompts\n\n| address | content |\n|---|---|"
     for resource in RESOURCES:
         yield f"| `{resource.uri}` | {resource.description} |"
     for template in TEMPLATES:
         yield f"| `{template.uri_template}` | {template.description} |"
-    yield "\nAll of them are JSON. Ids are completed, and changes of an execution are told to subscribers in both eras."
+    yield "\nAll of them are JSON. Ids are completed; subscribers are notified of changes, in both revisions."
     yield "Each chain is a prompt with its input as fields.\n"
 
 

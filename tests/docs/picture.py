@@ -1,7 +1,7 @@
 """The picture of the tree in the README, `docs/tree.svg`: a moment of the rehearsed investigation, as a terminal shows it.
 
 Owns: which moment it is, its clock, and the form of the file. Must not know: how rows are made (the command line does).
-Invariant: made anew from another run it is the same, byte for byte, and shows nothing of the machine. So its clock is the
+Invariant: made from another run it is the same, byte for byte, and shows nothing of the machine. So its clock is the
 rehearsal's own, in which only replies take time, and the order of what happens at the same time does not matter.
 """
 

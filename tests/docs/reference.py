@@ -27,13 +27,13 @@ EXITS = """\
 | exit code | means |
 |---|---|
 | 0 | done; a partial answer too, with a note on stderr |
-| 1 | the execution failed or timed out, or its answer is partial because a required server went away |
+| 1 | the execution failed or timed out, or its answer is partial because a required server was lost |
 | 2 | the command line, the configuration or the database |
 | 3 | refused by a limit |
 | 4 | not found |
 | 5 | cancelled |
 | 130 | interrupted from the keyboard |
-| 143 | stopped by `SIGTERM`; `outrider resume` goes on with the execution |
+| 143 | stopped by `SIGTERM`; `outrider resume` continues the execution |
 """
 
 COMMAND_LINE = f"""\
@@ -41,9 +41,9 @@ COMMAND_LINE = f"""\
 
 {MADE}
 
-Data goes to stdout, progress and notes to stderr. Errors are told as `error:` and, where something can be done, `hint:`.
+Data goes to stdout, progress and notes to stderr. An error is `error:` and, where something can be done, `hint:`.
 With `--json` an error is also one JSON document on stdout: `{{"error": {{"message", "hint", "kind", "exit"}}}}`.
-`NO_COLOR` is honoured. Where stderr is no terminal, or `TERM` is `dumb`, progress is told line by line.
+`NO_COLOR` is honoured. Where stderr is no terminal, or `TERM` is `dumb`, progress is printed line by line.
 `OUTRIDER_LOG=debug` adds log lines.
 
 {EXITS}"""
@@ -53,18 +53,18 @@ CONFIGURATION = f"""\
 
 {MADE}
 
-One YAML file says what exists: `--config FILE`, else `OUTRIDER_CONFIG`, else `config.yaml` in the current folder or the
-nearest folder above it, else the one that comes with Outrider. A file above the current folder is taken only if it belongs
+One YAML file declares what exists: `--config FILE`, else `OUTRIDER_CONFIG`, else `config.yaml` in the current folder or the
+nearest folder above it, else the packaged one. A file above the current folder is used only if it belongs
 to you or to root. Executions are [kept beside it](../howto/operate.md#where-the-database-is): `.outrider/outrider.db`.
 
-- An unknown key is an error, with file, line, column and what was probably meant; `outrider config check` tells them all.
+- An unknown key is an error, with file, line, column and a suggestion; `outrider config check` reports all of them.
 - `${{NAME}}` is an environment variable, `${{NAME:-default}}` one that may be absent, `$${{` a literal `${{`. Always there:
   `${{OUTRIDER_PYTHON}}` (the interpreter), `${{OUTRIDER_HOME}}` (where Outrider is installed), `${{OUTRIDER_CONFIG_DIR}}`
   (the folder of the file).
 - A duration is a number of seconds, or `250ms`, `30s`, `5m`, `2h`.
 - Names of agents, chains, models, servers and users compare without case, `-` and `_`.
-- Limits resolve built-in → `defaults` → agent → chain, stage, place in the stage → call. `outrider config show` prints what
-  holds, and why.
+- Limits resolve built-in → `defaults` → agent → chain, stage, place in the stage → call. `outrider config show` prints each
+  value with its source.
 """
 
 TITLES = {

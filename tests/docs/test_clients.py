@@ -22,9 +22,14 @@ def readme() -> str:
     return clients.README.read_text(encoding="utf-8")
 
 
-def shown() -> list[Any]:
+def page() -> str:
+    """The page about clients."""
+    return clients.PAGE.read_text(encoding="utf-8")
+
+
+def shown(text: str) -> list[Any]:
     """Every JSON block of the part about clients, in order."""
-    part = readme().partition(clients.BEGIN)[2].partition(clients.END)[0]
+    part = text.partition(clients.BEGIN)[2].partition(clients.END)[0]
     return [json.loads(block) for block in re.findall(r"^```json\n(.*?)^```", part, re.MULTILINE | re.DOTALL)]
 
 
@@ -36,6 +41,7 @@ def shell(tmp_path: Path) -> Shell:
 
 def test_the_part_about_clients_is_what_the_code_says() -> None:
     assert clients.rewritten(readme()) == readme(), STALE
+    assert clients.rewritten_page(page()) == page(), STALE
 
 
 def test_each_entry_is_what_the_command_prints(shell: Shell) -> None:
@@ -44,16 +50,18 @@ def test_each_entry_is_what_the_command_prints(shell: Shell) -> None:
         str(shell.folder / "config.yaml"): clients.CONFIG,
         str(shell.database): clients.DATABASE,
     }
-    printed = []
+    local, remote = [], []
     for client in CLIENTS.values():
-        for words in ((), ("--http", clients.URL, "--token-env", clients.TOKEN)):
-            if not words or client.remote_type is not None:
-                text = shell.type("install", client.name, "--print", *words).stdout
-                for real, general in paths.items():
-                    text = text.replace(f'"{real}"', f'"{general}"')
-                printed.append(json.loads(text))
+        text = shell.type("install", client.name, "--print").stdout
+        for real, general in paths.items():
+            text = text.replace(f'"{real}"', f'"{general}"')
+        local.append(json.loads(text))
+        if client.remote_type is not None:
+            words = ("--http", clients.URL, "--token-env", clients.TOKEN)
+            remote.append(json.loads(shell.type("install", client.name, "--print", *words).stdout))
 
-    assert shown() == printed
+    assert shown(readme()) == local
+    assert shown(page()) == remote
 
 
 def links(host: str) -> list[dict[str, list[str]]]:
