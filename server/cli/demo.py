@@ -25,6 +25,7 @@ def demo(
     """Watch an SRE investigation unfold, offline and without a key."""
     import anyio
 
+    from outrider_sre.incident import incident_folder
     from registry import load
     from server.app import Blueprint
     from server.cli import preflight, report
@@ -32,7 +33,6 @@ def demo(
     from server.cli.orders import Wish, order_of
     from server.cli.tree_view import tree_view
     from server.project import packaged_config
-    from server.sre.incident import incident_folder
 
     settings = load(explicit_config(config) or packaged_config())
     order = order_of(Wish(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
