@@ -155,6 +155,6 @@ def _code_of(error: BaseException) -> Exit | None:
 
     if isinstance(error, UnknownName):
         return Exit.NOT_FOUND
-    from server.http.errors import HttpFault
+    from server.http_face.errors import HttpFault
 
     return Exit.USAGE if isinstance(error, RegistryError | ModelError | HttpFault) else None

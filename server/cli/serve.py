@@ -49,8 +49,8 @@ def _stdio() -> Transport:
 
 
 def _http(written: str, config: Path | None, serving: Serving) -> Transport:
-    from server.http.address import parse_address
-    from server.http.transport import over_http
+    from server.http_face.app import over_http
+    from server.http_face.listen import parse_address
 
     return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, serving)
 

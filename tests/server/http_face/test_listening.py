@@ -8,9 +8,9 @@ import pytest
 
 from registry import HttpSpec, TokenSpec
 from server.cli.exits import Exit, explain
-from server.http.address import Address, parse_address
-from server.http.errors import HttpFault
-from server.http.transport import over_http
+from server.http_face.app import over_http
+from server.http_face.errors import HttpFault
+from server.http_face.listen import Address, parse_address
 from tests.support.http_serving import CALL, CALL_HEADERS, META, NothingBehind, served
 
 

@@ -146,7 +146,7 @@ async def test_a_new_key_is_found_but_invented_ones_do_not_make_us_ask_without_e
 
 
 async def test_a_rotated_key_is_taken_up_once_the_issuer_may_be_asked_again(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("server.http.keys.PAUSE", 0.0)
+    monkeypatch.setattr("server.http_face.jwt.PAUSE", 0.0)
     async with protected(tmp_path, jwks_url="/keys") as (server, issuer):
         assert await status(server, issuer.token()) == 200
         fresh = ec.generate_private_key(ec.SECP256R1())
@@ -159,7 +159,7 @@ async def test_a_rotated_key_is_taken_up_once_the_issuer_may_be_asked_again(tmp_
 async def test_without_the_issuer_nobody_comes_in_and_nobody_is_told_their_token_is_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.http.keys.PAUSE", 0.0)
+    monkeypatch.setattr("server.http_face.jwt.PAUSE", 0.0)
     async with protected(tmp_path, jwks_url="/keys") as (server, issuer):
 
         async def faulty(keys: list[dict[str, Any]], code: int = 200, padding: int = 0) -> int:
@@ -171,11 +171,11 @@ async def test_without_the_issuer_nobody_comes_in_and_nobody_is_told_their_token
         assert await faulty(good, code=302) == 503
         assert await faulty(good, padding=300_000) == 503
         assert await faulty([]) == 503
-        monkeypatch.setattr("server.http.keys.FETCH_SECONDS", 0.1)
+        monkeypatch.setattr("server.http_face.jwt.FETCH_SECONDS", 0.1)
         issuer.gate = anyio.Event()
         assert await faulty(good) == 503
         issuer.gate = None
-        monkeypatch.setattr("server.http.keys.FETCH_SECONDS", 10.0)
+        monkeypatch.setattr("server.http_face.jwt.FETCH_SECONDS", 10.0)
         assert set(issuer.asked) == {"/keys"}
         assert server.calls == 0
         assert await faulty(good) == 200
@@ -204,8 +204,8 @@ async def test_callers_who_come_together_make_us_ask_once_and_known_keys_wait_fo
         assert replies == [200] * 10
         assert issuer.asked == ["/keys"]
 
-        monkeypatch.setattr("server.http.keys.FRESH", 0.0)
-        monkeypatch.setattr("server.http.keys.PAUSE", 0.0)
+        monkeypatch.setattr("server.http_face.jwt.FRESH", 0.0)
+        monkeypatch.setattr("server.http_face.jwt.PAUSE", 0.0)
         issuer.gate = anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(ask)

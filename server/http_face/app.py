@@ -1,14 +1,15 @@
-"""The HTTP application: the MCP endpoint and what belongs to it, behind the guard.
+"""The HTTP application: the MCP endpoint and its companions, behind the guard.
 
-Owns the order of the layers (guard, cross-origin, authentication, body, routes) and the paths. Must not know: what the MCP
-server answers. Invariant: whatever is routed here is behind all of them.
+Owns the order of the layers (guard, cross-origin, authentication, body, routes), the paths, and the order of starting: the
+configuration is checked first, then the address is bound, then everything else opens. Must not know: what the MCP server
+answers. Invariant: every route is behind all layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urljoin, urlsplit
 
 from mcp.server.lowlevel import Server
@@ -20,25 +21,54 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from db.latch import Latch
+from db.store.outage import Trouble
 from registry import HttpSpec, OAuthSpec
-from server.http.address import Address
-from server.http.authentication import Anonymous, Authentication
-from server.http.backing import Backing
-from server.http.body import WholeBody
-from server.http.caller import Verifier
-from server.http.errors import HttpFault
-from server.http.farewell import Farewell
-from server.http.guard import Guard
-from server.http.message import OneMessage
-from server.http.names import Names
-from server.http.oauth import AccessTokens
-from server.http.refusal import refusal
-from server.http.tokens import FixedTokens
+from server.http_face.auth import Anonymous, Authentication, FixedTokens, Verifier
+from server.http_face.connections import Farewell
+from server.http_face.errors import HttpFault, refusal
+from server.http_face.jwt import AccessTokens
+from server.http_face.listen import Address, bind, listen
+from server.http_face.security import Guard, Names, OneMessage, WholeBody
 
 ENDPOINT = "/mcp"
 HEALTH = "/health"
 METADATA = "/.well-known/oauth-protected-resource"
 METHODS = ("GET", "POST", "DELETE")
+
+Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
+
+
+class Backing(Protocol):
+    """Who stands behind the HTTP face."""
+
+    @property
+    def stopping(self) -> Latch:
+        """Set when nothing new is to be taken any more."""
+        ...
+
+    async def left(self, session: str) -> None:
+        """A client has ended its session."""
+        ...
+
+    async def trouble(self) -> Trouble | None:
+        """Why no work can be done at the moment; None when all is well."""
+        ...
+
+
+def over_http(
+    http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], backing: Backing
+) -> Carry:
+    """What serves every client that may call, until it is cancelled. Raises HttpFault. `tell` hears the URL."""
+    ways = verifiers(http, address, environ)
+    listener, bound = bind(address)
+
+    async def carry(server: Server[Any]) -> None:
+        with listener:
+            async with http_app(server, http, bound, ways, backing) as app:
+                await listen(app, listener, lambda: tell(bound.url + ENDPOINT), backing.stopping)
+
+    return carry
 
 
 def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> list[Verifier]:

@@ -1,18 +1,25 @@
-"""Open requests: known while they last, so that a stopping server can end them in order.
+"""Open requests and ended sessions: what a stopping server must finish, and which client has left.
 
-Owns how a request ends that cannot be finished: a stream is closed, and what has not been answered is refused with the time
-to come back. Must not know: sockets. Invariant: every request it passes on is over when `finish` returns.
+Owns how an unfinished request ends: a stream is closed, an unanswered request is refused with the time to come back. Must
+not know: sockets, or what becomes of a client's executions. Invariant: when `finish` returns, every request is over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import anyio
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.http.refusal import refusal
+from server.http_face.errors import refusal
 
 PARTING_SECONDS = 0.5
 """What a caller may take to accept the end of its answer."""
+
+Left = Callable[[str], Awaitable[None]]
+"""Hears the session that has ended."""
 
 
 class OpenRequests:
@@ -81,3 +88,27 @@ class _Answer:
             )
         elif not self._complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Farewell:
+    """Tells `left` of every session that a client has ended itself."""
+
+    def __init__(self, app: ASGIApp, left: Left) -> None:
+        self._app, self._left = app, left
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and look at what became of it."""
+        session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if scope["method"] != "DELETE" or session is None:
+            await self._app(scope, receive, send)
+            return
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        await self._app(scope, receive, watched)
+        if status in (200, 204):
+            await self._left(session)

@@ -241,7 +241,7 @@ async def test_a_request_is_bounded_in_headers_and_body(tmp_path: Path) -> None:
 async def test_a_body_that_does_not_come_is_not_waited_for_without_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.http.body.ARRIVAL_SECONDS", 0.1)
+    monkeypatch.setattr("server.http_face.security.ARRIVAL_SECONDS", 0.1)
     async with served(tmp_path) as server:
         headers = {"Host": "localhost", "Content-Type": "application/json"}
         unsent = message("POST", "/mcp", headers).replace(b"Content-Length: 0", b"Content-Length: 1000")

@@ -1,14 +1,19 @@
 """Authentication: every request gets an identity, or is told how to get one.
 
-Owns the bearer header, the challenge (RFC 6750, RFC 9728) and which paths are open to everybody. Must not know: how a token
-is verified. Invariant: with authentication no path but the open ones is reached without an identity, also one that does not
-exist (decided by the path that routes are found by), and no token gets past it.
+Owns the bearer header, the challenge (RFC 6750, RFC 9728), the open paths, and the fixed tokens of the configuration.
+Invariant: with authentication only the open paths are reached without an identity, also among paths that do not exist; no
+token gets past it; of fixed tokens only digests are kept, and the time of a comparison reveals nothing about them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import logging
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -17,12 +22,55 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.http.caller import BadToken, Caller, CannotTell, MissingScopes, Verifier
-from server.http.keys import PAUSE
-from server.http.refusal import refusal
+from registry import TokenSpec
+from server.http_face.errors import HttpFault, refusal
 from server.identity import KEY, LOCAL, Identity
 
 log = logging.getLogger("outrider.http")
+
+SHORTEST = 16
+"""Characters: what is shorter can be guessed."""
+
+_MADE = "make one with `openssl rand -hex 32`"
+_SENDABLE = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who a token belongs to. A session of MCP belongs to client, issuer and subject together."""
+
+    principal: str
+    scopes: frozenset[str]
+    client: str
+    issuer: str | None = None
+    expires_at: int | None = None
+
+
+class BadToken(Exception):
+    """The token proves nothing here; the reason is for the log and for the caller."""
+
+
+class MissingScopes(Exception):
+    """The token is good, but not for this."""
+
+    def __init__(self, scopes: Sequence[str]) -> None:
+        super().__init__(" ".join(scopes))
+
+
+class CannotTell(Exception):
+    """The token cannot be verified now: its issuer cannot be asked. Try again after `retry_seconds`."""
+
+    def __init__(self, retry_seconds: float) -> None:
+        super().__init__()
+        self.retry_seconds = retry_seconds
+
+
+class Verifier(Protocol):
+    """One way to authenticate."""
+
+    async def verify(self, token: str) -> Caller | None:
+        """The caller, or None when it is no token of this kind; raises BadToken, MissingScopes or CannotTell."""
+        ...
 
 
 class Anonymous:
@@ -79,8 +127,8 @@ class Authentication:
         except MissingScopes as error:
             challenge = self._challenge(error="insufficient_scope", scope=str(error))
             return refusal(403, "the token does not have the scopes that are needed", headers=challenge)
-        except CannotTell:
-            after = {"retry-after": f"{PAUSE:.0f}"}
+        except CannotTell as error:
+            after = {"retry-after": f"{error.retry_seconds:.0f}"}
             return refusal(503, "the issuer of tokens cannot be asked for its keys", "try again later", after)
 
     def _challenge(self, **about: str) -> dict[str, str]:
@@ -100,3 +148,41 @@ def _access_token(caller: Caller) -> AccessToken:
         subject=caller.principal,
         claims={"iss": caller.issuer} if caller.issuer is not None else None,
     )
+
+
+class FixedTokens:
+    """The callers with a token of their own."""
+
+    def __init__(self, specs: Iterable[TokenSpec], environ: Mapping[str, str]) -> None:
+        """Read the tokens; raises HttpFault when one is missing, weak, or two are the same."""
+        self._known: dict[bytes, Caller] = {}
+        for spec in specs:
+            digest = _digest(_token(spec, environ))
+            if digest in self._known:
+                other = self._known[digest].principal
+                raise HttpFault(f"`{spec.principal}` and `{other}` have the same token", "give each caller one of its own")
+            self._known[digest] = Caller(spec.principal, spec.scopes, client=spec.principal)
+
+    async def verify(self, token: str) -> Caller | None:
+        """The caller of this token, if it is one of these."""
+        given, found = _digest(token), None
+        for digest, caller in self._known.items():  # all of them, always
+            if hmac.compare_digest(digest, given):
+                found = caller
+        return found
+
+
+def _token(spec: TokenSpec, environ: Mapping[str, str]) -> str:
+    token = environ.get(spec.token_env, "")
+    if not token:
+        raise HttpFault(f"environment variable `{spec.token_env}`, the token of `{spec.principal}`, is not set", _MADE)
+    if len(token) < SHORTEST or not _SENDABLE.fullmatch(token):
+        raise HttpFault(
+            f"`{spec.token_env}` cannot be a token: {SHORTEST} characters at least, without spaces and control characters",
+            _MADE,
+        )
+    return token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

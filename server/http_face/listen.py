@@ -1,31 +1,87 @@
-"""Listening: a socket, and uvicorn as a guest in our event loop.
+"""The address to listen on, its socket, and uvicorn as a guest in our event loop.
 
-Owns the socket from binding to the last connection. Must not know: what the application answers. Invariant: signals and the
-end of the process are ours, not uvicorn's; whoever cancels `listen` waits a bounded time.
+Owns the grammar of an address, which addresses only this machine can reach, and the socket from binding to the last
+connection. Must not know: what the application answers. Invariants: parsing resolves nothing, so whether authentication is
+required follows from the written address alone; signals and the end of the process are ours, not uvicorn's; cancelling
+`listen` returns within a bounded time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import ipaddress
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
 from db.latch import Latch
-from server.http.address import Address
-from server.http.errors import HttpFault
-from server.http.requests import OpenRequests
+from server.http_face.connections import OpenRequests
+from server.http_face.errors import HttpFault
 
 FINISH_SECONDS = 0.7
 """What requests have to come to their end when the server stops; a stream never would."""
 STOP_SECONDS = 5
 """How long stopping takes at most, also with a caller that takes nothing."""
 MOST_CONNECTIONS = 4_096
+
+LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
+
+_WRITTEN = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host without brackets, and a port; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @property
+    def name(self) -> str:
+        """The host as it stands in an address of the web."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def url(self) -> str:
+        """Where the server is reached."""
+        return f"http://{self.name}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name other than `localhost` may lead anywhere."""
+        number = _number(self.host)
+        return self.host.lower() == "localhost" if number is None else number.is_loopback
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for every address of this machine, so that it is no name clients could use."""
+        number = _number(self.host)
+        return number is not None and number.is_unspecified
+
+
+def parse_address(text: str) -> Address:
+    """Read `HOST:PORT`, `[::1]:8080`, `:8080` or `8080`; without a host it is this machine alone."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None or int(match["port"]) > LAST_PORT:
+        hint = "write `HOST:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes a free one"
+        raise HttpFault(f"`{text}` is no address to listen on", hint)
+    return Address((match["host"] or LOOPBACK).strip("[]"), int(match["port"]))
+
+
+def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
 
 _WHY = {
     errno.EADDRINUSE: ("something else listens there", "choose another port; port 0 takes a free one"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from server.http.errors import HttpFault
+from server.http_face.errors import HttpFault
 from tests.support.http_serving import CALL_HEADERS, Reply, Served, message, served
 
 ALICE, BOB = "a" * 40, "b" * 40
