@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
+from server.cli.terminal.exits import CommandError
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.database import Database
@@ -66,7 +66,7 @@ def cancel(  # noqa: PLR0913 - the options of a command are its parameters
     """Cancel an execution and everything below it; works from any process."""
     import anyio
 
-    from server.cli.messages import put_json
+    from server.cli.terminal.output import put_json
 
     if wrap_up and reason != FROM_THE_SHELL:
         hint = 'say it to the agent: `outrider message ID "…"`'
@@ -94,7 +94,7 @@ def _object(outcome: Outcome, wish: Wish) -> dict[str, Any]:
 
 
 def _tell(outcome: Outcome, wish: Wish) -> None:
-    from server.cli.messages import note, put
+    from server.cli.terminal.output import note, put
 
     top = outcome.short[outcome.rows[0]["id"]]
     show = f"`outrider show {top}`"
@@ -148,7 +148,7 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
 
 
 def _line(row: Mapping[str, Any], outcome: Outcome, wish: Wish) -> str:
-    from server.cli.messages import one_line
+    from server.cli.terminal.output import one_line
     from server.shapes import shape
 
     words = row["status"].replace("_", " ")

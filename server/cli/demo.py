@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database, explicit_config
+from server.cli.terminal.options import (
+    ConfigOption,
+    DatabaseOption,
+    JsonOption,
+    chosen_config,
+    chosen_database,
+    explicit_config,
+)
 
 CHAIN = "sre-investigation"
 PACE = 0.4
@@ -28,10 +35,11 @@ def demo(
     from outrider_sre.incident import incident_folder
     from registry import load
     from server.app import Blueprint
-    from server.cli import preflight, report
-    from server.cli.launch import Ended, Launch, ordered
-    from server.cli.orders import Wish, order_of
-    from server.cli.tree_view import tree_view
+    from server.cli.checks import preflight
+    from server.cli.live.live_run import Ended, Launch, ordered
+    from server.cli.live.run_arguments import Wish, order_of
+    from server.cli.show import report
+    from server.cli.show.tree_view import tree_view
     from server.project import packaged_config
 
     settings = load(explicit_config(config) or packaged_config())
@@ -55,8 +63,8 @@ def demo(
 def _what_next(short_id: str, lead: str, source: Path | None) -> None:
     import shlex
 
-    from server.cli.invocation import command
-    from server.cli.messages import note
+    from server.cli.terminal.options import command
+    from server.cli.terminal.output import note
 
     own = chosen_config(None)  # in a project of one's own, `run` knows other agents
     where = f"--config {shlex.quote(str(source))} " if source is not None and not own.samefile(source) else ""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 
 def run(  # noqa: PLR0913 - the options of a command are its parameters
@@ -35,11 +35,12 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     import anyio
 
     from server.app import Blueprint
-    from server.cli import preflight, report
-    from server.cli.launch import Launch, ordered
-    from server.cli.messages import note, put_json
-    from server.cli.orders import Resolved, Wish, order_of
-    from server.cli.tree_view import tree_view
+    from server.cli.checks import preflight
+    from server.cli.live.live_run import Launch, ordered
+    from server.cli.live.run_arguments import Resolved, Wish, order_of
+    from server.cli.show import report
+    from server.cli.show.tree_view import tree_view
+    from server.cli.terminal.output import note, put_json
 
     database, settings = chosen_database(db, config), chosen_settings(config)
     try:

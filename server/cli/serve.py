@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.messages import note
-from server.cli.options import ConfigOption, DatabaseOption, chosen_database, chosen_settings
+from server.cli.terminal.options import ConfigOption, DatabaseOption, chosen_database, chosen_settings
+from server.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from server.app import Blueprint

@@ -1,6 +1,6 @@
 """The part of the README that shows clients how to use Outrider: one-click links, and an entry for each client's file.
 
-Owns: the look of that part. Must not know: how an entry is made (`server/cli/clients.py` does).
+Owns: the look of that part. Must not know: how an entry is made (`server/cli/install/clients.py` does).
 Invariant: a pure function of the code, so a test can tell when it is old. `make docs` writes it.
 """
 
@@ -10,7 +10,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from server.cli.clients import CLIENTS, Client, Entry
+from server.cli.install.clients import CLIENTS, Client, Entry
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"

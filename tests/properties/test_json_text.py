@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.cli.json_text import CannotKeep, JsonText, Unreadable
+from server.cli.install.json_text import CannotKeep, JsonText, Unreadable
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just('//"{[,]}"/*')
 values = st.recursive(

@@ -9,8 +9,8 @@ from pydantic_core import from_json
 from registry import meant
 from runner.errors import Refusal
 from runner.service.dispatcher import Order
-from server.cli.exits import CommandError
-from server.cli.orders import Wish, order_of
+from server.cli.live.run_arguments import Wish, order_of
+from server.cli.terminal.exits import CommandError
 from tests.support.models import say
 from tests.support.requirement import requirement
 from tests.support.service import bench, settings_of

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from registry import HttpSpec, TokenSpec
-from server.cli.exits import Exit, explain
+from server.cli.terminal.exits import Exit, explain
 from server.http_face.app import over_http
 from server.http_face.errors import HttpFault
 from server.http_face.listen import Address, parse_address
