@@ -13,7 +13,7 @@ from server.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from server.app import Blueprint
-    from server.serving import Serving, Transport
+    from server.serve import Serving, Transport
 
 
 def serve(
@@ -30,7 +30,7 @@ def serve(
     """
     import anyio
 
-    from server.serving import Serving
+    from server.serve import Serving
 
     def blueprint() -> Blueprint:
         from server.app import Blueprint

@@ -23,12 +23,12 @@ from runner.tools.builtin import OwnTool, OwnTools, refuse
 from runner.tools.dispatch import ASK_FOR_IT, CANCEL, GET_RESULT, LIST, WAIT_FOR, dispatch_tools
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import NAME as READ_RESULT
-from server.mcp_face import answers, rendering
-from server.mcp_face.chatting import SEND_USER_MESSAGE, chatting_tools
+from server.mcp_face import schemas, text
+from server.mcp_face.chat_tools import SEND_USER_MESSAGE, chatting_tools
 from server.mcp_face.client import Client
-from server.mcp_face.looking import LIST_EXECUTIONS, QUERY, TREE, looking_tools
-from server.mcp_face.rounds import PersonWanted, Round
-from server.mcp_face.starting import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, starting_tools
+from server.mcp_face.dispatch_tools import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, starting_tools
+from server.mcp_face.elicitation import PersonWanted, Round
+from server.mcp_face.query_tools import LIST_EXECUTIONS, QUERY, TREE, looking_tools
 
 log = logging.getLogger("outrider.mcp")
 
@@ -66,23 +66,23 @@ class Presentation:
     title: str
     hints: t.ToolAnnotations
     answer: type[BaseModel]
-    render: rendering.Render
+    render: text.Render
 
 
 TABLE: Mapping[str, Presentation] = {
-    LIST: Presentation("List agents", LOOKS, answers.Agents, rendering.agents),
-    DISPATCH: Presentation("Dispatch an agent", STARTS, answers.Dispatched, rendering.dispatched),
-    GET_RESULT: Presentation("Get a result", LOOKS, answers.Described, rendering.described),
-    WAIT_FOR: Presentation("Wait for agents", LOOKS, answers.Waited, rendering.waited),
-    CANCEL: Presentation("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
-    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
-    READ_RESULT: Presentation("Read a long result", LOOKS, answers.Part, rendering.part),
-    RUN_AGENT: Presentation("Run an agent", STARTS, answers.Standing, rendering.described),
-    RUN_CHAIN: Presentation("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
-    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, answers.Spoken, rendering.spoken),
-    LIST_EXECUTIONS: Presentation("List executions", LOOKS, answers.Listing, rendering.listing),
-    TREE: Presentation("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
-    QUERY: Presentation("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
+    LIST: Presentation("List agents", LOOKS, schemas.Agents, text.agents),
+    DISPATCH: Presentation("Dispatch an agent", STARTS, schemas.Dispatched, text.dispatched),
+    GET_RESULT: Presentation("Get a result", LOOKS, schemas.Described, text.described),
+    WAIT_FOR: Presentation("Wait for agents", LOOKS, schemas.Waited, text.waited),
+    CANCEL: Presentation("Cancel an agent", STOPS, schemas.Cancelled, text.cancelled),
+    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, schemas.Accepted, text.accepted),
+    READ_RESULT: Presentation("Read a long result", LOOKS, schemas.Part, text.part),
+    RUN_AGENT: Presentation("Run an agent", STARTS, schemas.Standing, text.described),
+    RUN_CHAIN: Presentation("Run a chain", STARTS, schemas.Dispatched, text.dispatched),
+    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, schemas.Spoken, text.spoken),
+    LIST_EXECUTIONS: Presentation("List executions", LOOKS, schemas.Listing, text.listing),
+    TREE: Presentation("Show an execution tree", LOOKS, schemas.Tree, text.tree),
+    QUERY: Presentation("Query executions in SQL", LOOKS, schemas.Rows, text.as_json),
 }
 """Every tool, in the order clients see them."""
 
@@ -113,7 +113,7 @@ def _listed(tool: OwnTool[Any], settings: Settings) -> t.Tool:
         title=looks.title,
         description=definition.description + _choices(tool.name, settings),
         input_schema=dict(definition.input_schema),
-        output_schema=answers.schema_of(looks.answer),
+        output_schema=schemas.schema_of(looks.answer),
         annotations=looks.hints,
     )
 

@@ -16,7 +16,7 @@ from registry import HttpSpec, load
 from server.app import Blueprint
 from server.http_face.app import over_http
 from server.http_face.listen import parse_address
-from server.serving import Serving
+from server.serve import Serving
 from tests.conformance.changing import enter_changes
 from tests.conformance.installation import Installation
 from tests.conformance.work import AGENTS, ASKING, FUNCTIONS, GATED, enter_work

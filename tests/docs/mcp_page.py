@@ -14,9 +14,9 @@ from typing import Any, cast
 import mcp.types as t
 
 from registry import ChatSpec, load
-from server.mcp_face.answers import Standing
 from server.mcp_face.client import Asking, Client
 from server.mcp_face.resources import RESOURCES, TEMPLATES
+from server.mcp_face.schemas import Standing
 from server.mcp_face.tasks import TASKS
 from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, TABLE, listed
 from tests.support.sources import ROOT

@@ -16,9 +16,9 @@ from typing import Any
 
 from registry import AgentSpec, Settings, meant
 from registry.text.durations import parse_duration
-from runner.alerts import alert_types, is_resolved, known_types, shared_type, task_of, unwrapped
 from runner.inputs import accepted_input
 from runner.service.dispatcher import Order
+from server.alerts import alert_types, is_resolved, known_types, shared_type, task_of, unwrapped
 from server.cli.terminal.exits import CommandError
 
 LONGEST_KEY = 200

@@ -1,8 +1,9 @@
-"""Rounds: a call that waits asks its client's person, and goes on with the answer. Both eras of the protocol.
+"""Questions to a client's person: an MCP elicitation for each call that needs approval, in both eras of the protocol.
 
-Owns the two ways. In the older era the question is a request to the client while the call waits; in the newer one the
-answer to the call is the question, and the client calls again with what its person said. What is remembered between two
-such calls travels through the client, sealed by the SDK: bound to the caller, the call and a time.
+Owns the wording, the form, the reading of an answer, and the two ways to ask. In the older era the question is a request to
+the client while the call waits. In the newer era the answer to the call is the question, and the client calls again with
+the person's answer; the state between the two calls travels through the client, sealed by the SDK and bound to the caller,
+the call and a time. Invariant: only an explicit yes approves; a dismissed or unreadable answer decides nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from server.identity import identity_of
-from server.mcp_face.questions import FORM, can_be_asked, elicitation, words_of
 
 if TYPE_CHECKING:
+    from runner.approvals.approvals import Word
     from runner.snapshot import Question
+
 
 Context = ServerRequestContext[Any, Any]
 
@@ -32,6 +34,18 @@ log = logging.getLogger("outrider.mcp")
 
 STATE_SECONDS = 3600.0
 """How long a person may take to answer a call that ended with a question; then the client calls again."""
+
+GOES_ON = "going on after a question to a person"
+"""What an execution does whose question was decided, until it says so itself."""
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "confirm": {"type": "boolean", "title": "Allow this call", "description": "It runs once, with these arguments."},
+        "reason": {"type": "string", "title": "Reason", "description": "Kept with the decision; the agent reads it."},
+    },
+    "required": ["confirm"],
+}
 
 
 class PersonWanted(Exception):
@@ -100,3 +114,40 @@ class Person:
 def person_behind(ctx: Context, before: Round) -> Person | None:
     """Whoever can be asked over this call, if anybody."""
     return Person(ctx, before) if can_be_asked(ctx.session.client_capabilities) else None
+
+
+def can_be_asked(capabilities: t.ClientCapabilities | None) -> bool:
+    """Whether a client puts forms before its person; one that names no kind of form means this one."""
+    declared = capabilities.elicitation if capabilities is not None else None
+    return declared is not None and (declared.form is not None or declared.url is None)
+
+
+def words_of(question: Question) -> str:
+    """What a person reads: who wants to call what, with which arguments, to the last character."""
+    if question.kind == "repeat":
+        lines = f"A restart cut off `{question.tool}`, called by {question.agent}: nobody knows whether it took effect."
+        lines += "\nRun it again with these arguments?"
+    else:
+        lines = f"{question.agent} wants to call `{question.tool}` with these arguments:"
+    return f"{lines}\n\n{question.exact}\n\nexecution {question.execution_id}, until {question.expires_at}"
+
+
+def elicitation(question: Question) -> t.ElicitRequest:
+    """The question as a request to a client."""
+    return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words_of(question), requested_schema=FORM))
+
+
+def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
+    """What a person said, as it came over the wire; None where that was nothing."""
+    from runner.approvals.approvals import Word
+
+    said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer
+    if not isinstance(said, Mapping) or said.get("action") not in ("accept", "decline"):
+        return None
+    content = said.get("content") or {}
+    confirmed = content.get("confirm") if isinstance(content, Mapping) else None
+    if said["action"] == "accept" and not isinstance(confirmed, bool):
+        return None
+    reason = content.get("reason") if isinstance(content, Mapping) else None
+    approved = said["action"] == "accept" and confirmed is True
+    return Word(approved, by, reason if isinstance(reason, str) else "", principal)

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from registry import UnknownName
 from registry.text.durations import LONGEST
-from runner.alerts import is_resolved, task_of, unwrapped
 from runner.errors import Refusal
 from runner.messages import ToolCall
 from runner.service.dispatcher import Order
@@ -30,6 +29,7 @@ from runner.tools.dispatch import (
     takes_input,
 )
 from runner.tools.protocol import ToolResult
+from server.alerts import is_resolved, task_of, unwrapped
 from server.mcp_face.client import Client
 
 RUN_AGENT, RUN_CHAIN, SEND_MESSAGE = "run_agent", "run_chain", "send_message"

@@ -23,10 +23,9 @@ from mcp.server.lowlevel import Server
 from db.errors import StoreError
 from db.latch import Latch
 from db.store.outage import Trouble
-from server.mcp_face.server import mcp_server
-from server.mcp_face.service import Service
+from server.mcp_face.server import Service, mcp_server
 from server.mcp_face.updates import Updates
-from server.stopping import come_to_rest, leave_after
+from server.shutdown import come_to_rest, leave_after
 
 if TYPE_CHECKING:
     from runner.service.dispatcher import Dispatcher
