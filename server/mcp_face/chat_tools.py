@@ -46,7 +46,7 @@ class UserMessageArguments(Arguments):
     )
 
 
-def chatting_tools(client: Client) -> list[OwnTool[Any]]:
+def chat_tools(client: Client) -> list[OwnTool[Any]]:
     """The tool of one client; there is none where nobody answers users."""
     if client.dispatcher.services.settings.chat is None:
         return []
@@ -57,13 +57,13 @@ def chatting_tools(client: Client) -> list[OwnTool[Any]]:
             "the conversation; one message of a user is answered at a time. Pass `answer` on to the user unchanged; if it "
             "is not there yet, call get_result with the execution_id. An error has an `answer` for the user, too.",
             UserMessageArguments,
-            _ChattingTools(client).send,
+            _ChatTools(client).send,
             effect="at_most_once",
         )
     ]
 
 
-class _ChattingTools:
+class _ChatTools:
     """What happens when the tool is called."""
 
     def __init__(self, client: Client) -> None:

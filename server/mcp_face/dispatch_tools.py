@@ -72,9 +72,9 @@ class SendMessageArguments(Arguments):
     text: str = Field(min_length=1, max_length=20_000, description="What it should know or do.")
 
 
-def starting_tools(client: Client) -> list[OwnTool[Any]]:
+def start_tools(client: Client) -> list[OwnTool[Any]]:
     """The tools of one client."""
-    tools = _StartingTools(client)
+    tools = _StartTools(client)
     return [
         OwnTool(
             SEND_MESSAGE,
@@ -101,7 +101,7 @@ def starting_tools(client: Client) -> list[OwnTool[Any]]:
     ]
 
 
-class _StartingTools:
+class _StartTools:
     """What happens when a tool is called."""
 
     def __init__(self, client: Client) -> None:

@@ -55,9 +55,9 @@ class QueryArguments(Arguments):
     sql: str = Field(min_length=1, max_length=20_000, description="One SELECT, for SQLite.")
 
 
-def looking_tools(client: Client) -> list[OwnTool[Any]]:
+def query_tools(client: Client) -> list[OwnTool[Any]]:
     """The tools of one client."""
-    tools = _LookingTools(client)
+    tools = _QueryTools(client)
     offered: list[OwnTool[Any]] = [
         read_result_tool(tools.full_text),
         OwnTool(
@@ -86,7 +86,7 @@ def looking_tools(client: Client) -> list[OwnTool[Any]]:
     return offered
 
 
-class _LookingTools:
+class _QueryTools:
     """What happens when a tool is called."""
 
     def __init__(self, client: Client) -> None:

@@ -129,8 +129,11 @@ def cancelled(answer: Answer) -> str:
 
 
 def accepted(answer: Answer) -> str:
-    """That the message will be read."""
-    return f"execution {answer['execution_id']} ({answer['status']}) will read your message before its next step"
+    """Which execution reads the message: the running one, or a new one that continues an ended one."""
+    execution = f"execution {answer['execution_id']} ({answer['status']})"
+    if answer.get("continues"):
+        return f"execution {answer['continues']} had ended; {execution} continues it with your message"
+    return f"{execution} will read your message before its next step"
 
 
 def part(answer: Answer) -> str:
