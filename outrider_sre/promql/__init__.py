@@ -9,7 +9,7 @@ with a sentence that says what is accepted.
 
 from outrider_sre.promql.evaluator import Scalar, Value, Vector, evaluate
 from outrider_sre.promql.parser import parse
-from outrider_sre.promql.series import Sample, Series
+from outrider_sre.promql.series import Point, Series
 from outrider_sre.promql.syntax import Expression
 
-__all__ = ["Expression", "Sample", "Scalar", "Series", "Value", "Vector", "evaluate", "parse"]
+__all__ = ["Expression", "Point", "Scalar", "Series", "Value", "Vector", "evaluate", "parse"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from outrider_sre.matchers import all_match
 from outrider_sre.promql.functions import increase, quantile
-from outrider_sre.promql.series import Sample, Series
+from outrider_sre.promql.series import Point, Series
 from outrider_sre.promql.syntax import (
     Aggregation,
     Arithmetic,
@@ -51,7 +51,7 @@ class Scalar:
 class Vector:
     """Samples with distinct labels."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[Point, ...]
 
 
 Value = Scalar | Vector
@@ -86,7 +86,7 @@ def matching(series: Iterable[Series], selector: Selector) -> list[Series]:
     return [one for one in series if all_match(selector.matchers, one.labels)]
 
 
-def _vector(expression: Expression, find: Find, moment: float) -> tuple[Sample, ...]:
+def _vector(expression: Expression, find: Find, moment: float) -> tuple[Point, ...]:
     value = evaluate(expression, find, moment)
     return value.samples if isinstance(value, Vector) else ()
 
@@ -98,22 +98,22 @@ def _scalar(expression: Expression, find: Find, moment: float) -> float:
 
 def _select(selector: Selector, find: Find, moment: float) -> Vector:
     found = ((series.labels, series.at(moment)) for series in find(selector))
-    return Vector(tuple(Sample(labels, value) for labels, value in found if value is not None))
+    return Vector(tuple(Point(labels, value) for labels, value in found if value is not None))
 
 
 def _rate(rate: Rate, find: Find, moment: float) -> Vector:
     seconds = rate.argument.seconds
-    samples: list[Sample] = []
+    samples: list[Point] = []
     for series in find(rate.argument.selector):
         times, values = series.window(moment, seconds)
         grown = increase(times, values, moment - seconds, moment)
         if grown is not None:
-            samples.append(Sample(_nameless(series.labels), grown / seconds if rate.per_second else grown))
+            samples.append(Point(_nameless(series.labels), grown / seconds if rate.per_second else grown))
 
     return _distinct(samples)
 
 
-def _quantile(wanted: float, samples: tuple[Sample, ...]) -> Vector:
+def _quantile(wanted: float, samples: tuple[Point, ...]) -> Vector:
     histograms: dict[frozenset[tuple[str, str]], list[tuple[float, float]]] = {}
     for sample in samples:
         bound = _bound(sample.labels.get("le"))
@@ -122,7 +122,7 @@ def _quantile(wanted: float, samples: tuple[Sample, ...]) -> Vector:
         rest = frozenset((label, text) for label, text in sample.labels.items() if label not in ("le", NAME))
         histograms.setdefault(rest, []).append((bound, sample.value))
 
-    return Vector(tuple(Sample(dict(sorted(labels)), quantile(wanted, b)) for labels, b in histograms.items()))
+    return Vector(tuple(Point(dict(sorted(labels)), quantile(wanted, b)) for labels, b in histograms.items()))
 
 
 def _bound(text: str | None) -> float | None:
@@ -132,13 +132,13 @@ def _bound(text: str | None) -> float | None:
         return None
 
 
-def _aggregate(aggregation: Aggregation, samples: tuple[Sample, ...]) -> Vector:
+def _aggregate(aggregation: Aggregation, samples: tuple[Point, ...]) -> Vector:
     groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
     for sample in samples:
         key = tuple((label, sample.labels[label]) for label in sorted(set(aggregation.by)) if sample.labels.get(label))
         groups.setdefault(key, []).append(sample.value)
 
-    return Vector(tuple(Sample(dict(key), _combine(aggregation.operator, values)) for key, values in groups.items()))
+    return Vector(tuple(Point(dict(key), _combine(aggregation.operator, values)) for key, values in groups.items()))
 
 
 def _combine(operator: str, values: list[float]) -> float:
@@ -183,7 +183,7 @@ def _calculate(arithmetic: Arithmetic, find: Find, moment: float) -> Value:
         number = _scalar(right, find, moment)
         results = [(one, calculate(sign, one.value, number)) for one in _vector(left, find, moment)]
 
-    return _distinct([Sample(_nameless(one.labels), value) for one, value in results])
+    return _distinct([Point(_nameless(one.labels), value) for one, value in results])
 
 
 def calculate(operator: str, left: float, right: float) -> float:
@@ -215,7 +215,7 @@ def _nameless(labels: Mapping[str, str]) -> dict[str, str]:
     return {label: text for label, text in labels.items() if label != NAME}
 
 
-def _distinct(samples: list[Sample]) -> Vector:
+def _distinct(samples: list[Point]) -> Vector:
     seen: set[frozenset[tuple[str, str]]] = set()
     for sample in samples:
         key = frozenset(sample.labels.items())

@@ -14,7 +14,7 @@ LOOKBACK_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Point:
     """One labelled value at the moment asked for."""
 
     labels: Mapping[str, str]

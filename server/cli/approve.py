@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Verdict:
     """What the command line says about a call."""
 
     deny: bool
@@ -56,7 +56,7 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
         return Exit.DONE
     if deny and yes:
         raise CommandError("`--yes` allows a call and `--deny` refuses it", "give one of them")
-    return anyio.run(_decide, chosen_database(db, config), identifier, Said(deny, yes, reason), as_json)
+    return anyio.run(_decide, chosen_database(db, config), identifier, Verdict(deny, yes, reason), as_json)
 
 
 async def _list(database: Path, as_json: bool) -> None:
@@ -75,7 +75,7 @@ async def _list(database: Path, as_json: bool) -> None:
         note("nothing waits for approval")
 
 
-async def _decide(database: Path, identifier: str, said: Said, as_json: bool) -> Exit:
+async def _decide(database: Path, identifier: str, said: Verdict, as_json: bool) -> Exit:
     from runner.approvals.approvals import Approvals, Word
     from runner.core.views import is_gone
     from server.cli.store import reading, writing

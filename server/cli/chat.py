@@ -39,10 +39,10 @@ def chat(
 
     from server.app import Blueprint
     from server.cli.checks import preflight
-    from server.cli.live.chat_session import Conversation
+    from server.cli.live.chat_session import ChatSession
 
     database, settings = chosen_database(db, config), chosen_settings(config)
-    talk = Conversation(_speaker(settings, user), as_json=as_json)
+    talk = ChatSession(_speaker(settings, user), as_json=as_json)
     said = sys.stdin.read() if text == "-" else text
     preflight.check(settings, _assistant(settings), os.environ, task=said or "")
     blueprint = Blueprint(settings, database)

@@ -78,14 +78,14 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
     return 0
 
 
-class Candidate(NamedTuple):
+class Completion(NamedTuple):
     """A word, and what it is."""
 
     word: str
     about: str = ""
 
 
-class Place(NamedTuple):
+class CursorPosition(NamedTuple):
     """Where the cursor stands: at the end of which word, in which command, after which options, at which parameter."""
 
     unfinished: str
@@ -105,7 +105,7 @@ def answer(shell: str, program: Any, words: Sequence[str]) -> list[str]:
     return [_line(shell, each) for each in found]
 
 
-def _line(shell: str, candidate: Candidate) -> str:
+def _line(shell: str, candidate: Completion) -> str:
     about = " ".join(candidate.about.split())
     about = about if len(about) <= LONGEST else about[: LONGEST - 1] + "…"
     if shell == "zsh":
@@ -113,7 +113,7 @@ def _line(shell: str, candidate: Candidate) -> str:
     return f"{candidate.word}\t{about}" if shell == "fish" else candidate.word
 
 
-def _place(program: Any, words: Sequence[str], unfinished: str) -> Place:
+def _place(program: Any, words: Sequence[str], unfinished: str) -> CursorPosition:
     """Follow the words from the program down."""
     command, given, position, expecting = program, dict[str, str](), 0, None
     for word in words:
@@ -128,35 +128,35 @@ def _place(program: Any, words: Sequence[str], unfinished: str) -> Place:
             position += 1
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     at = expecting or (arguments[position] if position < len(arguments) else None)
-    return Place(unfinished, command, given, at)
+    return CursorPosition(unfinished, command, given, at)
 
 
-def _candidates(place: Place) -> Iterator[Candidate]:
+def _candidates(place: CursorPosition) -> Iterator[Completion]:
     if place.parameter is not None and place.parameter.param_type_name == "option":
         return
     if place.unfinished.startswith("-"):
         for option in place.command.params:
             if option.param_type_name == "option":
-                yield Candidate(max(option.opts, key=len), option.help or "")
-        yield Candidate("--help", "Show how it is used.")
+                yield Completion(max(option.opts, key=len), option.help or "")
+        yield Completion("--help", "Show how it is used.")
         return
     for name, command in getattr(place.command, "commands", {}).items():
-        yield Candidate(name, command.get_short_help_str(limit=LONGEST))
+        yield Completion(name, command.get_short_help_str(limit=LONGEST))
     if place.parameter is not None and place.parameter.metavar in _KINDS:
         yield from _KINDS[place.parameter.metavar](place)
 
 
-def _names(place: Place) -> Iterator[Candidate]:
+def _names(place: CursorPosition) -> Iterator[Completion]:
     """Chains and agents of the configuration."""
     from server.cli.terminal.options import chosen_settings
 
     given = place.given.get("config")
     settings = chosen_settings(Path(given) if given else None)
-    yield from (Candidate(chain.name, chain.description) for chain in settings.chains.values())
-    yield from (Candidate(agent.name, agent.description) for agent in settings.agents.values())
+    yield from (Completion(chain.name, chain.description) for chain in settings.chains.values())
+    yield from (Completion(agent.name, agent.description) for agent in settings.agents.values())
 
 
-def _executions(place: Place) -> Iterator[Candidate]:
+def _executions(place: CursorPosition) -> Iterator[Completion]:
     """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
     from db.ids import shortened
     from db.query.query import recent
@@ -168,21 +168,21 @@ def _executions(place: Place) -> Iterator[Candidate]:
     for each in found:
         short = shortened(each.id, (other.id for other in found))
         about = f"{each.agent} ({each.status}) {each.task}"
-        yield Candidate(short if short.startswith(place.unfinished) else each.id, about)
+        yield Completion(short if short.startswith(place.unfinished) else each.id, about)
 
 
-def _shells(_: Place) -> Iterator[Candidate]:
+def _shells(_: CursorPosition) -> Iterator[Completion]:
 
-    yield from map(Candidate, SCRIPTS)
+    yield from map(Completion, SCRIPTS)
 
 
-def _clients(_: Place) -> Iterator[Candidate]:
+def _clients(_: CursorPosition) -> Iterator[Completion]:
     from server.cli.install.clients import CLIENTS
 
-    yield from (Candidate(client.name, client.title) for client in CLIENTS.values())
+    yield from (Completion(client.name, client.title) for client in CLIENTS.values())
 
 
-_KINDS: Mapping[str, Callable[[Place], Iterator[Candidate]]] = {
+_KINDS: Mapping[str, Callable[[CursorPosition], Iterator[Completion]]] = {
     "AGENT|CHAIN": _names,
     "CLIENT": _clients,
     "ID": _executions,

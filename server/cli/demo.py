@@ -36,14 +36,14 @@ def demo(
     from registry import load
     from server.app import Blueprint
     from server.cli.checks import preflight
-    from server.cli.live.live_run import Ended, Launch, ordered
-    from server.cli.live.run_arguments import Wish, order_of
+    from server.cli.live.live_run import EndedRun, LiveRun, ordered
+    from server.cli.live.run_arguments import RunArguments, order_of
     from server.cli.show import report
     from server.cli.show.tree_view import tree_view
     from server.project import packaged_config
 
     settings = load(explicit_config(config) or packaged_config())
-    order = order_of(Wish(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
+    order = order_of(RunArguments(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
     preflight.check(settings, order.name, os.environ, rehearse=not live)
     if live:
         preflight.check_live(settings, order.name, os.environ)
@@ -52,12 +52,12 @@ def demo(
 
     lead = settings.chain(order.name).stages[0].agents[0].name
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: EndedRun) -> None:
         report.tell(ended, as_json=as_json)
         if ended.child.status == "completed":
             _what_next(ended.short_id, lead, None if explicit_config(config) else settings.source)
 
-    return report.exit_of(anyio.run(Launch(blueprint, ordered(order), tree_view()).run, tell))
+    return report.exit_of(anyio.run(LiveRun(blueprint, ordered(order), tree_view()).run, tell))
 
 
 def _what_next(short_id: str, lead: str, source: Path | None) -> None:

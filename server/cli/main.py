@@ -34,7 +34,7 @@ from server.cli.run import run
 from server.cli.serve import serve
 from server.cli.show.command import show
 from server.cli.sql import sql
-from server.cli.terminal.exits import Exit, Failure, explain, tell
+from server.cli.terminal.exits import CommandFailure, Exit, explain, tell
 from server.cli.terminal.help_page import Commands, Page
 from server.cli.terminal.options import ConfigOption, DatabaseOption, Given, begin, remember, wants_json
 from server.cli.terminal.output import LogLines, put, settle_streams
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(code) if isinstance(code, int) else Exit.DONE
     except (KeyboardInterrupt, typer.Abort):
         if wants_json():
-            tell(Failure("interrupted from the keyboard", "", Exit.INTERRUPTED))
+            tell(CommandFailure("interrupted from the keyboard", "", Exit.INTERRUPTED))
         return Exit.INTERRUPTED
     except Exception as error:
         logging.getLogger("outrider").debug("the command failed", exc_info=True)

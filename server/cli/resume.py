@@ -35,7 +35,7 @@ def resume(
     import anyio
 
     from server.app import Blueprint
-    from server.cli.live.live_run import Launch
+    from server.cli.live.live_run import LiveRun
     from server.cli.show import report
     from server.cli.show.tree_view import tree_view
     from server.cli.store import reading
@@ -53,7 +53,7 @@ def resume(
     async def go_on(service: Dispatcher) -> Child:
         return await service.resume(execution, text)
 
-    launch = Launch(Blueprint(settings, database), go_on, tree_view())
+    launch = LiveRun(Blueprint(settings, database), go_on, tree_view())
     return report.exit_of(anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json)))
 
 

@@ -36,21 +36,21 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
 
     from server.app import Blueprint
     from server.cli.checks import preflight
-    from server.cli.live.live_run import Launch, ordered
-    from server.cli.live.run_arguments import Resolved, Wish, order_of
+    from server.cli.live.live_run import LiveRun, ordered
+    from server.cli.live.run_arguments import Resolved, RunArguments, order_of
     from server.cli.show import report
     from server.cli.show.tree_view import tree_view
     from server.cli.terminal.output import note, put_json
 
     database, settings = chosen_database(db, config), chosen_settings(config)
     try:
-        order = order_of(Wish(name, task, alert, inputs or (), timeout, user, key), settings)
+        order = order_of(RunArguments(name, task, alert, inputs or (), timeout, user, key), settings)
     except Resolved as resolved:
         note(f"{resolved}: nothing was started")
         if as_json:
             put_json({"started": False, "reason": "resolved", "alerts": list(resolved.types)})
         return 0
     preflight.check(settings, order.name, os.environ, task=order.task)
-    launch = Launch(Blueprint(settings, database), ordered(order), tree_view())
+    launch = LiveRun(Blueprint(settings, database), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
     return report.exit_of(ended)

@@ -25,11 +25,11 @@ from db.latch import Latch
 from db.store.outage import Trouble
 from registry import HttpSpec, OAuthSpec
 from server.http_face.auth import Anonymous, Authentication, FixedTokens, Verifier
-from server.http_face.connections import Farewell
+from server.http_face.connections import SessionEnd
 from server.http_face.errors import HttpFault, refusal
 from server.http_face.jwt import AccessTokens
 from server.http_face.listen import Address, bind, listen
-from server.http_face.security import Guard, Names, OneMessage, WholeBody
+from server.http_face.security import AllowedNames, Guard, OneMessage, WholeBody
 
 ENDPOINT = "/mcp"
 HEALTH = "/health"
@@ -39,7 +39,7 @@ METHODS = ("GET", "POST", "DELETE")
 Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
 
 
-class Backing(Protocol):
+class HostProcess(Protocol):
     """Who stands behind the HTTP face."""
 
     @property
@@ -57,7 +57,7 @@ class Backing(Protocol):
 
 
 def over_http(
-    http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], backing: Backing
+    http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], backing: HostProcess
 ) -> Carry:
     """What serves every client that may call, until it is cancelled. Raises HttpFault. `tell` hears the URL."""
     ways = verifiers(http, address, environ)
@@ -91,12 +91,12 @@ def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> l
 
 @asynccontextmanager
 async def http_app(
-    server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], backing: Backing
+    server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], backing: HostProcess
 ) -> AsyncIterator[ASGIApp]:
     """The application while the sessions of `server` live; `ways` come from `verifiers`."""
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
     metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
-    endpoint = OneMessage(Farewell(StreamableHTTPASGIApp(sessions), backing.left))
+    endpoint = OneMessage(SessionEnd(StreamableHTTPASGIApp(sessions), backing.left))
     routes = [Route(ENDPOINT, endpoint), Route(HEALTH, _health(backing)), *metadata]
     inner = Starlette(routes=routes)
     inner.router.redirect_slashes = False  # it would build an address from a header
@@ -110,7 +110,7 @@ async def http_app(
         exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
         app = CORSMiddleware(app, http.allowed_origins, METHODS, allow_headers=["*"], expose_headers=exposed)
     async with sessions.run():
-        yield Guard(app, Names(http, address))
+        yield Guard(app, AllowedNames(http, address))
 
 
 def _metadata_paths(oauth: OAuthSpec) -> list[str]:
@@ -134,7 +134,7 @@ def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-def _health(backing: Backing) -> Callable[[Request], Awaitable[Response]]:
+def _health(backing: HostProcess) -> Callable[[Request], Awaitable[Response]]:
     """Whether work can be done. Anybody may ask, so names of files are not told."""
 
     async def answer(_: Request) -> Response:

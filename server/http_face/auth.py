@@ -36,7 +36,7 @@ _SENDABLE = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class VerifiedToken:
     """Who a token belongs to. A session of MCP belongs to client, issuer and subject together."""
 
     principal: str
@@ -68,7 +68,7 @@ class CannotTell(Exception):
 class Verifier(Protocol):
     """One way to authenticate."""
 
-    async def verify(self, token: str) -> Caller | None:
+    async def verify(self, token: str) -> VerifiedToken | None:
         """The caller, or None when it is no token of this kind; raises BadToken, MissingScopes or CannotTell."""
         ...
 
@@ -111,7 +111,7 @@ class Authentication:
         }
         await self._app({**scope, **known}, receive, send)
 
-    async def _caller(self, headers: Sequence[str]) -> Caller | Response:
+    async def _caller(self, headers: Sequence[str]) -> VerifiedToken | Response:
         scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
             return refusal(401, "who calls? a bearer token is needed", headers=self._challenge())
@@ -138,7 +138,7 @@ class Authentication:
         return {"www-authenticate": f"Bearer {told}".strip()}
 
 
-def _access_token(caller: Caller) -> AccessToken:
+def _access_token(caller: VerifiedToken) -> AccessToken:
     """The caller as the SDK knows callers; the token itself goes no further."""
     return AccessToken(
         token="",
@@ -155,15 +155,15 @@ class FixedTokens:
 
     def __init__(self, specs: Iterable[TokenSpec], environ: Mapping[str, str]) -> None:
         """Read the tokens; raises HttpFault when one is missing, weak, or two are the same."""
-        self._known: dict[bytes, Caller] = {}
+        self._known: dict[bytes, VerifiedToken] = {}
         for spec in specs:
             digest = _digest(_token(spec, environ))
             if digest in self._known:
                 other = self._known[digest].principal
                 raise HttpFault(f"`{spec.principal}` and `{other}` have the same token", "give each caller one of its own")
-            self._known[digest] = Caller(spec.principal, spec.scopes, client=spec.principal)
+            self._known[digest] = VerifiedToken(spec.principal, spec.scopes, client=spec.principal)
 
-    async def verify(self, token: str) -> Caller | None:
+    async def verify(self, token: str) -> VerifiedToken | None:
         """The caller of this token, if it is one of these."""
         given, found = _digest(token), None
         for digest, caller in self._known.items():  # all of them, always

@@ -90,7 +90,7 @@ class _Answer:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Farewell:
+class SessionEnd:
     """Tells `left` of every session that a client has ended itself."""
 
     def __init__(self, app: ASGIApp, left: Left) -> None:

@@ -20,7 +20,7 @@ import httpx2
 import jwt
 
 from registry import OAuthSpec
-from server.http_face.auth import BadToken, Caller, CannotTell, MissingScopes
+from server.http_face.auth import BadToken, CannotTell, MissingScopes, VerifiedToken
 
 log = logging.getLogger("outrider.http")
 
@@ -45,11 +45,11 @@ class AccessTokens:
     """Verifies tokens of one issuer."""
 
     def __init__(self, oauth: OAuthSpec) -> None:
-        self._oauth, self._keys = oauth, Keys(oauth)
+        self._oauth, self._keys = oauth, IssuerKeys(oauth)
         bare = oauth.audience.removesuffix("/")
         self._audience = (bare, f"{bare}/")
 
-    async def verify(self, token: str) -> Caller:
+    async def verify(self, token: str) -> VerifiedToken:
         """The caller of a good token; raises BadToken, MissingScopes or CannotTell."""
         try:
             header = jwt.get_unverified_header(token)
@@ -75,7 +75,7 @@ class AccessTokens:
             options={"require": list(REQUIRED), "enforce_minimum_key_length": True},
         )
 
-    def _caller(self, claims: Mapping[str, Any]) -> Caller:
+    def _caller(self, claims: Mapping[str, Any]) -> VerifiedToken:
         if not claims["sub"]:
             raise BadToken("it names nobody")
         scopes = _words(claims.get("scope")) | _words(claims.get("scp"))
@@ -84,7 +84,7 @@ class AccessTokens:
         issuer, subject = self._oauth.issuer, str(claims["sub"])
         client = claims.get("client_id") or claims.get("azp") or ""
         # With its issuer, so that it can never be mistaken for a caller with a fixed token.
-        return Caller(f"{issuer}#{subject}", scopes, str(client), issuer, int(claims["exp"]))
+        return VerifiedToken(f"{issuer}#{subject}", scopes, str(client), issuer, int(claims["exp"]))
 
 
 def _words(claim: object) -> frozenset[str]:
@@ -109,7 +109,7 @@ class FetchFault(Exception):
     """The issuer cannot be asked, or answered something else."""
 
 
-class Keys:
+class IssuerKeys:
     """The public keys of one issuer by their ids, as JSON Web Keys."""
 
     def __init__(self, oauth: OAuthSpec) -> None:

@@ -42,7 +42,7 @@ _AUTHORITY = re.compile(r"(?P<name>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]
 _ORIGIN = re.compile(rf"https?://(?P<authority>{_AUTHORITY.pattern})")
 
 
-class Names:
+class AllowedNames:
     """What a Host and an Origin may say."""
 
     def __init__(self, http: HttpSpec, bound: Address) -> None:
@@ -68,7 +68,7 @@ class Names:
 class Guard:
     """Lets through what may be looked at."""
 
-    def __init__(self, app: ASGIApp, names: Names) -> None:
+    def __init__(self, app: ASGIApp, names: AllowedNames) -> None:
         self._app, self._names = app, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

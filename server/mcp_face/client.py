@@ -47,7 +47,7 @@ Report = Callable[[float, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RequestInfo:
     """What came with a request besides its arguments."""
 
     who: Identity = LOCAL
@@ -65,7 +65,7 @@ class Asking:
 class Client:
     """Somebody outside: its children are the executions of its principal."""
 
-    def __init__(self, dispatcher: Dispatcher, asking: Asking) -> None:
+    def __init__(self, dispatcher: Dispatcher, asking: RequestInfo) -> None:
         self.dispatcher, self._asking = dispatcher, asking
         self.who = asking.who
         self.late: list[str] = []

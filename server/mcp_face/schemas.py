@@ -25,7 +25,7 @@ class Agent(BaseModel):
     description: str
 
 
-class Brief(BaseModel):
+class ExecutionBrief(BaseModel):
     """An execution in one line; also with `agent`, `task` and `elapsed_seconds`."""
 
     execution_id: str
@@ -34,14 +34,14 @@ class Brief(BaseModel):
     subtree_cost_usd: float = 0.0
 
 
-class Agents(BaseModel):
+class AgentsAnswer(BaseModel):
     """The answer of `list_agents`."""
 
     agents: list[Agent]
-    executions: list[Brief] = []
+    executions: list[ExecutionBrief] = []
 
 
-class Dispatched(BaseModel):
+class DispatchAnswer(BaseModel):
     """The answer to a dispatch: never a result."""
 
     execution_id: str
@@ -51,7 +51,7 @@ class Dispatched(BaseModel):
     note: str
 
 
-class Result(BaseModel):
+class AgentResult(BaseModel):
     """What an execution returned; `summary` where the output does not begin with it."""
 
     outcome: str
@@ -73,22 +73,22 @@ class Usage(BaseModel):
     executions: int = 0
 
 
-class Progress(BaseModel):
+class ExecutionProgress(BaseModel):
     """How an open execution comes along; perhaps with `remaining_seconds`, `usually_seconds` and `queue_position`."""
 
     activity: str
     elapsed_seconds: float
 
 
-class Standing(BaseModel):
-    """One execution, with the fields of `Described`; only what every client reads is said again."""
+class ExecutionState(BaseModel):
+    """One execution, with the fields of `ResultAnswer`; only what every client reads is said again."""
 
     execution_id: str
     status: str
     result: dict[str, Any] = {}
 
 
-class Described(BaseModel):
+class ResultAnswer(BaseModel):
     """The answer of `get_result`: the result of an execution, or how it comes along."""
 
     execution_id: str
@@ -96,33 +96,33 @@ class Described(BaseModel):
     status: Status
     outcome: str = ""
     reason: str = ""
-    result: Result = Result(outcome="", output="")
+    result: AgentResult = AgentResult(outcome="", output="")
     error: str = ""
     usage: Usage
     subtree_usage: Usage = Usage(turns=0, tool_calls=0, tokens=0, cost_usd=0)
     warnings: Some = []
-    progress: Progress = Progress(activity="", elapsed_seconds=0)
+    progress: ExecutionProgress = ExecutionProgress(activity="", elapsed_seconds=0)
     retry_after_seconds: int = 0
     waiting_for: str = ""
     approvals: Some = []
     hint: str = ""
 
 
-class Spoken(Standing):
+class ChatAnswer(ExecutionState):
     """The answer of `send_user_message`: how it stands, and what to say to the user once there is something."""
 
     answer: str = ""
 
 
-class Waited(BaseModel):
+class WaitAnswer(BaseModel):
     """The answer of `wait_for`."""
 
     ended: int
     open: int
-    executions: list[Standing]
+    executions: list[ExecutionState]
 
 
-class Cancelled(BaseModel):
+class CancelAnswer(BaseModel):
     """The answer of `cancel_agent`."""
 
     execution_id: str
@@ -130,7 +130,7 @@ class Cancelled(BaseModel):
     cancel: Literal["requested", "done", "already_finished"]
 
 
-class Accepted(BaseModel):
+class MessageAnswer(BaseModel):
     """The answer of `send_message`; `continues` is the execution that had ended, when it is continued."""
 
     execution_id: str
@@ -139,7 +139,7 @@ class Accepted(BaseModel):
     continues: str = ""
 
 
-class Part(BaseModel):
+class TextPart(BaseModel):
     """A part of a long text, from `offset` on; without `next_offset` it is the last."""
 
     text: str
@@ -147,7 +147,7 @@ class Part(BaseModel):
     next_offset: int = 0
 
 
-class Line(BaseModel):
+class ExecutionLine(BaseModel):
     """One execution in a list or tree; with `turns`, perhaps `parent_execution_id`, and `outcome` where its status
     does not say it.
     """
@@ -161,21 +161,21 @@ class Line(BaseModel):
     cost_usd: float
 
 
-class Listed(Line):
+class ListedExecution(ExecutionLine):
     """One execution in a list; with the sums of everything below it where there is something, also `subtree_tokens`."""
 
     subtree_cost_usd: float = 0.0
     subtree_executions: int = 0
 
 
-class Listing(BaseModel):
+class ListAnswer(BaseModel):
     """The answer of `list_executions`; without `next_before` it is the last page."""
 
-    executions: list[Listed]
+    executions: list[ListedExecution]
     next_before: str = ""
 
 
-class Node(Line):
+class Node(ExecutionLine):
     """One execution in a tree; with the sums of everything below it where there is something, `subtree_tokens` and
     `subtree_seconds` among them; perhaps with `budget_usd`, `budget_tokens` and `error`.
     """
@@ -186,7 +186,7 @@ class Node(Line):
     children: list[Node] = []
 
 
-class Tree(BaseModel):
+class TreeAnswer(BaseModel):
     """The answer of `get_execution_tree`."""
 
     tree: Node
@@ -194,7 +194,7 @@ class Tree(BaseModel):
     truncated: bool = False
 
 
-class Rows(BaseModel):
+class RowsAnswer(BaseModel):
     """The answer of `query_executions`."""
 
     columns: list[str]

@@ -132,7 +132,7 @@ class _Handlers:
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
         """Whoever sent a request; `before` is what a call that asked remembers."""
         dispatcher = await self._service.dispatcher()
-        from server.mcp_face.client import Asking, Client
+        from server.mcp_face.client import Client, RequestInfo
 
         async def report(seconds: float, words: str) -> None:
             await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
@@ -140,7 +140,7 @@ class _Handlers:
         person = person_behind(ctx, before) if before is not None else None
         who = identity_of(ctx.request)
         session, since = self._session(ctx, local=who.principal is None)
-        return Client(dispatcher, Asking(who, session, since, ctx.meta or {}, report, person))
+        return Client(dispatcher, RequestInfo(who, session, since, ctx.meta or {}, report, person))
 
     def _session(self, ctx: Context, *, local: bool) -> tuple[str | None, str]:
         """The session of a request, and an id before all that was started in it.

@@ -70,19 +70,19 @@ class Presentation:
 
 
 TABLE: Mapping[str, Presentation] = {
-    LIST: Presentation("List agents", LOOKS, schemas.Agents, text.agents),
-    DISPATCH: Presentation("Dispatch an agent", STARTS, schemas.Dispatched, text.dispatched),
-    GET_RESULT: Presentation("Get a result", LOOKS, schemas.Described, text.described),
-    WAIT_FOR: Presentation("Wait for agents", LOOKS, schemas.Waited, text.waited),
-    CANCEL: Presentation("Cancel an agent", STOPS, schemas.Cancelled, text.cancelled),
-    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, schemas.Accepted, text.accepted),
-    READ_RESULT: Presentation("Read a long result", LOOKS, schemas.Part, text.part),
-    RUN_AGENT: Presentation("Run an agent", STARTS, schemas.Standing, text.described),
-    RUN_CHAIN: Presentation("Run a chain", STARTS, schemas.Dispatched, text.dispatched),
-    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, schemas.Spoken, text.spoken),
-    LIST_EXECUTIONS: Presentation("List executions", LOOKS, schemas.Listing, text.listing),
-    TREE: Presentation("Show an execution tree", LOOKS, schemas.Tree, text.tree),
-    QUERY: Presentation("Query executions in SQL", LOOKS, schemas.Rows, text.as_json),
+    LIST: Presentation("List agents", LOOKS, schemas.AgentsAnswer, text.agents),
+    DISPATCH: Presentation("Dispatch an agent", STARTS, schemas.DispatchAnswer, text.dispatched),
+    GET_RESULT: Presentation("Get a result", LOOKS, schemas.ResultAnswer, text.described),
+    WAIT_FOR: Presentation("Wait for agents", LOOKS, schemas.WaitAnswer, text.waited),
+    CANCEL: Presentation("Cancel an agent", STOPS, schemas.CancelAnswer, text.cancelled),
+    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, schemas.MessageAnswer, text.accepted),
+    READ_RESULT: Presentation("Read a long result", LOOKS, schemas.TextPart, text.part),
+    RUN_AGENT: Presentation("Run an agent", STARTS, schemas.ExecutionState, text.described),
+    RUN_CHAIN: Presentation("Run a chain", STARTS, schemas.DispatchAnswer, text.dispatched),
+    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, schemas.ChatAnswer, text.spoken),
+    LIST_EXECUTIONS: Presentation("List executions", LOOKS, schemas.ListAnswer, text.listing),
+    TREE: Presentation("Show an execution tree", LOOKS, schemas.TreeAnswer, text.tree),
+    QUERY: Presentation("Query executions in SQL", LOOKS, schemas.RowsAnswer, text.as_json),
 }
 """Every tool, in the order clients see them."""
 

@@ -10,7 +10,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from server.cli.install.clients import CLIENTS, Client, Entry
+from server.cli.install.clients import CLIENTS, ClientProgram, Entry
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
@@ -74,7 +74,7 @@ def _badges() -> str:
     return "\n".join(["With `outrider` on the `PATH` of your editor, one click does it, too:\n", *badges, ""])
 
 
-def _of_client(client: Client) -> str:
+def _of_client(client: ClientProgram) -> str:
     local = client.local([PROGRAM, "serve", "--config", CONFIG, "--db", DATABASE], [KEY])
     shown = [FILES[client.name], _block(client, local)]
     if client.remote_type is not None:
@@ -96,7 +96,7 @@ def _of_others() -> str:
     )
 
 
-def _block(client: Client, entry: Entry) -> str:
+def _block(client: ClientProgram, entry: Entry) -> str:
     return f"```json\n{json.dumps({client.section: {'outrider': entry}}, indent=2)}\n```\n"
 
 

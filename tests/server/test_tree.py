@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from server.cli.show.tree_model import TreeModel
-from server.cli.show.tree_node import Node
+from server.cli.show.tree_node import TreeNode
 from server.cli.show.tree_rows import Row, drawn, rows_of
 from server.cli.show.wording import duration, happening, price, tokens
 from server.shapes import shape
@@ -63,7 +63,7 @@ class Story:
         self.event(execution, "execution.status", status=status, agent=execution, outcome=status, **more)
 
     @property
-    def root(self) -> Node:
+    def root(self) -> TreeNode:
         """The top."""
         assert self.model.root is not None
         return self.model.root

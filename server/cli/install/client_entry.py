@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from server.cli.install.clients import Client, Entry
+from server.cli.install.clients import ClientProgram, Entry
 from server.cli.terminal.exits import CommandError
 from server.cli.terminal.options import chosen_config, chosen_database, explicit_config
 
@@ -22,7 +22,7 @@ ENDPOINT = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EntryOptions:
     """What the command line says about the server; with `url` it runs already."""
 
     config: Path | None = None
@@ -32,17 +32,17 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EntryText:
     """An entry, and the environment variables its server reads."""
 
     entry: Entry
     variables: tuple[str, ...] = ()
 
 
-def told(client: Client, wish: Wish) -> Told:
+def told(client: ClientProgram, wish: EntryOptions) -> EntryText:
     """The entry for a client; raises ConfigError for a configuration with which the server would not start."""
     if wish.url is not None:
-        return Told(client.remote(_address(wish), wish.token_variable))
+        return EntryText(client.remote(_address(wish), wish.token_variable))
     if wish.token_variable is not None:
         raise CommandError("`--token-env` says how to reach a server that runs", "give its URL with `--http`")
     from registry import load
@@ -50,7 +50,7 @@ def told(client: Client, wish: Wish) -> Told:
     file = chosen_config(wish.config).absolute()
     variables = load(file).variables()
     command = [program(), "serve", "--config", str(file), "--db", str(chosen_database(wish.database, wish.config))]
-    return Told(client.local(command, variables), variables)
+    return EntryText(client.local(command, variables), variables)
 
 
 def program() -> str:
@@ -66,7 +66,7 @@ def program() -> str:
     return str(Path(found).absolute())
 
 
-def _address(wish: Wish) -> str:
+def _address(wish: EntryOptions) -> str:
     given = wish.url or ""
     parts = urlsplit(given)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.password:

@@ -16,8 +16,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from server.cli.install.clients import Client, Entry
-from server.cli.install.json_text import CannotKeep, JsonText, TreePath, Unreadable
+from server.cli.install.clients import ClientProgram, Entry
+from server.cli.install.json_text import CannotKeep, JsonText, TreePath, UnreadableJson
 from server.cli.terminal.exits import CommandError
 
 MASK = "***"
@@ -39,7 +39,7 @@ class Edit:
     difference: list[str]
 
 
-def edit_of(file: Path, client: Client, name: str, entry: Entry) -> Edit | None:
+def edit_of(file: Path, client: ClientProgram, name: str, entry: Entry) -> Edit | None:
     """What putting the entry into the file would change; None if it is there already."""
     before = _content(file)
     old = _read(file, before, client)
@@ -91,12 +91,12 @@ def _content(file: Path) -> bytes | None:
         return None
 
 
-def _read(file: Path, content: bytes | None, client: Client) -> JsonText:
+def _read(file: Path, content: bytes | None, client: ClientProgram) -> JsonText:
     try:
         return JsonText((content or b"").removeprefix(MARK).decode(), client.comments)
     except UnicodeDecodeError as error:
         raise _broken(file, "it is not UTF-8") from error
-    except Unreadable as error:
+    except UnreadableJson as error:
         raise _broken(file, str(error)) from error
 
 

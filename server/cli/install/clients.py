@@ -55,7 +55,7 @@ def _claude_desktop(here: Surroundings) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientProgram:
     """A program that starts MCP servers, or connects to them, as a file tells it."""
 
     name: str
@@ -100,8 +100,8 @@ class Client:
 CLIENTS = {
     client.name: client
     for client in (
-        Client("claude-desktop", "Claude Desktop", _claude_desktop, "quit Claude Desktop and start it again"),
-        Client(
+        ClientProgram("claude-desktop", "Claude Desktop", _claude_desktop, "quit Claude Desktop and start it again"),
+        ClientProgram(
             "claude-code",
             "Claude Code",
             lambda here: here.folder / ".mcp.json",
@@ -111,7 +111,7 @@ CLIENTS = {
             local_type="stdio",
             remote_type="http",
         ),
-        Client(
+        ClientProgram(
             "cursor",
             "Cursor",
             lambda here: here.home / ".cursor" / "mcp.json",
@@ -121,7 +121,7 @@ CLIENTS = {
             remote_type="",
             comments=True,
         ),
-        Client(
+        ClientProgram(
             "vscode",
             "VS Code",
             lambda here: here.settings() / "Code" / "User" / "mcp.json",
@@ -136,7 +136,7 @@ CLIENTS = {
 }
 
 
-def client_named(name: str) -> Client:
+def client_named(name: str) -> ClientProgram:
     """The client of that name."""
     if name not in CLIENTS:
         known = ", ".join(f"`{each}`" for each in CLIENTS)

@@ -15,7 +15,7 @@ from server.cli.terminal.options import ConfigOption, DatabaseOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from server.cli.install.clients import Client
+    from server.cli.install.clients import ClientProgram
 
 COLOURS = {"+": "32", "-": "31", "@": "36"}
 
@@ -41,7 +41,7 @@ def install(  # noqa: PLR0913 - the options of a command are its parameters
 
     For example: outrider install claude-desktop
     """
-    from server.cli.install.client_entry import Wish, told
+    from server.cli.install.client_entry import EntryOptions, told
     from server.cli.install.client_file import edit_of, write
     from server.cli.install.clients import client_named
     from server.cli.terminal.output import note, put_json
@@ -49,7 +49,7 @@ def install(  # noqa: PLR0913 - the options of a command are its parameters
     chosen = client_named(client)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,39}", name):
         raise CommandError(f"`{name}` cannot name a server", "use up to 40 letters, digits, `-` and `_`")
-    found = told(chosen, Wish(config, db, http, token_env))
+    found = told(chosen, EntryOptions(config, db, http, token_env))
     if only_print:
         put_json({chosen.section: {name: found.entry}})
         return Exit.DONE
@@ -68,7 +68,7 @@ def install(  # noqa: PLR0913 - the options of a command are its parameters
     return Exit.DONE
 
 
-def _place(explicit: Path | None, client: Client) -> Path:
+def _place(explicit: Path | None, client: ClientProgram) -> Path:
     """The file to change; where a client never ran, nobody would read it."""
     from server.cli.install.clients import Surroundings
 
@@ -104,7 +104,7 @@ def _agreed(file: Path) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _about_variables(client: Client, variables: Sequence[str]) -> str:
+def _about_variables(client: ClientProgram, variables: Sequence[str]) -> str:
     """Where the server's keys come from: never from us."""
     names = ", ".join(f"`{name}`" for name in variables)
     if not names:

@@ -22,7 +22,7 @@ _SPACE = re.compile(r"\s*")
 _INDENTATION = "  "
 
 
-class Unreadable(ValueError):
+class UnreadableJson(ValueError):
     """The text is not what it should be; says where."""
 
 
@@ -155,11 +155,13 @@ def _parsed(plain: str) -> dict[str, Any]:
     try:
         tree = json.loads(plain, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise Unreadable(f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower() + error.msg[1:]}") from error
+        raise UnreadableJson(
+            f"line {error.lineno}, column {error.colno}: {error.msg[:1].lower() + error.msg[1:]}"
+        ) from error
     except RecursionError as error:
-        raise Unreadable("it is nested too deeply") from error
+        raise UnreadableJson("it is nested too deeply") from error
     if not isinstance(tree, dict):
-        raise Unreadable("it is not an object")
+        raise UnreadableJson("it is not an object")
     return tree
 
 
@@ -167,12 +169,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree = dict(pairs)
     if len(tree) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise Unreadable(f"`{next(key for key in keys if keys.count(key) > 1)}` is given twice")
+        raise UnreadableJson(f"`{next(key for key in keys if keys.count(key) > 1)}` is given twice")
     return tree
 
 
 def _no_constant(name: str) -> Any:
-    raise Unreadable(f"`{name}` is not JSON")
+    raise UnreadableJson(f"`{name}` is not JSON")
 
 
 def _nested(path: TreePath, value: Any) -> Any:

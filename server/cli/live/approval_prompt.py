@@ -35,7 +35,7 @@ def can_ask_here() -> bool:
     return os.name == "posix" and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-class Asking:
+class ApprovalPrompt:
     """Puts the questions of one tree to the person at this terminal, one after the other."""
 
     def __init__(self, approvals: Approvals, painter: Painter) -> None:

@@ -20,7 +20,7 @@ from runner.service.dispatcher import Dispatcher, Order
 from runner.snapshot import Child
 from runner.text import language_of
 from server.app import Blueprint, open_service
-from server.cli.live.live_run import SIGNALS, Afterwards, Ended, Launch, Signals
+from server.cli.live.live_run import SIGNALS, Afterwards, EndedRun, LiveRun, Signals
 from server.cli.show import report
 from server.cli.show.tree_view import tree_view
 from server.cli.terminal.exits import CommandError, Exit, explain, tell
@@ -47,7 +47,7 @@ async def _first_of(*waits: Callable[[], Awaitable[Any]]) -> None:
             group.start_soon(wait, each, name="wait for what is learned")
 
 
-class Conversation:
+class ChatSession:
     """One user and their assistant."""
 
     def __init__(self, user: UserSpec, *, as_json: bool) -> None:
@@ -109,7 +109,7 @@ class Conversation:
         if (sentence := refusal_phrase(kind, language_of(text, self._user.locale))) is not None:
             note(sentence)
 
-    def _launch(self, at: Blueprint | Dispatcher, text: str, afterwards: Afterwards | None = None) -> Launch:
+    def _launch(self, at: Blueprint | Dispatcher, text: str, afterwards: Afterwards | None = None) -> LiveRun:
         said = text.strip()
         if not said:
             raise CommandError("the message is empty", 'say something: `outrider chat "…"`')
@@ -120,7 +120,7 @@ class Conversation:
             child, _ = await service.reception.accept(Order("", said, user=self._user.id))
             return child
 
-        return Launch(at, begin, tree_view(), afterwards)
+        return LiveRun(at, begin, tree_view(), afterwards)
 
-    def _tell(self, ended: Ended) -> None:
+    def _tell(self, ended: EndedRun) -> None:
         report.tell(ended, as_json=self._as_json, answer=spoken(ended.child, self._user.locale))

@@ -22,7 +22,7 @@ from db.store.writer import Writer
 from runner.service.dispatcher import Dispatcher, Order
 from runner.snapshot import Child
 from server.app import Blueprint, open_service
-from server.cli.live.approval_prompt import Asking, can_ask_here
+from server.cli.live.approval_prompt import ApprovalPrompt, can_ask_here
 from server.cli.show.tree_view import TreeView
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.exits import tell as tell_failure
@@ -38,7 +38,7 @@ LOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRun:
     """How an order ended."""
 
     child: Child
@@ -71,7 +71,7 @@ def ordered(order: Order) -> Begin:
     return lambda service: service.start(order)
 
 
-class Launch:
+class LiveRun:
     """One tree on its way."""
 
     def __init__(
@@ -86,14 +86,14 @@ class Launch:
         self._root: str | None = None
         self._is_here = True
         """Whether this process runs it: an execution that a key was used for before may have ended, or run in another."""
-        self._ended: Ended | None = None
+        self._ended: EndedRun | None = None
 
-    async def run(self, tell: Callable[[Ended], None]) -> Ended:
+    async def run(self, tell: Callable[[EndedRun], None]) -> EndedRun:
         """Run the tree; `tell` hears of its end before the service closes. Raises CommandError when left early."""
         with anyio.open_signal_receiver(*SIGNALS) as signals:
             return await self.run_minding(signals, tell)
 
-    async def run_minding(self, signals: Signals, tell: Callable[[Ended], None]) -> Ended:
+    async def run_minding(self, signals: Signals, tell: Callable[[EndedRun], None]) -> EndedRun:
         """The same, for somebody who minds these signals before and afterwards."""
         async with anyio.create_task_group() as group:
             scope = anyio.CancelScope()
@@ -105,14 +105,14 @@ class Launch:
             raise self._left()
         return self._ended
 
-    async def _carry_out(self, tell: Callable[[Ended], None]) -> None:
+    async def _carry_out(self, tell: Callable[[EndedRun], None]) -> None:
         opened = open_service(self._at) if isinstance(self._at, Blueprint) else nullcontext(self._at)
         async with opened as service:
             await self._watched(service, tell)
             if self._afterwards is not None:
                 await self._afterwards(service)
 
-    async def _watched(self, service: Dispatcher, tell: Callable[[Ended], None]) -> None:
+    async def _watched(self, service: Dispatcher, tell: Callable[[EndedRun], None]) -> None:
         async with anyio.create_task_group() as watchers:
             self._at_work = service, watchers
             watchers.start_soon(self._view.paint, name="paint the tree")
@@ -125,7 +125,7 @@ class Launch:
                     await self._tell_earlier(service, started)
                 watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
                 if can_ask_here():
-                    asking = Asking(service.services.approvals, self._view.painter)
+                    asking = ApprovalPrompt(service.services.approvals, self._view.painter)
                     watchers.start_soon(asking.run, started.id, name="ask the person at the terminal")
                 if self._interrupted:  # it came while the first row was being written
                     await self._cancel(service, started.id)
@@ -157,13 +157,13 @@ class Launch:
             told = trouble is not None
             await anyio.sleep(LOOK_SECONDS)
 
-    async def _end_of(self, service: Dispatcher, child: Child) -> Ended:
+    async def _end_of(self, service: Dispatcher, child: Child) -> EndedRun:
         reads = service.services.database.reads
         with anyio.move_on_after(CATCH_UP_SECONDS):  # the last events were committed; let the picture have them
             await self._view.over.wait()
         pricing = await reads.pricing(child.id)
         remarks = [f"{node.agent}: {remark}" for node in self._view.model.nodes.values() for remark in node.notes]
-        return Ended(
+        return EndedRun(
             child=child,
             rows=await reads.tree(child.id),
             pricing=frozenset(kind for kinds in pricing.values() for kind in kinds),

@@ -27,7 +27,7 @@ ALERT_HINT = "give one JSON object with `labels`, `annotations` and `startsAt`, 
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunArguments:
     """What was asked for, as written."""
 
     name: str | None
@@ -49,7 +49,7 @@ class Resolved(Exception):
         self.types = tuple(types)
 
 
-def order_of(wish: Wish, settings: Settings) -> Order:
+def order_of(wish: RunArguments, settings: Settings) -> Order:
     """The order a wish means; raises CommandError, Resolved, UnknownName for an alert no chain takes or an unknown
     user, and Refusal for input that its agent does not take.
     """

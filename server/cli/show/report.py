@@ -17,14 +17,14 @@ from server.cli.terminal.exits import Exit, exit_of_status
 from server.cli.terminal.output import error, note, one_line, put, put_json
 
 if TYPE_CHECKING:
-    from server.cli.live.live_run import Ended
+    from server.cli.live.live_run import EndedRun
 
 REHEARSED = "[rehearsed]"
 MOST_FILES = 8
 """Files that are named; of more it is said how many there are."""
 
 
-def tell(ended: Ended, *, as_json: bool, answer: str | None = None) -> None:
+def tell(ended: EndedRun, *, as_json: bool, answer: str | None = None) -> None:
     """Tell how an order ended; `answer` is what is said to a user, whatever the result is."""
     if as_json:
         put_json(as_object(ended) if answer is None else {**as_object(ended), "answer": answer})
@@ -54,7 +54,7 @@ def _marked(answer: str, *, rehearsed: bool) -> str:
     return f"{REHEARSED}\n\n{answer}" if answer.startswith("#") else f"{REHEARSED} {answer}"
 
 
-def remarks(ended: Ended) -> list[str]:
+def remarks(ended: EndedRun) -> list[str]:
     """What is worth knowing besides the answer."""
     child, lines = ended.child, list(ended.remarks)
     if child.status == "completed" and child.result is not None and child.result.outcome != "completed":
@@ -83,7 +83,7 @@ def files_of(result: Result) -> str:
     return ", ".join([*paths[:MOST_FILES], *([f"and {more} more"] if more > 0 else [])])
 
 
-def complaint(ended: Ended) -> tuple[str, str]:
+def complaint(ended: EndedRun) -> tuple[str, str]:
     """What went wrong, then where; and what to do about it."""
     if (lacks := _lacks_a_server(ended)) is not None:
         return f"{ended.child.agent} has only part of an answer: {lacks.message}", lacks.recommendation or ""
@@ -118,7 +118,7 @@ def place_of(path: Sequence[Mapping[str, Any]]) -> str:
     return f"{names} ({last['status'].replace('_', ' ')}, {last['id'][-SHORT:]})"
 
 
-def _lacks_a_server(ended: Ended) -> Problem | None:
+def _lacks_a_server(ended: EndedRun) -> Problem | None:
     """What is said of a server that was missing, where the answer is not whole because of that."""
     child = ended.child
     if child.status != "completed" or child.result is None or child.result.outcome != "partial":
@@ -126,7 +126,7 @@ def _lacks_a_server(ended: Ended) -> Problem | None:
     return next((problem for problem in child.result.errors if problem.type == TOOL_UNAVAILABLE), None)
 
 
-def usage(ended: Ended) -> dict[str, Any]:
+def usage(ended: EndedRun) -> dict[str, Any]:
     """What the whole tree used."""
     top = ended.rows[0]
     kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -141,7 +141,7 @@ def usage(ended: Ended) -> dict[str, Any]:
     }
 
 
-def as_object(ended: Ended) -> dict[str, Any]:
+def as_object(ended: EndedRun) -> dict[str, Any]:
     """The end for programs."""
     child = ended.child
     return {
@@ -159,7 +159,7 @@ def as_object(ended: Ended) -> dict[str, Any]:
     }
 
 
-def exit_of(ended: Ended) -> Exit:
+def exit_of(ended: EndedRun) -> Exit:
     """The exit code; an interruption that stopped it counts more than its being cancelled."""
     code = Exit.FAILED if _lacks_a_server(ended) else exit_of_status(ended.child.status)
     return Exit.INTERRUPTED if ended.interrupted and code is Exit.CANCELLED else code

@@ -12,7 +12,7 @@ from typing import Any
 
 from db.clock import moment
 from db.ids import SHORT
-from server.cli.show.tree_node import Node
+from server.cli.show.tree_node import TreeNode
 from server.cli.show.wording import duration, happening, unknown_outcome
 from server.cli.terminal.output import gist, one_line
 
@@ -23,15 +23,15 @@ class TreeModel:
     """One tree of executions."""
 
     def __init__(self) -> None:
-        self.root: Node | None = None
-        self.nodes: dict[str, Node] = {}
+        self.root: TreeNode | None = None
+        self.nodes: dict[str, TreeNode] = {}
         self.seq = 0
         """The newest stored event that is in here."""
-        self.asking: dict[str, Node] = {}
+        self.asking: dict[str, TreeNode] = {}
         """Executions that wait for a person."""
         self._remarked: set[tuple[str, str]] = set()
         self._tasks: dict[str, str] = {}
-        self._shorts: dict[str, Node] = {}
+        self._shorts: dict[str, TreeNode] = {}
 
     @classmethod
     def of_rows(cls, rows: Iterable[Record], pricing: Mapping[str, Collection[str]]) -> TreeModel:
@@ -55,7 +55,7 @@ class TreeModel:
             node.account()
         return model
 
-    def apply(self, event: Record) -> Node | None:
+    def apply(self, event: Record) -> TreeNode | None:
         """Take an event in; the node it changed, or None when it says nothing new."""
         seq = event["seq"]
         if seq is not None and seq <= self.seq:
@@ -71,7 +71,7 @@ class TreeModel:
         node.account()
         return node
 
-    def _take(self, node: Node, event: Record, payload: Record) -> None:
+    def _take(self, node: TreeNode, event: Record, payload: Record) -> None:
         kind = event["type"]
         if kind == "execution.status":
             _change_status(node, payload, moment(event["at"]).timestamp())
@@ -92,7 +92,7 @@ class TreeModel:
         elif kind in ("budget.unpriced", "answer.unmet"):
             self.remark(node, payload["message"])
 
-    def remark(self, node: Node, text: str) -> None:
+    def remark(self, node: TreeNode, text: str) -> None:
         """Put a line under an execution, once; a hint that follows on further lines is left out."""
         line = one_line(text.split("\n", 1)[0])
         if (node.id, line) not in self._remarked:
@@ -100,7 +100,7 @@ class TreeModel:
             node.notes.append(line)
             node.account()
 
-    def ask(self, node: Node, approval: str, tool: str | None) -> None:
+    def ask(self, node: TreeNode, approval: str, tool: str | None) -> None:
         """A call of this tool waits for a person, or, without one, waits no longer."""
         if tool is not None:
             node.asked[approval] = one_line(tool)
@@ -110,7 +110,7 @@ class TreeModel:
             if not node.asked:
                 self.asking.pop(node.id, None)
 
-    def _complete(self, node: Node, payload: Record, at: float) -> None:
+    def _complete(self, node: TreeNode, payload: Record, at: float) -> None:
         if payload["kind"] == "model" and "tokens" in payload:  # an unfinished text has none
             node.tokens += payload["tokens"]
             node.cost_usd += payload["cost_usd"]
@@ -124,7 +124,7 @@ class TreeModel:
         elif payload.get("refused"):
             self.remark(node, f"dispatch of {payload['agent']} refused: {payload['reason']}")
 
-    def _shorten(self, node: Node) -> None:
+    def _shorten(self, node: TreeNode) -> None:
         """Give it the end of its id; one that had the same end gets a longer one, too."""
         size = SHORT
         while (other := self._shorts.get(node.id[-size:])) is not None and size < len(node.id):
@@ -134,9 +134,9 @@ class TreeModel:
         node.short = node.id[-size:]
         self._shorts[node.short] = node
 
-    def _born(self, identifier: str, parent: str | None, record: Record, at: str) -> Node:
+    def _born(self, identifier: str, parent: str | None, record: Record, at: str) -> TreeNode:
         above = self.nodes.get(parent or "")
-        node = Node(identifier, above, one_line(_named(record)), moment(at).timestamp())
+        node = TreeNode(identifier, above, one_line(_named(record)), moment(at).timestamp())
         node.task = task = gist(record.get("task") or "")
         self._tasks[identifier] = task
         if above is not None and task == self._tasks[above.id]:
@@ -161,7 +161,7 @@ _PARTS = {"step": "step_id", "worker": "step_id", "stage": "stage", "synthesis":
 """What distinguishes executions of one agent, by their role."""
 
 
-def _change_status(node: Node, payload: Record, at: float) -> None:
+def _change_status(node: TreeNode, payload: Record, at: float) -> None:
     node.status = payload["status"]
     if node.status == "running":
         node.began, node.action = at, "starting"
@@ -173,7 +173,7 @@ def _change_status(node: Node, payload: Record, at: float) -> None:
         node.cost_usd = payload.get("cost_usd", node.cost_usd)
 
 
-def _progress(node: Node, payload: Record, at: float) -> None:
+def _progress(node: TreeNode, payload: Record, at: float) -> None:
     if payload.get("waiting_for") == "model" and node.retried_since is None:
         node.retried_since = at
     if payload.get("action") == "cancel requested":

@@ -76,11 +76,11 @@ class Sums:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class TreeNode:
     """One execution."""
 
     id: str
-    parent: Node | None
+    parent: TreeNode | None
     agent: str
     born: float
     short: str = ""
@@ -107,14 +107,14 @@ class Node:
     cancel_requested: bool = False
     asked: dict[str, str] = field(default_factory=dict)
     """The calls a person has to allow: their tools, by approval."""
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
     sums: Sums = field(default_factory=Sums)
     height: int = 0
     """Lines it takes with what is settled folded."""
     _below: int = 0
     _share: Share | None = None
     _rank: int | None = None
-    _ranked: tuple[dict[Node, None], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
+    _ranked: tuple[dict[TreeNode, None], ...] = field(default_factory=lambda: ({}, {}, {}, {}))
 
     @property
     def is_over(self) -> bool:
@@ -147,7 +147,7 @@ class Node:
         if share == self._share and self.pricing <= self.sums.pricing:
             return
         before, self._share = self._share, share
-        node: Node | None = self
+        node: TreeNode | None = self
         while node is not None:
             if before is not None:
                 node.sums.add(before, -1)
@@ -156,7 +156,7 @@ class Node:
             node._take_place()
             node = node.parent
 
-    def first_to_see(self, most: int) -> list[Node]:
+    def first_to_see(self, most: int) -> list[TreeNode]:
         """At most so many children, trouble first, then work, then the newest ends, then who waits; in their own order."""
         trouble, active, ended, waiting = self._ranked
         found = islice(chain(trouble, active, reversed(ended), waiting), most)
@@ -170,7 +170,7 @@ class Node:
             self._take_rank(self.parent._ranked)
         self.height = height
 
-    def _take_rank(self, ranks: tuple[dict[Node, None], ...]) -> None:
+    def _take_rank(self, ranks: tuple[dict[TreeNode, None], ...]) -> None:
         rank = 0 if self.sums.troubled else 1 if self.sums.statuses.get("running") else 2 if self.is_over else 3
         if rank != self._rank:
             if self._rank is not None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from server.cli.show.tree_node import Node, Sums
+from server.cli.show.tree_node import Sums, TreeNode
 from server.cli.show.wording import ENDED, count, duration, price, tokens, waits
 from server.shapes import shape
 
@@ -64,14 +64,14 @@ class Look:
     fold: bool = True
 
 
-def rows_of(root: Node, now: float, *, fold: bool, most: int | None = None) -> list[Row]:
+def rows_of(root: TreeNode, now: float, *, fold: bool, most: int | None = None) -> list[Row]:
     """The rows of a tree, its totals last; with `most`, a window of at most so many."""
     look = Look(now, fold)
     room = sys.maxsize if most is None else max(1, most - 1)
     return [*_rows(root, look, ("", ""), room), totals(root, now)]
 
 
-def _rows(node: Node, look: Look, guides: tuple[str, str], most: int) -> Iterator[Row]:
+def _rows(node: TreeNode, look: Look, guides: tuple[str, str], most: int) -> Iterator[Row]:
     """The rows of a subtree, at most so many; no more nodes are looked at than rows are made."""
     own, below = guides
     fits = node.lines(fold=look.fold) <= most
@@ -93,7 +93,7 @@ def _rows(node: Node, look: Look, guides: tuple[str, str], most: int) -> Iterato
 
 
 def _children(
-    shown: Sequence[Node], look: Look, below: str, grants: Sequence[int], *, closed: bool = True
+    shown: Sequence[TreeNode], look: Look, below: str, grants: Sequence[int], *, closed: bool = True
 ) -> Iterator[Row]:
     for position, (child, grant) in enumerate(zip(shown, grants, strict=True)):
         last = closed and position == len(shown) - 1
@@ -101,7 +101,7 @@ def _children(
         yield from _rows(child, look, (below + turn, below + on), grant)
 
 
-def _grants(shown: Sequence[Node], look: Look, room: int) -> list[int]:
+def _grants(shown: Sequence[TreeNode], look: Look, room: int) -> list[int]:
     """How many rows each gets: one, and an even part of what is left to those that need more."""
     needs = [child.lines(fold=look.fold) for child in shown]
     left, hungry = room - len(shown), sum(need > 1 for need in needs)
@@ -113,7 +113,7 @@ def _grants(shown: Sequence[Node], look: Look, room: int) -> list[int]:
     return grants
 
 
-def _more(node: Node, shown: Sequence[Node], look: Look, guides: str) -> Row:
+def _more(node: TreeNode, shown: Sequence[TreeNode], look: Look, guides: str) -> Row:
     """The line that stands for the children there is no room for, and for what is below them."""
     hidden = node.sums.copy()
     hidden.less(Sums({node.status: 1}, 1, node.tokens, node.cost_usd))
@@ -126,7 +126,7 @@ def _numbers(sums: Sums, statuses: Iterable[str]) -> list[str]:
     return [f"{number:,} {_told(status)}" for status in statuses if (number := sums.statuses.get(status, 0)) > 0]
 
 
-def _row(node: Node, look: Look, guides: str, *, folded: bool) -> Row:
+def _row(node: TreeNode, look: Look, guides: str, *, folded: bool) -> Row:
     words = words_of(node)
     if folded:
         below = node.sums.executions - 1
@@ -137,7 +137,7 @@ def _row(node: Node, look: Look, guides: str, *, folded: bool) -> Row:
     return Row(guides, node.agent, words, node.status, icon, **shown)
 
 
-def _figures(sums: Sums, look: Look, timed: Node | None = None) -> dict[str, str]:
+def _figures(sums: Sums, look: Look, timed: TreeNode | None = None) -> dict[str, str]:
     return {
         "elapsed": duration(timed.elapsed(look.now)) if timed is not None and timed.began is not None else "",
         "tokens": tokens(sums.tokens) if sums.tokens else "",
@@ -149,7 +149,7 @@ def _told(status: str) -> str:
     return status.replace("_", " ")
 
 
-def words_of(node: Node) -> str:
+def words_of(node: TreeNode) -> str:
     """What an execution does, or how it ended, in words."""
     match node.status:
         case "running":
@@ -169,21 +169,21 @@ def words_of(node: Node) -> str:
             return node.status
 
 
-def _said_of(node: Node) -> str:
+def _said_of(node: TreeNode) -> str:
     """What it said; who says nothing itself, such as a chain, has its last agent's words."""
     while not node.said and node.children:
         node = node.children[-1]
     return node.said
 
 
-def asked_of(node: Node) -> str:
+def asked_of(node: TreeNode) -> str:
     """What a person has to allow, and how; nothing when it waits for none. The id of the row is enough for one call."""
     if len(node.asked) == 1:
         return waits(next(iter(node.asked.values())), node.short)
     return "; ".join(waits(tool, approval) for approval, tool in node.asked.items())
 
 
-def totals(root: Node, now: float) -> Row:
+def totals(root: TreeNode, now: float) -> Row:
     """The last line: everything together."""
     sums = root.sums
     parts = [

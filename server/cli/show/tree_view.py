@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 
 from server.cli.show.tree_model import TreeModel
-from server.cli.show.tree_node import Node
+from server.cli.show.tree_node import TreeNode
 from server.cli.show.tree_rows import asked_of, drawn, rows_of, words_of
 from server.cli.show.wording import duration, price, tokens
 from server.cli.terminal.options import runnable
@@ -46,7 +46,7 @@ Event = Mapping[str, Any]
 class Painter(Protocol):
     """Puts a tree before a person's eyes."""
 
-    def changed(self, node: Node, event: Event) -> None:
+    def changed(self, node: TreeNode, event: Event) -> None:
         """An event changed a node."""
         ...
 
@@ -112,7 +112,7 @@ class LinePainter:
         self._retrying: set[str] = set()
         """The executions of which it was told that they ask their model again."""
 
-    def changed(self, node: Node, event: Event) -> None:
+    def changed(self, node: TreeNode, event: Event) -> None:
         """Tell a change of status, a remark, or the top of a subtree that was asked to stop."""
         for remark in node.notes[self._remarked.get(node.id, 0) :]:
             self._once(node, "!", remark)
@@ -128,7 +128,7 @@ class LinePainter:
         elif node.cancel_requested and not (node.parent is not None and node.parent.cancel_requested):
             self._once(node, shape(node.status), "cancel requested")
 
-    def _tell_retries(self, node: Node, event: Event) -> None:
+    def _tell_retries(self, node: TreeNode, event: Event) -> None:
         """Tell each wait for a failing model API, and its end."""
         waits = event["type"] == "execution.progress" and json.loads(event["payload"]).get("waiting_for") == "model"
         if waits:
@@ -159,7 +159,7 @@ class LinePainter:
         if not typed:
             say("")
 
-    def _words(self, node: Node) -> str:
+    def _words(self, node: TreeNode) -> str:
         if node.status == "pending" and node.task:
             return f"pending: {one_line(node.task, LINE_WORDS)}"
         if not node.is_over:
@@ -169,7 +169,7 @@ class LinePainter:
         figures = [duration(node.elapsed(time.time())), tokens(node.tokens), price(node.cost_usd, node.pricing)]
         return f"{told or node.status} ({', '.join(figures) if node.pricing else figures[0]})"
 
-    def _once(self, node: Node, mark: str, words: str) -> None:
+    def _once(self, node: TreeNode, mark: str, words: str) -> None:
         if (node.id, words) not in self._told:
             self._told.add((node.id, words))
             since = duration(time.time() - self._begun)
@@ -188,7 +188,7 @@ class WindowPainter:
         self._room = 0
         """Lines of the question that stands above the window."""
 
-    def changed(self, node: Node, event: Event) -> None:
+    def changed(self, node: TreeNode, event: Event) -> None:
         """The next frame shows it."""
 
     async def paint(self, model: TreeModel) -> None:

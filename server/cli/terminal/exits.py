@@ -46,7 +46,7 @@ class CommandError(Exception):
         """Whether something was looked for in the configuration or the database, if it was not found."""
 
 
-class Failure(NamedTuple):
+class CommandFailure(NamedTuple):
     """An exception as the shell and the person before it see it."""
 
     message: str
@@ -54,7 +54,7 @@ class Failure(NamedTuple):
     code: int
 
 
-def tell(failure: Failure) -> None:
+def tell(failure: CommandFailure) -> None:
     """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as the one document there."""
     from server.cli.terminal.options import runnable, wants_json
     from server.cli.terminal.output import error, put_json
@@ -66,7 +66,7 @@ def tell(failure: Failure) -> None:
     error(failure.message, failure.hint)
 
 
-def explain(error: BaseException) -> Failure:
+def explain(error: BaseException) -> CommandFailure:
     """Turn an exception into words and an exit code; what was not found is told with the files that were looked into."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
@@ -86,9 +86,9 @@ def _is_missing_database(error: BaseException) -> bool:
     return isinstance(error, NoDatabase)
 
 
-def _explained(error: BaseException) -> Failure:
+def _explained(error: BaseException) -> CommandFailure:
     if isinstance(error, CommandError):
-        return Failure(str(error), error.hint, error.code)
+        return CommandFailure(str(error), error.hint, error.code)
     told = getattr(error, "format_message", None)
     if told is not None:  # typer's errors of usage share this method and nothing public besides
         return _usage(error, str(told()).strip())
@@ -96,15 +96,15 @@ def _explained(error: BaseException) -> Failure:
     if code is not None:
         return _listed(str(error), str(getattr(error, "hint", "")), code)
     if isinstance(error, OSError):
-        return Failure(f"{error.filename or 'the system'}: {error.strerror or error}", "", Exit.USAGE)
-    return Failure(
+        return CommandFailure(f"{error.filename or 'the system'}: {error.strerror or error}", "", Exit.USAGE)
+    return CommandFailure(
         f"an internal error: {type(error).__name__}: {error}",
         "this is a fault of Outrider; `OUTRIDER_LOG=debug` shows where it comes from",
         Exit.FAILED,
     )
 
 
-def _usage(error: BaseException, message: str) -> Failure:
+def _usage(error: BaseException, message: str) -> CommandFailure:
     """An error of typer's in our manner; its classes are private, what they carry is not."""
     path = getattr(getattr(error, "ctx", None), "command_path", "outrider")
     hint = f"`{path} --help` shows how it is used"
@@ -112,17 +112,17 @@ def _usage(error: BaseException, message: str) -> Failure:
     parameter = getattr(error, "param", None)
     if message.startswith("No such option"):
         near = getattr(error, "possibilities", None) or ()
-        return Failure(f"no option `{option}`", f"did you mean `{near[0]}`?" if near else hint, Exit.USAGE)
+        return CommandFailure(f"no option `{option}`", f"did you mean `{near[0]}`?" if near else hint, Exit.USAGE)
     if message.startswith("Missing") and parameter is not None:
-        return Failure(f"`{parameter.metavar or parameter.name}` is missing", hint, Exit.USAGE)
+        return CommandFailure(f"`{parameter.metavar or parameter.name}` is missing", hint, Exit.USAGE)
     if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
         hint = f"put several words in quotes; {hint}"
-        return Failure(f"there is no place for `{extra[1]}`", hint, Exit.USAGE)
+        return CommandFailure(f"there is no place for `{extra[1]}`", hint, Exit.USAGE)
     message = re.sub(r"'([^']*)'", r"`\1`", message.rstrip("."))
-    return Failure(message[:1].lower() + message[1:], hint, Exit.USAGE)
+    return CommandFailure(message[:1].lower() + message[1:], hint, Exit.USAGE)
 
 
-def _listed(message: str, hint: str, code: int) -> Failure:
+def _listed(message: str, hint: str, code: int) -> CommandFailure:
     """A report of several problems gets a heading; a single one ends with its hint already."""
     lines = message.splitlines()
     if hint and lines and lines[-1].strip() == f"hint: {hint}":
@@ -130,7 +130,7 @@ def _listed(message: str, hint: str, code: int) -> Failure:
     elif len(lines) > 1 and not hint:
         problems = sum(not line.startswith("  hint: ") for line in lines)
         message = f"the configuration has {problems} problems\n\n{message}"
-    return Failure(message, hint, code)
+    return CommandFailure(message, hint, code)
 
 
 _MISTAKES = ("unavailable", "invalid_input", "unknown_command", "usage")

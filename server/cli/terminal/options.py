@@ -217,7 +217,7 @@ def _typed(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OtherDatabase:
     """A database with executions in it."""
 
     path: Path
@@ -239,7 +239,7 @@ def look_elsewhere() -> str:
     return f"; this user's database holds {kept.executions:,} more: add `--db {kept.path}` to look there"
 
 
-def of_user_instead() -> Kept | None:
+def of_user_instead() -> OtherDatabase | None:
     """The user's database, where a project's is used by default and the user's holds executions."""
     from db.errors import StoreError
     from db.query.query import query
@@ -252,4 +252,4 @@ def of_user_instead() -> Kept | None:
         [(number,)] = query(path, "select count(*) from executions").rows
     except (StoreError, ValueError):
         return None
-    return Kept(path, number) if number else None
+    return OtherDatabase(path, number) if number else None
