@@ -6,7 +6,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 BIN := .venv/bin
 STAMP := .venv/.installed
 SERVERS := .servers/.installed
-PACKAGES := db outrider registry runner server
+PACKAGES := db outrider outrider_sre registry runner server
 CHECKS := check-style check-pyright check-mypy check-imports
 
 # The wheel brings its own Node and its own pyright: neither a system Node nor the version check on the network is wanted.

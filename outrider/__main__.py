@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-PACKAGES = ("db", "registry", "runner", "server")
+PACKAGES = ("db", "outrider_sre", "registry", "runner", "server")
 HOME = Path(os.path.abspath(__file__)).parent.parent  # noqa: PTH100 - a link to this file stays where it is
 """Where Outrider is installed: its packages lie beside this one."""
 
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 def claim_packages() -> None:
-    """From now on the four names mean our packages; raises Clash where that cannot be had."""
+    """From now on these names mean our packages; raises Clash where that cannot be had."""
     if OwnPackages not in sys.meta_path:
         sys.meta_path.insert(0, OwnPackages)
     for name in PACKAGES:

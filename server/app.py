@@ -1,13 +1,16 @@
-"""The composition root: the only place where the parts are put together, and the order in which they start and stop.
+"""The composition root: the only place where the parts of a service are put together, and where they start and stop.
 
-The database opens first and closes last, so that the last write of the last execution still has somewhere to go.
+The database opens first and closes last, so that the last write of the last execution can still be committed. Owns that
+order, and the setting of the garbage collector while a service is open: with Python's own setting a tree of 500 executions
+spends a quarter of its time looking for garbage that is not there.
 """
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +38,9 @@ from runner.tools.protocol import ToolExecutor
 from runner.tools.secrets import Mask, masked_logs
 from runner.tools.upstream.notices import UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import Upstreams
-from server.collector import patient_collector
+
+YOUNG = 10_000
+"""New objects between two looks at the youngest; a turn of an agent makes a few hundred, nearly all gone with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +198,21 @@ class _Notices:
 
     def _of(self, scope_id: str) -> Execution | None:
         return self.dispatcher.tree.get(scope_id) if self.dispatcher is not None else None
+
+
+MIDDLE, OLD = 2, 50
+"""Looks at the younger before one at the next: what stays is put aside early and in small portions, so no look takes long.
+With ten, the middle one held 200 agents up for 35 ms."""
+
+
+@contextmanager
+def patient_collector() -> Iterator[None]:
+    """Look less often, and never again at what was there before; as it was when left."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, MIDDLE, OLD)  # 0: somebody switched it off
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("db", "outrider", "registry", "runner", "server")
+PACKAGES = ("db", "outrider", "outrider_sre", "registry", "runner", "server")
 CONTENTS = ("manifest.json", "pyproject.toml", "README.md", "LICENSE", "config.yaml", *PACKAGES)
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest moment a zip can hold: files have no other one in common."""

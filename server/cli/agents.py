@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.cli.options import ConfigOption, JsonOption, chosen_settings
+from server.cli.terminal.options import ConfigOption, JsonOption, chosen_settings
 
 if TYPE_CHECKING:
     from registry import AgentSpec, ChainSpec, Settings
@@ -14,7 +14,7 @@ SHOWN_LIMITS = ("timeout", "max_iterations", "max_concurrent_agents", "agent_tim
 
 def agents(as_json: JsonOption = False, config: ConfigOption = None) -> int:
     """List the agents and chains of the configuration."""
-    from server.cli.messages import note, put, put_json
+    from server.cli.terminal.output import note, put, put_json
 
     settings = chosen_settings(config)
     found = {
@@ -82,14 +82,14 @@ def _chain_text(chain: dict[str, Any]) -> str:
 
 
 def _block(entry: dict[str, Any], kind: str, lines: list[str]) -> str:
-    from server.cli.messages import one_line
+    from server.cli.terminal.output import one_line
 
     described = [one_line(entry["description"])] if entry["description"] else []
     return "\n".join([f"{entry['name']} ({kind})", *(f"    {line}" for line in [*described, *lines])])
 
 
 def _limits(limits: dict[str, Any]) -> str:
-    from server.cli.wording import count, duration
+    from server.cli.show.wording import count, duration
 
     parts = [
         duration(limits["timeout"]),

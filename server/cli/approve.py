@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError, Exit
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
+from server.cli.terminal.exits import CommandError, Exit
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Verdict:
     """What the command line says about a call."""
 
     deny: bool
@@ -56,13 +56,13 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
         return Exit.DONE
     if deny and yes:
         raise CommandError("`--yes` allows a call and `--deny` refuses it", "give one of them")
-    return anyio.run(_decide, chosen_database(db, config), identifier, Said(deny, yes, reason), as_json)
+    return anyio.run(_decide, chosen_database(db, config), identifier, Verdict(deny, yes, reason), as_json)
 
 
 async def _list(database: Path, as_json: bool) -> None:
     from runner.snapshot import Question
-    from server.cli.messages import note, put, put_json
     from server.cli.store import reading
+    from server.cli.terminal.output import note, put, put_json
 
     async with reading(database) as reads:
         questions = [Question.of_row(row) for row in await reads.questions.open()]
@@ -75,11 +75,11 @@ async def _list(database: Path, as_json: bool) -> None:
         note("nothing waits for approval")
 
 
-async def _decide(database: Path, identifier: str, said: Said, as_json: bool) -> Exit:
+async def _decide(database: Path, identifier: str, said: Verdict, as_json: bool) -> Exit:
     from runner.approvals.approvals import Approvals, Word
     from runner.core.views import is_gone
-    from server.cli.messages import note, put, put_json
     from server.cli.store import reading, writing
+    from server.cli.terminal.output import note, put, put_json
 
     async with reading(database) as reads:
         question = await _meant(reads, identifier)
@@ -106,8 +106,8 @@ async def _allowed(question: Question, digest: str) -> bool:
     """Whether a person who has seen the call allows it: by its digest, or asked now. Raises CommandError."""
     from hmac import compare_digest
 
-    from server.cli.keyboard import Keyboard
-    from server.cli.messages import put
+    from server.cli.terminal.keyboard import Keyboard
+    from server.cli.terminal.output import put
 
     look = f"look at it on a terminal: `outrider approve {question.id}`"
     if digest:
@@ -188,8 +188,8 @@ def as_text(question: Question, *, digest: bool = False) -> str:
     from datetime import UTC, datetime
 
     from db.clock import moment
-    from server.cli.messages import one_line
-    from server.cli.wording import duration
+    from server.cli.show.wording import duration
+    from server.cli.terminal.output import one_line
 
     left = (moment(question.expires_at) - datetime.now(UTC)).total_seconds()
     facts = [

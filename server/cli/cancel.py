@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
+from server.cli.terminal.exits import CommandError
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.database import Database
@@ -22,7 +22,7 @@ FROM_THE_SHELL = "cancelled from the shell"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CancelRequest:
     """What is to become of a tree."""
 
     wrap_up: bool
@@ -35,7 +35,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CancelReport:
     """What became of a wish."""
 
     answer: str
@@ -66,12 +66,12 @@ def cancel(  # noqa: PLR0913 - the options of a command are its parameters
     """Cancel an execution and everything below it; works from any process."""
     import anyio
 
-    from server.cli.messages import put_json
+    from server.cli.terminal.output import put_json
 
     if wrap_up and reason != FROM_THE_SHELL:
         hint = 'say it to the agent: `outrider message ID "…"`'
         raise CommandError("`--reason` is kept with a cancelled execution; `--wrap-up` cancels none", hint)
-    wish = Wish(wrap_up, reason)
+    wish = CancelRequest(wrap_up, reason)
     outcome = anyio.run(_carry_out, chosen_database(db, config), identifier, wish)
     if as_json:
         put_json(_object(outcome, wish))
@@ -80,7 +80,7 @@ def cancel(  # noqa: PLR0913 - the options of a command are its parameters
     return 0
 
 
-def _object(outcome: Outcome, wish: Wish) -> dict[str, Any]:
+def _object(outcome: CancelReport, wish: CancelRequest) -> dict[str, Any]:
     top = outcome.rows[0]
     names = ("id", "agent", "status", "outcome", "reason")
     return {
@@ -93,8 +93,8 @@ def _object(outcome: Outcome, wish: Wish) -> dict[str, Any]:
     }
 
 
-def _tell(outcome: Outcome, wish: Wish) -> None:
-    from server.cli.messages import note, put
+def _tell(outcome: CancelReport, wish: CancelRequest) -> None:
+    from server.cli.terminal.output import note, put
 
     top = outcome.short[outcome.rows[0]["id"]]
     show = f"`outrider show {top}`"
@@ -113,7 +113,7 @@ def _tell(outcome: Outcome, wish: Wish) -> None:
         )
 
 
-async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
+async def _carry_out(database: Path, identifier: str, wish: CancelRequest) -> CancelReport:
     from runner.core.cancel import cancel_from_outside
     from runner.core.steering import steering_from_outside
     from runner.core.views import is_gone
@@ -131,7 +131,7 @@ async def _carry_out(database: Path, identifier: str, wish: Wish) -> Outcome:
         rows = await opened.reads.tree(execution) if alone else await _settled(opened, execution)
         over = answer == "requested" and all(row["finished_at"] is not None for row in rows)
         short = await opened.reads.shorts([row["id"] for row in rows])
-        return Outcome("done" if over else answer, before, rows, short, alone)
+        return CancelReport("done" if over else answer, before, rows, short, alone)
 
 
 async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
@@ -147,8 +147,8 @@ async def _settled(opened: Database, execution: str) -> list[Mapping[str, Any]]:
     return await opened.reads.tree(execution)
 
 
-def _line(row: Mapping[str, Any], outcome: Outcome, wish: Wish) -> str:
-    from server.cli.messages import one_line
+def _line(row: Mapping[str, Any], outcome: CancelReport, wish: CancelRequest) -> str:
+    from server.cli.terminal.output import one_line
     from server.shapes import shape
 
     words = row["status"].replace("_", " ")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.exits import CommandError
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+from server.cli.terminal.exits import CommandError
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
     from registry import Settings, UserSpec
@@ -38,11 +38,11 @@ def chat(
     import anyio
 
     from server.app import Blueprint
-    from server.cli import preflight
-    from server.cli.conversation import Conversation
+    from server.cli.checks import preflight
+    from server.cli.live.chat_session import ChatSession
 
     database, settings = chosen_database(db, config), chosen_settings(config)
-    talk = Conversation(_speaker(settings, user), as_json=as_json)
+    talk = ChatSession(_speaker(settings, user), as_json=as_json)
     said = sys.stdin.read() if text == "-" else text
     preflight.check(settings, _assistant(settings), os.environ, task=said or "")
     blueprint = Blueprint(settings, database)

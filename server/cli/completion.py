@@ -1,16 +1,19 @@
-"""`outrider completion`: the script that lets a shell complete commands, names and ids.
+"""`outrider completion`: the scripts that let a shell complete words, and the candidates they ask for.
 
-Owns: the three scripts. Must not know: what there is to complete (`server/cli/candidates.py` does).
-Invariant: a script hands the words over as they were typed and shows what comes back; it decides nothing.
+Owns the three scripts, the walk over the typed words, and the candidates at its end: commands, options, agents, chains,
+executions. Invariants: a script decides nothing; a shell gets candidates or nothing, never an error; names and ids come
+from the files that the words themselves name.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from server.cli.exits import CommandError
+from server.cli.terminal.exits import CommandError
 
 QUESTION = "OUTRIDER_COMPLETE"
 """Set to a shell's name by its script: the words are to be completed instead of obeyed."""
@@ -46,6 +49,10 @@ complete --command outrider --no-files --keep-order --arguments '(__outrider)'
 """,
 }
 
+LONGEST = 70
+"""Characters of a description: it shares its line with the candidate."""
+
+
 USE = {
     "bash": "`outrider completion bash >> ~/.bashrc`",
     "zsh": "`outrider completion zsh >> ~/.zshrc`, below `compinit`",
@@ -60,7 +67,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
     """
     import sys
 
-    from server.cli.messages import note, put
+    from server.cli.terminal.output import note, put
 
     script = SCRIPTS.get(shell)
     if script is None:
@@ -69,3 +76,116 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
     if sys.stdout.isatty():
         note(f"keep it: {USE[shell]}; then open a new shell")
     return 0
+
+
+class Completion(NamedTuple):
+    """A word, and what it is."""
+
+    word: str
+    about: str = ""
+
+
+class CursorPosition(NamedTuple):
+    """Where the cursor stands: at the end of which word, in which command, after which options, at which parameter."""
+
+    unfinished: str
+    command: Any
+    given: Mapping[str, str]
+    parameter: Any
+    """Whose value is being typed; None where a command or nothing at all is expected."""
+
+
+def answer(shell: str, program: Any, words: Sequence[str]) -> list[str]:
+    """The lines a shell gets for the words so far, the last of them unfinished."""
+    *before, unfinished = words or [""]
+    try:
+        found = [each for each in _candidates(_place(program, before, unfinished)) if each.word.startswith(unfinished)]
+    except Exception:  # a broken file is no reason to disturb somebody who types; the command itself will tell
+        return []
+    return [_line(shell, each) for each in found]
+
+
+def _line(shell: str, candidate: Completion) -> str:
+    about = " ".join(candidate.about.split())
+    about = about if len(about) <= LONGEST else about[: LONGEST - 1] + "…"
+    if shell == "zsh":
+        return candidate.word.replace(":", "\\:") + (f":{about}" if about else "")
+    return f"{candidate.word}\t{about}" if shell == "fish" else candidate.word
+
+
+def _place(program: Any, words: Sequence[str], unfinished: str) -> CursorPosition:
+    """Follow the words from the program down."""
+    command, given, position, expecting = program, dict[str, str](), 0, None
+    for word in words:
+        if expecting is not None:
+            given[expecting.name], expecting = word, None
+        elif word.startswith("-"):
+            option = next((each for each in command.params if word in each.opts), None)
+            expecting = None if option is None or option.is_flag else option
+        elif hasattr(command, "commands"):
+            command = command.commands[word]  # a word that is no command has nothing to follow it
+        else:
+            position += 1
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    at = expecting or (arguments[position] if position < len(arguments) else None)
+    return CursorPosition(unfinished, command, given, at)
+
+
+def _candidates(place: CursorPosition) -> Iterator[Completion]:
+    if place.parameter is not None and place.parameter.param_type_name == "option":
+        return
+    if place.unfinished.startswith("-"):
+        for option in place.command.params:
+            if option.param_type_name == "option":
+                yield Completion(max(option.opts, key=len), option.help or "")
+        yield Completion("--help", "Show how it is used.")
+        return
+    for name, command in getattr(place.command, "commands", {}).items():
+        yield Completion(name, command.get_short_help_str(limit=LONGEST))
+    if place.parameter is not None and place.parameter.metavar in _KINDS:
+        yield from _KINDS[place.parameter.metavar](place)
+
+
+def _names(place: CursorPosition) -> Iterator[Completion]:
+    """Chains and agents of the configuration."""
+    from server.cli.terminal.options import chosen_settings
+
+    given = place.given.get("config")
+    settings = chosen_settings(Path(given) if given else None)
+    yield from (Completion(chain.name, chain.description) for chain in settings.chains.values())
+    yield from (Completion(agent.name, agent.description) for agent in settings.agents.values())
+
+
+def _executions(place: CursorPosition) -> Iterator[Completion]:
+    """Recent executions; to be cancelled, approved or spoken to, only those that are open."""
+    from db.ids import shortened
+    from db.query.query import recent
+    from server.cli.terminal.options import chosen_database
+
+    config = place.given.get("config")
+    path = chosen_database(place.given.get("db"), Path(config) if config else None)
+    found = recent(path, place.unfinished, only_open=place.command.name in ("cancel", "approve", "message"))
+    for each in found:
+        short = shortened(each.id, (other.id for other in found))
+        about = f"{each.agent} ({each.status}) {each.task}"
+        yield Completion(short if short.startswith(place.unfinished) else each.id, about)
+
+
+def _shells(_: CursorPosition) -> Iterator[Completion]:
+
+    yield from map(Completion, SCRIPTS)
+
+
+def _clients(_: CursorPosition) -> Iterator[Completion]:
+    from server.cli.install.clients import CLIENTS
+
+    yield from (Completion(client.name, client.title) for client in CLIENTS.values())
+
+
+_KINDS: Mapping[str, Callable[[CursorPosition], Iterator[Completion]]] = {
+    "AGENT|CHAIN": _names,
+    "CLIENT": _clients,
+    "ID": _executions,
+    "SHELL": _shells,
+}
+"""What an argument holds, by the name its help gives it."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.help_page import Commands, Page
-from server.cli.options import ConfigOption, JsonOption, chosen_config, chosen_database
+from server.cli.terminal.help_page import Commands, Page
+from server.cli.terminal.options import ConfigOption, JsonOption, chosen_config, chosen_database
 
 if TYPE_CHECKING:
     from registry import Settings
@@ -21,7 +21,7 @@ config_app = typer.Typer(cls=Commands, rich_markup_mode=None, invoke_without_com
 def config(context: typer.Context) -> None:
     """Check the configuration, show what holds, print its schema."""
     if context.invoked_subcommand is None:
-        from server.cli.messages import put
+        from server.cli.terminal.output import put
 
         put(context.get_help())
 
@@ -63,9 +63,9 @@ def check(
 
     from registry import ConfigError, check_endpoints, load
     from runner.functions.callables import configured
-    from server.cli.exits import Exit
-    from server.cli.messages import note, put, put_json
-    from server.cli.wording import count
+    from server.cli.show.wording import count
+    from server.cli.terminal.exits import Exit
+    from server.cli.terminal.output import note, put, put_json
 
     path = chosen_config(file or config)
     try:
@@ -117,7 +117,7 @@ def show(file: FileArgument = None, as_json: JsonOption = False, config: ConfigO
     from dataclasses import asdict
 
     from registry import chain_limits, describe, load, values
-    from server.cli.messages import put, put_json
+    from server.cli.terminal.output import put, put_json
 
     settings = load(chosen_config(file or config))
     if not as_json:
@@ -135,7 +135,7 @@ def show(file: FileArgument = None, as_json: JsonOption = False, config: ConfigO
 def schema() -> int:
     """Print the JSON schema of the configuration file, for editors."""
     from registry import json_schema
-    from server.cli.messages import put_json
+    from server.cli.terminal.output import put_json
 
     put_json(json_schema())
     return 0

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError, Exit
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
+from server.cli.terminal.exits import CommandError, Exit
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
@@ -57,8 +57,8 @@ def delete(
 
 async def _carry_out(database: Path, identifier: str, yes: bool, as_json: bool) -> Exit:
     from runner.service.dispatcher import delete_tree
-    from server.cli.messages import note, put, put_json
     from server.cli.store import reading, writing
+    from server.cli.terminal.output import note, put, put_json
 
     async with reading(database) as reads:
         doomed = await _look(reads, identifier)
@@ -105,7 +105,7 @@ async def _look(reads: Reads, identifier: str) -> Doomed:
 async def _agreed(doomed: Doomed) -> bool:
     """Whether a person who has seen the tree wants it deleted; raises CommandError where no person can be asked."""
     from server.cli.approve import is_yes
-    from server.cli.keyboard import Keyboard
+    from server.cli.terminal.keyboard import Keyboard
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         what = f"{_executions(doomed)}, {_others(doomed)}"
@@ -114,7 +114,7 @@ async def _agreed(doomed: Doomed) -> bool:
 
 
 def _as_text(doomed: Doomed) -> str:
-    from server.cli.messages import one_line
+    from server.cli.terminal.output import one_line
 
     top = doomed.top
     agents = Counter(one_line(row["agent"]) for row in doomed.rows).most_common()
@@ -133,13 +133,13 @@ def _as_text(doomed: Doomed) -> str:
 
 
 def _executions(doomed: Doomed) -> str:
-    from server.cli.wording import count
+    from server.cli.show.wording import count
 
     return count(doomed.belongings["executions"], "execution")
 
 
 def _others(doomed: Doomed) -> str:
-    from server.cli.wording import count
+    from server.cli.show.wording import count
 
     words = {"events": "event", "messages": "message", "tool_calls": "tool call", "chat_messages": "chat message"}
     told = [count(doomed.belongings[table], word) for table, word in words.items() if doomed.belongings[table]]

@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database, explicit_config
+from server.cli.terminal.options import (
+    ConfigOption,
+    DatabaseOption,
+    JsonOption,
+    chosen_config,
+    chosen_database,
+    explicit_config,
+)
 
 CHAIN = "sre-investigation"
 PACE = 0.4
@@ -25,17 +32,18 @@ def demo(
     """Watch an SRE investigation unfold, offline and without a key."""
     import anyio
 
+    from outrider_sre.incident import incident_folder
     from registry import load
     from server.app import Blueprint
-    from server.cli import preflight, report
-    from server.cli.launch import Ended, Launch, ordered
-    from server.cli.orders import Wish, order_of
-    from server.cli.tree_view import tree_view
+    from server.cli.checks import preflight
+    from server.cli.live.live_run import EndedRun, LiveRun, ordered
+    from server.cli.live.run_arguments import RunArguments, order_of
+    from server.cli.show import report
+    from server.cli.show.tree_view import tree_view
     from server.project import packaged_config
-    from server.sre.incident import incident_folder
 
     settings = load(explicit_config(config) or packaged_config())
-    order = order_of(Wish(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
+    order = order_of(RunArguments(CHAIN, alert=str(incident_folder() / "alert.json")), settings)
     preflight.check(settings, order.name, os.environ, rehearse=not live)
     if live:
         preflight.check_live(settings, order.name, os.environ)
@@ -44,19 +52,19 @@ def demo(
 
     lead = settings.chain(order.name).stages[0].agents[0].name
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: EndedRun) -> None:
         report.tell(ended, as_json=as_json)
         if ended.child.status == "completed":
             _what_next(ended.short_id, lead, None if explicit_config(config) else settings.source)
 
-    return report.exit_of(anyio.run(Launch(blueprint, ordered(order), tree_view()).run, tell))
+    return report.exit_of(anyio.run(LiveRun(blueprint, ordered(order), tree_view()).run, tell))
 
 
 def _what_next(short_id: str, lead: str, source: Path | None) -> None:
     import shlex
 
-    from server.cli.invocation import command
-    from server.cli.messages import note
+    from server.cli.terminal.options import command
+    from server.cli.terminal.output import note
 
     own = chosen_config(None)  # in a project of one's own, `run` knows other agents
     where = f"--config {shlex.quote(str(source))} " if source is not None and not own.samefile(source) else ""

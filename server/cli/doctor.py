@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_config, chosen_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from server.cli.checkup import Finding
+    from server.cli.checks.checkup import Finding
 
 MARKS = {"ok": "✓", "attention": "!", "failed": "✕"}
 NAME_COLUMN = 16
@@ -21,8 +21,8 @@ def doctor(as_json: JsonOption = False, config: ConfigOption = None, db: Databas
     """Check this machine, the configuration, its models and servers, and the database."""
     from dataclasses import asdict
 
-    from server.cli.exits import Exit
-    from server.cli.messages import put_json
+    from server.cli.terminal.exits import Exit
+    from server.cli.terminal.output import put_json
 
     found = _examine(config, db, tell=not as_json)
     healthy = all(finding.state != "failed" for finding in found)
@@ -32,7 +32,7 @@ def doctor(as_json: JsonOption = False, config: ConfigOption = None, db: Databas
 
 
 def _examine(config: Path | None, db: str | None, *, tell: bool) -> list[Finding]:
-    from server.cli import checkup
+    from server.cli.checks import checkup
 
     found: list[Finding] = []
 
@@ -53,15 +53,15 @@ def _examine(config: Path | None, db: str | None, *, tell: bool) -> list[Finding
         if settings.upstreams:
             import anyio
 
-            from server.cli.upstream_checkup import upstreams
+            from server.cli.checks.upstream_checkup import upstreams
 
             anyio.run(upstreams, settings, note)
     return found
 
 
 def _databases(config: Path | None, db: str | None) -> Iterator[Finding]:
-    from server.cli import checkup
-    from server.cli.work_checkup import work
+    from server.cli.checks import checkup
+    from server.cli.checks.work_checkup import work
 
     try:
         path = chosen_database(db, config)
@@ -76,8 +76,8 @@ def _databases(config: Path | None, db: str | None) -> Iterator[Finding]:
 
 
 def _tell(finding: Finding) -> None:
-    from server.cli.invocation import runnable
-    from server.cli.messages import put
+    from server.cli.terminal.options import runnable
+    from server.cli.terminal.output import put
 
     detail = finding.detail.strip().replace("\n", "\n" + " " * (NAME_COLUMN + 3))
     lines = [f"{MARKS[finding.state]} {finding.name:<{NAME_COLUMN}} {detail}"]

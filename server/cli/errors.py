@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError, Exit
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
+from server.cli.terminal.exits import CommandError, Exit
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
@@ -57,9 +57,9 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
 
 async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool) -> None:
     from runner.error_log import as_object
-    from server.cli.messages import note, put, put_json
+    from server.cli.show.table import aligned
     from server.cli.store import reading
-    from server.cli.table import aligned
+    from server.cli.terminal.output import note, put, put_json
 
     async with reading(database) as reads:
         found = await reads.error_records.listed(kind, only_open=only_open)
@@ -75,8 +75,8 @@ async def _list(database: Path, kind: str | None, only_open: bool, as_json: bool
 
 async def _show(database: Path, identifier: str, as_json: bool) -> None:
     from runner.error_log import as_object
-    from server.cli.messages import put, put_json
     from server.cli.store import reading
+    from server.cli.terminal.output import put, put_json
 
     async with reading(database) as reads:
         row = await _meant(reads, identifier)
@@ -86,9 +86,8 @@ async def _show(database: Path, identifier: str, as_json: bool) -> None:
 async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
     from db.rows.error_records import Fix, FixStatus
     from runner.error_log import as_object
-    from runner.record.facts import Addressed
-    from server.cli.messages import put, put_json
     from server.cli.store import writing
+    from server.cli.terminal.output import put, put_json
 
     status, plan, task = said
     async with writing(database) as (opened, recorder):
@@ -118,7 +117,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _text(row: Mapping[str, Any]) -> str:
     """An error for people."""
-    from server.cli.messages import one_line
+    from server.cli.terminal.output import one_line
 
     fix = ", ".join(one_line(str(each)) for each in (row["fix_status"], row["fix_plan_ref"], row["fix_task_ref"]) if each)
     facts = [

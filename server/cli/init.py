@@ -17,8 +17,8 @@ from typing import Annotated
 
 import typer
 
-from server.cli.exits import CommandError, Exit
-from server.cli.options import JsonOption, explicit_config
+from server.cli.terminal.exits import CommandError, Exit
+from server.cli.terminal.options import JsonOption, explicit_config
 
 MODEL, AGENT = "claude-sonnet-5-5", "Assistant"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
@@ -127,7 +127,7 @@ def init(  # noqa: PLR0913 - the options of a command are its parameters
 
     For example: outrider init --server "notes=python3 notes.py"
     """
-    from server.cli.messages import note, put, put_json
+    from server.cli.terminal.output import note, put, put_json
 
     file = (explicit_config(config) or Path("config.yaml")).expanduser().absolute()
     if file.exists() and not only_print:
@@ -216,7 +216,7 @@ def _servers(given: Sequence[str], variables: Sequence[str]) -> list[Server]:
 
 
 def _asked() -> Project:
-    from server.cli.messages import say
+    from server.cli.terminal.output import say
 
     say("A server gives your agent tools. An empty name ends the list.")
     servers = list(_asked_servers())
@@ -232,7 +232,7 @@ def _asked_servers() -> Iterator[Server]:
 
 
 def _answer(question: str, otherwise: str = "") -> str:
-    from server.cli.messages import ask
+    from server.cli.terminal.output import ask
 
     ask(f"{question} [{otherwise}]: " if otherwise else f"{question}: ")
     line = sys.stdin.readline()

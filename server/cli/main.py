@@ -25,21 +25,19 @@ from server.cli.delete import delete
 from server.cli.demo import demo
 from server.cli.doctor import doctor
 from server.cli.errors import errors
-from server.cli.exits import Exit, Failure, explain, tell
-from server.cli.help_page import Commands, Page
 from server.cli.init import init
-from server.cli.install import install
-from server.cli.invocation import begin, wants_json
+from server.cli.install.command import install
 from server.cli.message import message
-from server.cli.messages import LogLines, put
-from server.cli.options import ConfigOption, DatabaseOption, Given, remember
 from server.cli.ps import ps
 from server.cli.resume import resume
 from server.cli.run import run
 from server.cli.serve import serve
-from server.cli.show import show
+from server.cli.show.command import show
 from server.cli.sql import sql
-from server.cli.streams import settle_streams
+from server.cli.terminal.exits import CommandFailure, Exit, explain, tell
+from server.cli.terminal.help_page import Commands, Page
+from server.cli.terminal.options import ConfigOption, DatabaseOption, Given, begin, remember, wants_json
+from server.cli.terminal.output import LogLines, put, settle_streams
 
 EXAMPLE = 'For example: outrider run Investigator "why is checkout slow?"'
 
@@ -100,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(code) if isinstance(code, int) else Exit.DONE
     except (KeyboardInterrupt, typer.Abort):
         if wants_json():
-            tell(Failure("interrupted from the keyboard", "", Exit.INTERRUPTED))
+            tell(CommandFailure("interrupted from the keyboard", "", Exit.INTERRUPTED))
         return Exit.INTERRUPTED
     except Exception as error:
         logging.getLogger("outrider").debug("the command failed", exc_info=True)
@@ -110,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complete(shell: str, arguments: Sequence[str] | None) -> int:
-    from server.cli.candidates import answer
+    from server.cli.completion import answer
 
     for line in answer(shell, typer.main.get_command(app), sys.argv[1:] if arguments is None else arguments):
         put(line)

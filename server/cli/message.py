@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.exits import CommandError, Exit
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
+from server.cli.terminal.exits import CommandError, Exit
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, person
 
 if TYPE_CHECKING:
     from db.rows.reads import Record
@@ -32,7 +32,7 @@ def message(
     """
     import anyio
 
-    from server.cli.messages import note, put_json
+    from server.cli.terminal.output import note, put_json
 
     said = (sys.stdin.read() if text == "-" else text).strip()
     if not said:
@@ -65,7 +65,7 @@ async def _send(database: Path, identifier: str, text: str) -> tuple[Record, boo
 
 def _when(row: Mapping[str, Any], *, gone: bool) -> str:
     """When it will be read."""
-    from server.cli.messages import one_line
+    from server.cli.terminal.output import one_line
 
     who = one_line(row["agent"])
     if gone:

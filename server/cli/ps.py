@@ -1,4 +1,4 @@
-"""`outrider ps`: the top-level executions of this database, those that are open or the most recent ones."""
+"""`outrider ps`: recent executions; with `--registry` the delegations between agents of the last hour."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
+
 
 RECENT = 50
 COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "task")
 SPARE = ("executions", "tokens", "cost", "age", "agent")
 """What a narrow terminal can do without, the first soonest."""
+
+DELEGATION_COLUMNS = ("", "id", "sub-agent", "command", "item", "language", "path", "age", "time left")
 
 
 def ps(
@@ -33,13 +36,11 @@ def ps(
     import anyio
 
     if registry:
-        from server.cli.registry_table import shown_registry
-
         anyio.run(shown_registry, chosen_database(db, config), as_json)
         return 0
 
-    from server.cli.messages import note, put, put_json
-    from server.cli.table import aligned
+    from server.cli.show.table import aligned
+    from server.cli.terminal.output import note, put, put_json
 
     found = anyio.run(_entries, chosen_database(db, config), every)
     if as_json:
@@ -66,8 +67,7 @@ def _remarks(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
     from dataclasses import asdict
 
-    from server.cli.readiness import lacks_by_tree
-    from server.cli.store import reading
+    from server.cli.store import lacks_by_tree, reading
 
     async with reading(database) as reads:
         limit = RECENT if every else 10_000
@@ -112,7 +112,7 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
 
 
 async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
-    from server.cli.wording import EXPIRED, happening, waits
+    from server.cli.show.wording import EXPIRED, happening, waits
 
     if asked := await reads.questions.open(row["id"]):
         first, more = asked[0], f" and {len(asked) - 1} more" if len(asked) > 1 else ""
@@ -133,7 +133,7 @@ async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
 
 
 def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    from server.cli.wording import duration, price, tokens
+    from server.cli.show.wording import duration, price, tokens
     from server.shapes import shape
 
     doing = entry["doing"]
@@ -153,4 +153,50 @@ def _cells(entry: Mapping[str, Any]) -> tuple[str, ...]:
         tokens(entry["tokens"]),
         price(entry["cost_usd"], entry["pricing"]),
         entry["task"] or "",
+    )
+
+
+async def shown_registry(database: Path, as_json: bool) -> None:
+    """Put out the registry, for people or for programs."""
+    from runner.core.delegation import exported
+    from server.cli.show.table import aligned
+    from server.cli.store import reading
+    from server.cli.terminal.output import note, put, put_json
+
+    async with reading(database) as reads:
+        registry = exported(await reads.delegations.tracked())
+        short = await reads.shorts([each["execution_id"] for each in registry["delegations"]])
+    if as_json:
+        put_json(registry)
+    elif short:
+        put(
+            aligned(
+                DELEGATION_COLUMNS,
+                [_delegation_cells(each, short[each["execution_id"]]) for each in registry["delegations"]],
+            )
+        )
+        note(f"{registry['active_delegations']} at work, {registry['total_tracked']} tracked")
+    else:
+        note("no agent has handed anything to another within the last hour")
+
+
+def _delegation_cells(delegation: Mapping[str, Any], short: str) -> tuple[Any, ...]:
+    from datetime import UTC, datetime
+
+    from db.clock import moment
+    from server.cli.show.wording import duration
+    from server.shapes import shape
+
+    now, begun, until = datetime.now(UTC), delegation["start_time"], delegation["deadline"]
+    running = delegation["status"] == "running"
+    return (
+        shape(delegation["status"]),
+        short,
+        delegation["subagent"],
+        delegation["command"],
+        delegation["task_number"],
+        delegation["language"],
+        " → ".join(delegation["delegation_path"]),
+        duration((now - moment(begun)).total_seconds()) if begun else None,
+        duration((moment(until) - now).total_seconds()) if until and running else None,
     )

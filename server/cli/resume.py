@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,10 +35,10 @@ def resume(
     import anyio
 
     from server.app import Blueprint
-    from server.cli import report
-    from server.cli.launch import Launch
+    from server.cli.live.live_run import LiveRun
+    from server.cli.show import report
+    from server.cli.show.tree_view import tree_view
     from server.cli.store import reading
-    from server.cli.tree_view import tree_view
 
     database, settings = chosen_database(db, config), chosen_settings(config)
 
@@ -53,7 +53,7 @@ def resume(
     async def go_on(service: Dispatcher) -> Child:
         return await service.resume(execution, text)
 
-    launch = Launch(Blueprint(settings, database), go_on, tree_view())
+    launch = LiveRun(Blueprint(settings, database), go_on, tree_view())
     return report.exit_of(anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json)))
 
 
@@ -62,8 +62,8 @@ async def _check(reads: Reads, database: Path, execution: str, settings: Setting
     from registry import is_rehearsed
     from runner.core.history import name_of
     from runner.resume.readiness import Unready
-    from server.cli import preflight
-    from server.cli.readiness import lacks_by_tree
+    from server.cli.checks import preflight
+    from server.cli.store import lacks_by_tree
 
     row = await reads.execution(execution)
     assert row is not None

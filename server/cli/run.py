@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
+from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 
 def run(  # noqa: PLR0913 - the options of a command are its parameters
@@ -35,21 +35,22 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
     import anyio
 
     from server.app import Blueprint
-    from server.cli import preflight, report
-    from server.cli.launch import Launch, ordered
-    from server.cli.messages import note, put_json
-    from server.cli.orders import Resolved, Wish, order_of
-    from server.cli.tree_view import tree_view
+    from server.cli.checks import preflight
+    from server.cli.live.live_run import LiveRun, ordered
+    from server.cli.live.run_arguments import Resolved, RunArguments, order_of
+    from server.cli.show import report
+    from server.cli.show.tree_view import tree_view
+    from server.cli.terminal.output import note, put_json
 
     database, settings = chosen_database(db, config), chosen_settings(config)
     try:
-        order = order_of(Wish(name, task, alert, inputs or (), timeout, user, key), settings)
+        order = order_of(RunArguments(name, task, alert, inputs or (), timeout, user, key), settings)
     except Resolved as resolved:
         note(f"{resolved}: nothing was started")
         if as_json:
             put_json({"started": False, "reason": "resolved", "alerts": list(resolved.types)})
         return 0
     preflight.check(settings, order.name, os.environ, task=order.task)
-    launch = Launch(Blueprint(settings, database), ordered(order), tree_view())
+    launch = LiveRun(Blueprint(settings, database), ordered(order), tree_view())
     ended = anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json))
     return report.exit_of(ended)

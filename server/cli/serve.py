@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.cli.messages import note
-from server.cli.options import ConfigOption, DatabaseOption, chosen_database, chosen_settings
+from server.cli.terminal.options import ConfigOption, DatabaseOption, chosen_database, chosen_settings
+from server.cli.terminal.output import note
 
 if TYPE_CHECKING:
     from server.app import Blueprint
-    from server.serving import Serving, Transport
+    from server.serve import Serving, Transport
 
 
 def serve(
@@ -30,7 +30,7 @@ def serve(
     """
     import anyio
 
-    from server.serving import Serving
+    from server.serve import Serving
 
     def blueprint() -> Blueprint:
         from server.app import Blueprint
@@ -49,8 +49,8 @@ def _stdio() -> Transport:
 
 
 def _http(written: str, config: Path | None, serving: Serving) -> Transport:
-    from server.http.address import parse_address
-    from server.http.transport import over_http
+    from server.http_face.app import over_http
+    from server.http_face.listen import parse_address
 
     return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, serving)
 

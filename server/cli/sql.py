@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.options import ConfigOption, DatabaseOption, chosen_database
+from server.cli.terminal.options import ConfigOption, DatabaseOption, chosen_database
 
 EXAMPLES = (
     (
@@ -31,8 +31,8 @@ def sql(
     For example: outrider sql "select agent, status from executions"
     """
     from db.query.query import query
-    from server.cli.messages import note, put, put_json
-    from server.cli.table import aligned
+    from server.cli.show.table import aligned
+    from server.cli.terminal.output import note, put, put_json
 
     database = chosen_database(db, config)
     if statement is None:
@@ -49,8 +49,8 @@ def sql(
 
 def _list(database: Path, as_json: bool) -> int:
     from db.query.query import relations
-    from server.cli.invocation import command
-    from server.cli.messages import put, put_json
+    from server.cli.terminal.options import command
+    from server.cli.terminal.output import put, put_json
 
     found = relations(database)
     if as_json:

@@ -1,11 +1,13 @@
-"""The database as commands that only look at it, or only leave a wish in it, open it: it must be there already.
+"""The database of commands that do not run a service: they read it, or record one fact in it.
 
-Owns the two ways in. Must not know: what a command wants to see. Invariant: looking creates and changes nothing.
+Owns both ways in, and the question what interrupted trees lack in this environment. Must not know: what a command shows.
+Invariants: reading creates and changes nothing; where nothing is interrupted, nothing heavy is imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from db.database import Database
     from db.rows.reads import Reads
+    from registry import Settings
     from runner.record.recorder import Recorder
+    from runner.resume.readiness import Here, Lack
 
 
 @asynccontextmanager
@@ -41,3 +45,28 @@ async def writing(database: Path) -> AsyncIterator[tuple[Database, Recorder]]:
         async with open_database(database, recorder.publish) as opened:
             recorder.attach(opened.writer)
             yield opened, recorder
+
+
+async def lacks_by_tree(reads: Reads, database: Path, root: str | None = None) -> Mapping[str, tuple[Lack, ...]]:
+    """What this environment lacks for interrupted trees, by top-level execution; only those that lack something."""
+    from db.store.owners import is_alive
+
+    gone = [owner for owner in await reads.open_owners(root) if not is_alive(database, owner)]
+    if not gone:
+        return {}
+    ending = {each.root for each in await reads.interrupted.cancelled(gone, root)}
+    here, found = _here(reads), dict[str, tuple["Lack", ...]]()
+    for tree, needs in (await reads.interrupted.needs_by_tree(gone, root)).items():
+        if tree not in ending and (lacks := await here.lacks(needs)):
+            found[tree] = lacks
+    return found
+
+
+def _here(reads: Reads) -> Here:
+    from registry import restore
+    from runner.resume.readiness import Here
+
+    async def settings(_hash: str, body: str) -> Settings:
+        return restore(body, os.environ)
+
+    return Here(os.environ, reads.snapshot, settings)

@@ -27,14 +27,13 @@ from runner.service.order import Order
 from runner.snapshot import Child, DispatchOrder
 from runner.trace_context import trace_context
 from server.identity import LOCAL, Identity
-from server.mcp_face.questions import GOES_ON, word_in
-from server.mcp_face.rendering import progress_in_words
-from server.mcp_face.rounds import PersonWanted
+from server.mcp_face.elicitation import GOES_ON, PersonWanted, word_in
+from server.mcp_face.text import progress_in_words
 
 if TYPE_CHECKING:
     from runner.service.dispatcher import Dispatcher
     from runner.snapshot import Question
-    from server.mcp_face.rounds import Person
+    from server.mcp_face.elicitation import Person
 
 REPORT_SECONDS = 2.0
 """Between two reports of progress while a call waits."""
@@ -48,7 +47,7 @@ Report = Callable[[float, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RequestInfo:
     """What came with a request besides its arguments."""
 
     who: Identity = LOCAL
@@ -66,7 +65,7 @@ class Asking:
 class Client:
     """Somebody outside: its children are the executions of its principal."""
 
-    def __init__(self, dispatcher: Dispatcher, asking: Asking) -> None:
+    def __init__(self, dispatcher: Dispatcher, asking: RequestInfo) -> None:
         self.dispatcher, self._asking = dispatcher, asking
         self.who = asking.who
         self.late: list[str] = []

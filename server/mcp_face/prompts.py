@@ -11,7 +11,7 @@ import mcp_types as t
 
 from registry import ChainSpec, Settings
 from runner.tools.dispatch import GET_RESULT
-from server.mcp_face.starting import RUN_CHAIN
+from server.mcp_face.dispatch_tools import RUN_CHAIN
 
 TASK, ALERT = "task", "alert"
 

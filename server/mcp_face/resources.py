@@ -20,7 +20,7 @@ from runner.strategies.iterate.export import tasks_of
 from runner.strategies.plan.export import plan_of
 from runner.tools.dispatch import describe, shown_agents
 from server.mcp_face.client import Client
-from server.mcp_face.looking import tree_of
+from server.mcp_face.query_tools import tree_of
 from server.mcp_face.updates import Behind
 
 CATALOG = "agents://catalog"

@@ -1,33 +1,37 @@
-"""The MCP server: what it says about itself, and which handler answers what. The same for stdio and HTTP and for both eras.
+"""The MCP server: which handler answers which method, the same for stdio and HTTP and for both eras of the protocol.
 
-Owns the registration and how a request becomes a `Client`. Handlers import what they need when it is needed: `initialize`
-is answered before the database layer is loaded. Must not know: the transport.
+Owns the registration, how a request becomes a `Client`, the instructions for a client's model, and the error a client sees
+when a handler raises: the SDK would send its text. Must not know: the transport. Handlers import late, and wait for the
+service: `initialize` is answered before the configuration and the database are loaded.
 """
 
 from __future__ import annotations
 
+import logging
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as t
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
+from db.errors import UnknownExecution
 from server.identity import identity_of
-from server.mcp_face.instructions import INSTRUCTIONS
-from server.mcp_face.refusals import in_words
-from server.mcp_face.rounds import PersonWanted, Round, person_behind, sealed_rounds
-from server.mcp_face.service import Service
+from server.mcp_face.elicitation import PersonWanted, Round, person_behind, sealed_rounds
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
 
 if TYPE_CHECKING:
+    from runner.service.dispatcher import Dispatcher
     from server.mcp_face.client import Client
+
 
 Context = ServerRequestContext[Any, Any]
 
@@ -37,6 +41,57 @@ UNCHANGING: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "reso
 """What stays as it is while the process lives: there is no reload."""
 UNCHANGED_MS = 60_000
 STDIO = "stdio"
+
+log = logging.getLogger("outrider.mcp")
+
+LONGEST_METHOD = 100
+
+INSTRUCTIONS = """\
+Outrider runs agents for you in the background. Each dispatched agent is an execution with an id.
+
+When to dispatch: for work that needs tools or knowledge an agent has and you have not, that takes long, or that splits into
+independent parts. Give every fact the agent needs in `task`: it sees nothing of this conversation. Dispatch what is
+independent at once, one call each, before you wait for any of it.
+
+How to wait: `dispatch_agent` and `run_chain` answer at once with an execution_id, never with a result. Then call `wait_for`
+with all ids (mode `any` to work on what is there, `all` for everything) or `get_result` with one. An answer `running` is
+normal: ask again after `retry_after_seconds`, or go on with something else. A call never waits longer than 50 seconds; the
+execution goes on all the same, also when this conversation ends.
+
+Never guess or invent a result. Until an execution has ended you do not have one; say so if you are asked. A result may be
+`partial`, `failed`, `timed_out` or `cancelled`: report that, and what was found.
+
+An answer with `waiting_for: approval` means that your user must decide whether a call of an agent may run. You cannot
+decide: tell the user which execution waits, and for which call with which arguments, and go on waiting.
+
+Steer a running agent with `send_message`, stop one with `cancel_agent` (mode `wrap_up` lets it answer with what it has).
+Long results are cut; `read_result` reads on. `get_execution_tree` shows who did what and what it cost;
+`list_executions` has earlier executions, too. The last six characters of an id will do.
+"""
+
+
+class Service:
+    """The dispatcher, as soon as there is one."""
+
+    def __init__(self) -> None:
+        self._opened = anyio.Event()
+        self._dispatcher: Dispatcher | None = None
+
+    def open(self, dispatcher: Dispatcher) -> None:
+        """It is ready: those who wait go on."""
+        self._dispatcher = dispatcher
+        self._opened.set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can run."""
+        return self._dispatcher is not None
+
+    async def dispatcher(self) -> Dispatcher:
+        """The dispatcher, once it is there."""
+        await self._opened.wait()
+        assert self._dispatcher is not None
+        return self._dispatcher
 
 
 def mcp_server(service: Service, updates: Updates) -> Server[Any]:
@@ -77,7 +132,7 @@ class _Handlers:
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
         """Whoever sent a request; `before` is what a call that asked remembers."""
         dispatcher = await self._service.dispatcher()
-        from server.mcp_face.client import Asking, Client
+        from server.mcp_face.client import Client, RequestInfo
 
         async def report(seconds: float, words: str) -> None:
             await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
@@ -85,7 +140,7 @@ class _Handlers:
         person = person_behind(ctx, before) if before is not None else None
         who = identity_of(ctx.request)
         session, since = self._session(ctx, local=who.principal is None)
-        return Client(dispatcher, Asking(who, session, since, ctx.meta or {}, report, person))
+        return Client(dispatcher, RequestInfo(who, session, since, ctx.meta or {}, report, person))
 
     def _session(self, ctx: Context, *, local: bool) -> tuple[str | None, str]:
         """The session of a request, and an id before all that was started in it.
@@ -215,3 +270,31 @@ def _no_such_resource(ctx: Context, uri: str) -> MCPError:
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     code = t.INVALID_PARAMS if modern else RESOURCE_NOT_FOUND
     return MCPError(code, f"there is no resource `{uri[:200]}`", {"uri": uri[:200]})
+
+
+async def in_words(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Answer a request; whatever goes wrong is an error that a client can show to people."""
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        raise MCPError(t.INVALID_PARAMS, f"the parameters of `{ctx.method}` were refused: {_fields(error)}") from None
+    except UnknownExecution as error:  # a short id that means several; what means none is answered where it is looked for
+        raise MCPError(t.INVALID_PARAMS, f"{error}: {error.hint}") from None
+    except MCPError as error:
+        if error.error.code == t.METHOD_NOT_FOUND:
+            raise MCPError(t.METHOD_NOT_FOUND, "Method not found", ctx.method[:LONGEST_METHOD]) from None
+        raise
+    except Exception:
+        log.exception("`%s` failed", ctx.method[:LONGEST_METHOD])
+        reason = f"`{ctx.method[:LONGEST_METHOD]}` failed inside Outrider; try again, its log has the details"
+        raise MCPError(t.INTERNAL_ERROR, reason) from None
+
+
+def _fields(error: ValidationError) -> str:
+    """The parameters in question: their names only, for below them stand names of classes and values."""
+    found: dict[str, str] = {}
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        where = [str(part) for part in each["loc"] if part != "params"]
+        missing = each["type"] == "missing" and len(where) == 1
+        found.setdefault(where[0] if where else "params", "is required" if missing else "is not as the protocol wants it")
+    return "; ".join(f"`{name}` {what}" for name, what in found.items())

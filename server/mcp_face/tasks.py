@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from server.mcp_face.questions import GOES_ON, can_be_asked, elicitation
+from server.mcp_face.elicitation import GOES_ON, can_be_asked, elicitation
 
 if TYPE_CHECKING:
     from runner.snapshot import Child, Question
@@ -117,7 +117,7 @@ class _TaskRequests:
 
 
 async def _task(client: Client, execution: str) -> dict[str, Any]:
-    from server.mcp_face.rendering import progress_in_words
+    from server.mcp_face.text import progress_in_words
 
     row = await client.row(execution)
     if row is None:

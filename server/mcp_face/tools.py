@@ -7,7 +7,7 @@ Invariant: whatever happens, a client gets a result it can act on, with a type f
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -23,12 +23,12 @@ from runner.tools.builtin import OwnTool, OwnTools, refuse
 from runner.tools.dispatch import ASK_FOR_IT, CANCEL, GET_RESULT, LIST, WAIT_FOR, dispatch_tools
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import NAME as READ_RESULT
-from server.mcp_face import answers, rendering
-from server.mcp_face.chatting import SEND_USER_MESSAGE, chatting_tools
+from server.mcp_face import schemas, text
+from server.mcp_face.chat_tools import SEND_USER_MESSAGE, chat_tools
 from server.mcp_face.client import Client
-from server.mcp_face.looking import LIST_EXECUTIONS, QUERY, TREE, looking_tools
-from server.mcp_face.rounds import PersonWanted, Round
-from server.mcp_face.starting import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, starting_tools
+from server.mcp_face.dispatch_tools import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, start_tools
+from server.mcp_face.elicitation import PersonWanted, Round
+from server.mcp_face.query_tools import LIST_EXECUTIONS, QUERY, TREE, query_tools
 
 log = logging.getLogger("outrider.mcp")
 
@@ -66,23 +66,23 @@ class Presentation:
     title: str
     hints: t.ToolAnnotations
     answer: type[BaseModel]
-    render: rendering.Render
+    render: text.Render
 
 
 TABLE: Mapping[str, Presentation] = {
-    LIST: Presentation("List agents", LOOKS, answers.Agents, rendering.agents),
-    DISPATCH: Presentation("Dispatch an agent", STARTS, answers.Dispatched, rendering.dispatched),
-    GET_RESULT: Presentation("Get a result", LOOKS, answers.Described, rendering.described),
-    WAIT_FOR: Presentation("Wait for agents", LOOKS, answers.Waited, rendering.waited),
-    CANCEL: Presentation("Cancel an agent", STOPS, answers.Cancelled, rendering.cancelled),
-    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, answers.Accepted, rendering.accepted),
-    READ_RESULT: Presentation("Read a long result", LOOKS, answers.Part, rendering.part),
-    RUN_AGENT: Presentation("Run an agent", STARTS, answers.Standing, rendering.described),
-    RUN_CHAIN: Presentation("Run a chain", STARTS, answers.Dispatched, rendering.dispatched),
-    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, answers.Spoken, rendering.spoken),
-    LIST_EXECUTIONS: Presentation("List executions", LOOKS, answers.Listing, rendering.listing),
-    TREE: Presentation("Show an execution tree", LOOKS, answers.Tree, rendering.tree),
-    QUERY: Presentation("Query executions in SQL", LOOKS, answers.Rows, rendering.as_json),
+    LIST: Presentation("List agents", LOOKS, schemas.AgentsAnswer, text.agents),
+    DISPATCH: Presentation("Dispatch an agent", STARTS, schemas.DispatchAnswer, text.dispatched),
+    GET_RESULT: Presentation("Get a result", LOOKS, schemas.ResultAnswer, text.described),
+    WAIT_FOR: Presentation("Wait for agents", LOOKS, schemas.WaitAnswer, text.waited),
+    CANCEL: Presentation("Cancel an agent", STOPS, schemas.CancelAnswer, text.cancelled),
+    SEND_MESSAGE: Presentation("Steer an agent", SPEAKS, schemas.MessageAnswer, text.accepted),
+    READ_RESULT: Presentation("Read a long result", LOOKS, schemas.TextPart, text.part),
+    RUN_AGENT: Presentation("Run an agent", STARTS, schemas.ExecutionState, text.described),
+    RUN_CHAIN: Presentation("Run a chain", STARTS, schemas.DispatchAnswer, text.dispatched),
+    SEND_USER_MESSAGE: Presentation("Hand over a user's message", STARTS, schemas.ChatAnswer, text.spoken),
+    LIST_EXECUTIONS: Presentation("List executions", LOOKS, schemas.ListAnswer, text.listing),
+    TREE: Presentation("Show an execution tree", LOOKS, schemas.TreeAnswer, text.tree),
+    QUERY: Presentation("Query executions in SQL", LOOKS, schemas.RowsAnswer, text.as_json),
 }
 """Every tool, in the order clients see them."""
 
@@ -91,9 +91,20 @@ STARTING = frozenset({DISPATCH, RUN_AGENT, RUN_CHAIN})
 """The tools whose calls can be tasks: they start an execution, and what it returns is what was asked for."""
 
 
-def tools_of(client: Client) -> list[OwnTool[Any]]:
-    """The tools of one client, in order."""
-    tools = [*dispatch_tools(client, ASK_FOR_IT), *starting_tools(client), *chatting_tools(client), *looking_tools(client)]
+Make = Callable[[Client], list[OwnTool[Any]]]
+
+MAKERS: Mapping[frozenset[str], Make] = {
+    frozenset({LIST, DISPATCH, GET_RESULT, WAIT_FOR, CANCEL}): lambda client: dispatch_tools(client, ASK_FOR_IT),
+    frozenset({RUN_AGENT, RUN_CHAIN, SEND_MESSAGE}): start_tools,
+    frozenset({SEND_USER_MESSAGE}): chat_tools,
+    frozenset({READ_RESULT, LIST_EXECUTIONS, TREE, QUERY}): query_tools,
+}
+"""The functions that make tools, by the names of the tools they make."""
+
+
+def tools_of(client: Client, name: str | None = None) -> list[OwnTool[Any]]:
+    """The tools of one client, in order; with a name only those that are made together with it."""
+    tools = [tool for names, make in MAKERS.items() if name is None or name in names for tool in make(client)]
     if not client.dispatcher.services.settings.chains:
         tools = [tool for tool in tools if tool.name != RUN_CHAIN]
     order = list(TABLE)
@@ -113,7 +124,7 @@ def _listed(tool: OwnTool[Any], settings: Settings) -> t.Tool:
         title=looks.title,
         description=definition.description + _choices(tool.name, settings),
         input_schema=dict(definition.input_schema),
-        output_schema=answers.schema_of(looks.answer),
+        output_schema=schemas.schema_of(looks.answer),
         annotations=looks.hints,
     )
 
@@ -133,7 +144,7 @@ def _choices(name: str, settings: Settings) -> str:
 async def called(client: Client, call: ToolCall) -> t.CallToolResult:
     """Carry out a call; every way it can go wrong is an answer."""
     try:
-        result = await OwnTools(tools_of(client)).call(call)
+        result = await OwnTools(tools_of(client, call.name)).call(call)
     except PersonWanted:
         raise
     except (StoreError, RunnerError) as error:

@@ -1,6 +1,16 @@
-"""The packaged SRE example: one recorded incident, and three small MCP servers that let agents investigate it.
+"""The former name of `outrider_sre`, for the snapshots of older configurations.
 
-`story` says what happened, `record` writes it down as files, `incident` finds those files again, and `logs`, `metrics`
-and `cluster` serve them over stdio. Nothing in here may know the runner, the registry or the database: to Outrider
-these servers are upstreams like any other.
+An interrupted tree of the example resumes with its snapshot, which starts `python -P -m server.sre.logs` and reads
+`server/sre/rehearsal.yaml`. The package has no modules of its own: they are found in `outrider_sre`.
 """
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+__path__ = [str(Path(__file__).resolve().parents[2] / "outrider_sre")]
+
+for _word in sys.orig_argv:
+    if _word.startswith(f"{__name__}."):
+        sys.stderr.write(f"note: `{_word}` is now `{_word.replace(__name__, 'outrider_sre')}`\n")

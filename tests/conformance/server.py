@@ -14,9 +14,9 @@ from mcp.server.lowlevel import Server
 
 from registry import HttpSpec, load
 from server.app import Blueprint
-from server.http.address import parse_address
-from server.http.transport import over_http
-from server.serving import Serving
+from server.http_face.app import over_http
+from server.http_face.listen import parse_address
+from server.serve import Serving
 from tests.conformance.changing import enter_changes
 from tests.conformance.installation import Installation
 from tests.conformance.work import AGENTS, ASKING, FUNCTIONS, GATED, enter_work

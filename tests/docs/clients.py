@@ -10,7 +10,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from server.cli.clients import CLIENTS, Client, Entry
+from server.cli.install.clients import CLIENTS, ClientProgram, Entry
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
@@ -81,7 +81,7 @@ def _badges() -> str:
     return "\n".join(["With `outrider` on the `PATH` of your editor, one click adds it:\n", *badges, ""])
 
 
-def _of_client(client: Client) -> str:
+def _of_client(client: ClientProgram) -> str:
     local = client.local([PROGRAM, "serve", "--config", CONFIG, "--db", DATABASE], [KEY])
     shown = [FILES[client.name], _block(client, local)]
     return "\n".join([f"<details><summary>{client.title}: the entry by hand</summary>\n", *shown, "</details>"])
@@ -98,7 +98,7 @@ def _of_others() -> str:
     )
 
 
-def _block(client: Client, entry: Entry) -> str:
+def _block(client: ClientProgram, entry: Entry) -> str:
     """An entry with one line for each of its keys."""
     keys = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in entry.items())
     return f'```json\n{{{json.dumps(client.section)}: {{"outrider": {{\n{keys}\n}}}}}}\n```\n'

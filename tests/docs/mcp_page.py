@@ -14,9 +14,9 @@ from typing import Any, cast
 import mcp.types as t
 
 from registry import ChatSpec, load
-from server.mcp_face.answers import Standing
-from server.mcp_face.client import Asking, Client
+from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.resources import RESOURCES, TEMPLATES
+from server.mcp_face.schemas import ExecutionState
 from server.mcp_face.tasks import TASKS
 from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, TABLE, listed
 from tests.support.sources import ROOT
@@ -71,7 +71,7 @@ def tools() -> list[t.Tool]:
     """The tools a local client sees with the configuration that comes with Outrider, with an agent that answers users."""
     settings = load(ROOT / "config.yaml", {})
     services = SimpleNamespace(settings=replace(settings, chat=ChatSpec(next(iter(settings.agents)))))
-    return listed(Client(cast("Any", SimpleNamespace(services=services)), Asking()))
+    return listed(Client(cast("Any", SimpleNamespace(services=services)), RequestInfo()))
 
 
 def page() -> str:
@@ -110,7 +110,7 @@ def _tools() -> Iterator[str]:
                 _argument(tool, *each) for each in tool.input_schema["properties"].items()
             )
         answer = ", ".join(f"`{name}`" for name in (tool.output_schema or {})["properties"])
-        more = ", and what else `get_result` answers" if issubclass(TABLE[tool.name].answer, Standing) else ""
+        more = ", and what else `get_result` answers" if issubclass(TABLE[tool.name].answer, ExecutionState) else ""
         yield f"Answers {answer}{more}.\n"
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from server.cli.clients import CLIENTS
+from server.cli.install.clients import CLIENTS
 from tests.docs import clients
 from tests.support.shell import SCRIPT, Shell, make_shell
 from tests.support.sources import ROOT

@@ -9,7 +9,7 @@ import pytest
 from registry.specs.upstreams import UpstreamSpec
 from runner.tools.upstream import process
 from runner.tools.upstream import server as upstream_server
-from server.collector import patient_collector
+from server.app import patient_collector
 from tests.faults.fault import contained
 from tests.faults.upstream_faults import CALLS, LISTS, Outcome, UpstreamFault
 from tests.support.upstream_specs import RawHttp, call, none_running, opened, raw, raw_http

@@ -15,7 +15,7 @@ import anyio
 from registry import AgentSpec, load
 from server.app import Blueprint
 from server.mcp_face.stdio import over_stdio
-from server.serving import Serving
+from server.serve import Serving
 
 
 def make_noise() -> None:

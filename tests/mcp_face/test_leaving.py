@@ -10,9 +10,9 @@ import pytest
 from mcp.client import Client
 
 from server.app import Blueprint
-from server.http.address import parse_address
-from server.http.transport import over_http
-from server.serving import Serving
+from server.http_face.app import over_http
+from server.http_face.listen import parse_address
+from server.serve import Serving
 from tests.support.models import ScriptedModel, gate, say
 from tests.support.service import OneModel, settings_of
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from db.query.gate import AT_ONCE, OF_ONE_CALLER, WAITING
-from server.mcp_face.looking import MOST_BYTES
+from server.mcp_face.query_tools import MOST_BYTES
 from tests.support.face import Caller, face, text_of
 from tests.support.figures import FIGURES, tell
 from tests.support.requirement import requirement

@@ -15,7 +15,7 @@ from db.store.engine import sqlite_library
 from runner.messages import ToolCall
 from runner.tools.dispatch import ASK_FOR_IT
 from server.identity import Identity
-from server.mcp_face.client import Asking, Client
+from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.tools import ERROR, called
 from tests.mcp_face.test_tasks import started, task_client, until
 from tests.mcp_face.test_tools import CONFIG, ERAS
@@ -71,7 +71,7 @@ async def test_a_task_is_found_by_a_short_id(tmp_path: Path) -> None:
 
 async def asked(opened: Face, who: Identity, tool: str, **arguments: Any) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer of a caller's call, or None, and what kind of error it was."""
-    result = await called(Client(opened.bench.dispatcher, Asking(who)), ToolCall("1", tool, arguments))
+    result = await called(Client(opened.bench.dispatcher, RequestInfo(who)), ToolCall("1", tool, arguments))
     return result.structured_content, ((result.meta or {}).get(ERROR) or {}).get("message", "")
 
 

@@ -251,7 +251,7 @@ async def test_a_client_of_the_first_revisions_reads_answers_and_errors(shell: S
 
 
 def test_the_first_answers_need_neither_the_database_layer_nor_the_configuration() -> None:
-    asked = "import sys, server.serving; print({'sqlalchemy', 'registry', 'anthropic'} & set(sys.modules) or 'nothing')"
+    asked = "import sys, server.serve; print({'sqlalchemy', 'registry', 'anthropic'} & set(sys.modules) or 'nothing')"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert told.stdout.strip() == "nothing"

@@ -7,6 +7,7 @@ import anyio
 import jsonschema
 import pytest
 
+from server.mcp_face import text
 from tests.support.face import Caller, Face, face, text_of
 from tests.support.models import call, fail, gate, say, shared
 from tests.support.reading import dispatch
@@ -201,6 +202,14 @@ async def test_a_message_steers_a_running_agent_and_continues_one_that_has_ended
     assert ended["result"]["output"] == "and down"
     assert [message.text for message in last.messages[-2:]] == ["I looked up", "and down"]
     assert "look up instead" in str([message.content for message in last.messages])
+
+
+def test_the_answer_to_a_message_names_the_execution_that_reads_it() -> None:
+    running = text.accepted({"execution_id": "a1", "status": "running", "message": "accepted"})
+    ended = text.accepted({"execution_id": "b2", "status": "pending", "message": "continued", "continues": "a1"})
+
+    assert running == "execution a1 (running) will read your message before its next step"
+    assert ended == "execution a1 had ended; execution b2 (pending) continues it with your message"
 
 
 async def test_only_an_agent_that_a_client_may_dispatch_is_continued_for_it(tmp_path: Path) -> None:

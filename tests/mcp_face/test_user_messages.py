@@ -9,7 +9,7 @@ import pytest
 from runner.chat import phrase
 from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
-from server.mcp_face.client import Asking, Client
+from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.tools import ERROR, called
 from tests.mcp_face.test_approvals import Answering
 from tests.mcp_face.test_tools import TOOLS
@@ -138,7 +138,7 @@ async def test_a_caller_speaks_for_itself_unless_its_token_says_more(
     tmp_path: Path, who: Identity, user: str, speaks: bool
 ) -> None:
     async with face(tmp_path, CONFIG, {"Helper": [hang()]}) as opened:
-        client = Client(opened.bench.dispatcher, Asking(who))
+        client = Client(opened.bench.dispatcher, RequestInfo(who))
         call = ToolCall("1", SEND, {"user": user, "text": "hello", "wait_seconds": 0})
         result = await called(client, call)
 

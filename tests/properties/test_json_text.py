@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.cli.json_text import CannotKeep, JsonText, Unreadable
+from server.cli.install.json_text import CannotKeep, JsonText, UnreadableJson
 
 scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just('//"{[,]}"/*')
 values = st.recursive(
@@ -74,11 +74,11 @@ def test_what_a_person_wrote_is_rather_left_alone_than_lost(text: str) -> None:
     "text", ["[1]", "{", "{'a': 1}", '{"a": NaN}', '{"a": 1} x', "[" * 100_000, '{"a": 1, "a": 1}', "/*"]
 )
 def test_what_is_not_an_object_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableJson):
         JsonText(text, comments=True)
 
 
 @given(st.text('{}[]",:/*\\ \n1a', max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    with suppress(Unreadable):
+    with suppress(UnreadableJson):
         assert isinstance(JsonText(text, comments=True).tree, dict)

@@ -9,7 +9,7 @@ import pytest
 
 from runner.llm.protocol import Request
 from runner.service.order import Order
-from server.cli.tree_model import TreeModel
+from server.cli.show.tree_model import TreeModel
 from tests.support.models import Turn, call, fail, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import bench

@@ -10,7 +10,7 @@ import pytest
 
 from runner.llm.protocol import Request
 from runner.result import handles_of
-from server.cli.portrait import sit
+from server.cli.show.execution_view import load_view
 from tests.support.models import call, say
 from tests.support.reading import dispatch
 from tests.support.servers import raw_server
@@ -65,5 +65,5 @@ async def test_what_no_call_of_the_tree_shows_is_told_to_everybody(tmp_path: Pat
         assert json.loads(scout["result"])["metadata"]["unverified"] == ["toolu_forged99"]
         report = service.model.of("Lead")[-1].messages[-1].text
         assert "Take care: unverified evidence: no call of this tree is `toolu_forged99`." in report
-        portrait = await sit(service.dispatcher.services.database.reads, service.database, ended.id)
-        assert f"evidence   {told}" in portrait.facts_text()
+        view = await load_view(service.dispatcher.services.database.reads, service.database, ended.id)
+        assert f"evidence   {told}" in view.facts_text()

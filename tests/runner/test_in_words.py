@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from runner.strategies.loop.acceptance import in_words
-from server.cli.messages import gist
+from server.cli.terminal.output import gist
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pydantic_core import from_json
 from registry import meant
 from runner.errors import Refusal
 from runner.service.order import Order
-from server.cli.exits import CommandError
-from server.cli.orders import Wish, order_of
+from server.cli.live.run_arguments import RunArguments, order_of
+from server.cli.terminal.exits import CommandError
 from tests.support.models import say
 from tests.support.requirement import requirement
 from tests.support.service import bench, settings_of
@@ -107,6 +107,6 @@ def test_an_agent_with_an_objective_of_its_own_needs_no_task(tmp_path: Path) -> 
     config = "agents: {Knows: {strategy: iterate, iterate: {objective: Do it}}, Asks: {strategy: iterate}}"
     settings = settings_of(tmp_path, config)
 
-    assert order_of(Wish("Knows"), settings).task == ""
+    assert order_of(RunArguments("Knows"), settings).task == ""
     with pytest.raises(CommandError, match="no task for `Asks`"):
-        order_of(Wish("Asks"), settings)
+        order_of(RunArguments("Asks"), settings)

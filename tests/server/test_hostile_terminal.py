@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from server.cli.messages import LogLines, safe
+from server.cli.terminal.output import LogLines, safe
 from tests.support.shell import Shell
 from tests.support.sources import python_files, relative, text_of
 from tests.support.terminal import typed
@@ -134,4 +134,5 @@ def test_commands_write_through_one_place_only() -> None:
 
     places = [relative(file) for file in commands if writing.search(text_of(file) or "")]
 
-    assert places == ["server/cli/console.py", "server/cli/messages.py"]  # what rich draws, and all that it does not
+    # What rich draws, and all that it does not.
+    assert places == ["server/cli/terminal/console.py", "server/cli/terminal/output.py"]

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from server.cli.client_file import edit_of, write
-from server.cli.clients import CLIENTS, Surroundings, client_named
-from server.cli.exits import CommandError
+from server.cli.install.client_file import edit_of, write
+from server.cli.install.clients import CLIENTS, Surroundings, client_named
+from server.cli.terminal.exits import CommandError
 from tests.support.shell import SCRIPT, Shell
 from tests.support.terminal import typed
 

@@ -13,7 +13,7 @@ from tests.support.shell import Shell, make_shell
 from tests.support.sources import ROOT
 from tests.test_packaging import project
 
-OURS = ("db", "registry", "runner", "server")
+OURS = ("db", "outrider_sre", "registry", "runner", "server")
 SCRIPT = "import sys; from outrider.__main__ import main; sys.exit(main())"
 """What an installer makes of the console script."""
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from server.cli.tree_model import TreeModel
-from server.cli.tree_node import Node
-from server.cli.tree_rows import Row, drawn, rows_of
-from server.cli.wording import duration, happening, price, tokens
+from server.cli.show.tree_model import TreeModel
+from server.cli.show.tree_node import TreeNode
+from server.cli.show.tree_rows import Row, drawn, rows_of
+from server.cli.show.wording import duration, happening, price, tokens
 from server.shapes import shape
 
 START = "2026-01-01T00:00:00.000000Z"
@@ -63,7 +63,7 @@ class Story:
         self.event(execution, "execution.status", status=status, agent=execution, outcome=status, **more)
 
     @property
-    def root(self) -> Node:
+    def root(self) -> TreeNode:
         """The top."""
         assert self.model.root is not None
         return self.model.root

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.sre.record import write_incident
-from server.sre.story import Story
+from tools.incident.record import write_incident
+from tools.incident.story import Story
 
 OTHER_STORY = Story(
     seed=7,

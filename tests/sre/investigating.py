@@ -16,11 +16,11 @@ from typing import Any
 
 import anyio
 
+from outrider_sre.incident import ALERT
 from registry import load
 from runner.service.order import Order
 from runner.snapshot import Child
 from server.app import Blueprint, open_service
-from server.sre.incident import ALERT
 from tests.support.sources import ROOT
 
 CONFIG = ROOT / "config.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.sre.cluster import server
+from outrider_sre.cluster import server
 from tests.sre.asking import ask, refused
 
 

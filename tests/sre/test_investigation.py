@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from server.sre.incident import ALERT
+from outrider_sre.incident import ALERT
 from tests.sre.investigating import CHAIN, CONFIG, Investigation, investigate
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
@@ -178,3 +179,17 @@ def test_neither_configuration_nor_rehearsal_know_anything_of_the_incident() -> 
 
     for secret in ("inventory", "pool", "2.14", "6b8f9d7c4", "q4tzn", "14:0", "2026-", "shop"):
         assert secret not in text
+
+
+async def test_a_configuration_with_the_former_names_of_the_package_still_runs(tmp_path: Path) -> None:
+    """Snapshots of interrupted trees name `server.sre`, and its rehearsal by path."""
+    former = tmp_path / "former.yaml"
+    text = CONFIG.read_text(encoding="utf-8")
+    former.write_text(text.replace("-m, outrider_sre.", "-m, server.sre.").replace("/outrider_sre/", "/server/sre/"))
+    assert "outrider_sre" not in former.read_text(encoding="utf-8")
+
+    found = await investigate(tmp_path, config=former)
+
+    assert found.ended.status == "completed"
+    assert "**Root cause:**" in found.section("Summary")
+    assert found.sql("select count(*) as broken from events where type = 'upstream.unavailable'") == [{"broken": 0}]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider_sre.incident import PACKAGED
 from runner.service.order import Order
-from server.sre.incident import PACKAGED
 from tests.sre.investigating import changed_config, investigate, rehearse
 from tests.support.requirement import requirement
 
@@ -61,7 +61,7 @@ async def test_without_the_decisive_lines_the_cause_is_not_found_and_the_report_
 async def test_a_server_that_cannot_be_reached_is_named_in_report_and_events_and_the_run_goes_on(
     server: str, verdict: str, tmp_path: Path
 ) -> None:
-    config = changed_config(tmp_path, f"-P, -m, server.sre.{server}]", f"-P, -m, server.sre.no_{server}]")
+    config = changed_config(tmp_path, f"-P, -m, outrider_sre.{server}]", f"-P, -m, outrider_sre.no_{server}]")
 
     found = await investigate(tmp_path, config=config)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.sre.logs import server
+from outrider_sre.logs import server
 from tests.sre.asking import ask, refused
 
 

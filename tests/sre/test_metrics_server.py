@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from server.sre.incident import ALERT
-from server.sre.metrics import server
+from outrider_sre.incident import ALERT
+from outrider_sre.metrics import server
 from tests.sre.asking import ask, refused
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.sre.errors import BadRequestError
-from server.sre.promql import parse
+from outrider_sre.errors import BadRequestError
+from outrider_sre.promql import parse
 
 ACCEPTED = [
     "up",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.sre.errors import BadRequestError
-from server.sre.metric_store import MetricStore
-from server.sre.promql import Scalar, Series, evaluate, parse
+from outrider_sre.errors import BadRequestError
+from outrider_sre.metric_store import MetricStore
+from outrider_sre.promql import Scalar, Series, evaluate, parse
 
 START = 1000.0
 

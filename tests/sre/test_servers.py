@@ -11,15 +11,15 @@ import anyio
 import pytest
 from mcp.server import MCPServer
 
-from server.sre import cluster, logs, metrics
-from server.sre.incident import VARIABLE
+from outrider_sre import cluster, logs, metrics
+from outrider_sre.incident import VARIABLE
 from tests.sre.asking import ask, refused, started
 from tests.sre.conftest import OTHER_STORY
 
 SERVERS = {
-    "server.sre.logs": {"query", "stats", "patterns", "labels", "label_values"},
-    "server.sre.metrics": {"query", "query_range", "series", "metric_names", "alerts"},
-    "server.sre.cluster": {"list_objects", "get_object", "events", "rollout_history", "rollouts"},
+    "outrider_sre.logs": {"query", "stats", "patterns", "labels", "label_values"},
+    "outrider_sre.metrics": {"query", "query_range", "series", "metric_names", "alerts"},
+    "outrider_sre.cluster": {"list_objects", "get_object", "events", "rollout_history", "rollouts"},
 }
 
 
@@ -43,9 +43,9 @@ async def test_a_server_starts_over_stdio_and_offers_described_read_only_tools(
 async def test_the_cause_can_be_found_by_following_the_answers() -> None:
     """Alert → the service it calls in vain → what is new there → what was rolled out → the numbers that confirm it."""
     async with (
-        started("server.sre.logs") as log_client,
-        started("server.sre.metrics") as metric_client,
-        started("server.sre.cluster") as cluster_client,
+        started("outrider_sre.logs") as log_client,
+        started("outrider_sre.metrics") as metric_client,
+        started("outrider_sre.cluster") as cluster_client,
     ):
         cause = await investigate(log_client, metric_client, cluster_client)
 
@@ -60,9 +60,9 @@ async def test_the_cause_can_be_found_by_following_the_answers() -> None:
 
 async def test_the_servers_serve_the_incident_that_the_environment_names(other_incident: Path) -> None:
     async with (
-        started("server.sre.logs", other_incident) as log_client,
-        started("server.sre.metrics", other_incident) as metric_client,
-        started("server.sre.cluster", other_incident) as cluster_client,
+        started("outrider_sre.logs", other_incident) as log_client,
+        started("outrider_sre.metrics", other_incident) as metric_client,
+        started("outrider_sre.cluster", other_incident) as cluster_client,
     ):
         cause = await investigate(log_client, metric_client, cluster_client)
 
@@ -121,7 +121,7 @@ async def test_without_the_decisive_lines_the_logs_tell_only_symptoms(
 async def test_many_questions_at_once_are_all_answered() -> None:
     answers: list[dict[str, Any]] = []
 
-    async with started("server.sre.logs") as client:
+    async with started("outrider_sre.logs") as client:
 
         async def count(service: str) -> None:
             answers.append(await ask(client, "stats", query=f'{{service="{service}"}}', by=["service"]))

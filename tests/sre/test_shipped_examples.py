@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from outrider_sre.incident import ALERT
 from registry import load
 from registry.specs.document import SECTIONS
 from runner.llm.rehearsal.script import load_rehearsal
 from server.project import find_config
-from server.sre.incident import ALERT
 from tests.sre.investigating import CHAIN, CONFIG
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT, relative, repository_files

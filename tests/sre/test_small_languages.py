@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.sre.errors import BadRequestError
-from server.sre.label_selector import parse_label_selector
-from server.sre.logql import parse_log_query
-from server.sre.matchers import compile_pattern
-from server.sre.times import format_log_time, format_time, parse_duration, parse_time, parse_window
+from outrider_sre.errors import BadRequestError
+from outrider_sre.label_selector import parse_label_selector
+from outrider_sre.logql import parse_log_query
+from outrider_sre.matchers import compile_pattern
+from outrider_sre.times import format_log_time, format_time, parse_duration, parse_time, parse_window
 
 NOW = datetime(2026, 9, 17, 14, 30, tzinfo=UTC).timestamp()
 

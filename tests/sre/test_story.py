@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from server.sre.errors import BadRequestError
-from server.sre.incident import ALERT, PACKAGED
-from server.sre.record import write_incident
-from server.sre.story import Story
+from outrider_sre.errors import BadRequestError
+from outrider_sre.incident import ALERT, PACKAGED
 from tests.sre.conftest import OTHER_STORY
+from tools.incident.record import write_incident
+from tools.incident.story import Story
 
 
 def contents(folder: Path) -> dict[str, bytes]:

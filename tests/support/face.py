@@ -19,8 +19,7 @@ from mcp.client import Client
 
 from registry import AgentSpec
 from runner.tools.protocol import ToolExecutor
-from server.mcp_face.server import mcp_server
-from server.mcp_face.service import Service
+from server.mcp_face.server import Service, mcp_server
 from server.mcp_face.tools import ERROR
 from server.mcp_face.updates import Updates
 from tests.support.models import ScriptedModel

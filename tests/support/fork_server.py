@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("db", "registry", "runner", "server")
+PACKAGES = ("db", "outrider_sre", "registry", "runner", "server")
 LATE = {"runner.llm.anthropic"}
 """Not imported unless it is asked for: a rehearsed command never needs it, and it would cost as much as all others."""
 
@@ -43,7 +43,7 @@ def preload(*more: str) -> None:
     """Import every module of Outrider, and so what these import; and those asked for."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-            if module.name not in LATE:
+            if module.name not in LATE and not module.name.startswith("server.sre."):
                 importlib.import_module(module.name)
     for name in more:
         importlib.import_module(name)

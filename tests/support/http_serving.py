@@ -21,8 +21,8 @@ from mcp.server.lowlevel import Server
 from db.latch import Latch
 from db.store.outage import Trouble
 from registry import load
-from server.http.address import Address, parse_address
-from server.http.transport import over_http
+from server.http_face.app import over_http
+from server.http_face.listen import Address, parse_address
 from server.identity import identity_of
 
 MODERN = "2026-07-28"

@@ -19,8 +19,7 @@ from jwt.algorithms import ECAlgorithm
 from starlette.types import Receive, Scope, Send
 
 from db.latch import Latch
-from server.http.address import Address
-from server.http.listening import bind, listen
+from server.http_face.listen import Address, bind, listen
 
 KEY_ID = "key-1"
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("db", "outrider", "registry", "runner", "server")
+PACKAGES = ("db", "outrider", "outrider_sre", "registry", "runner", "server")
 """The four that Outrider is made of, and the one that starts it."""
 
 Graph = dict[str, set[str]]

@@ -10,7 +10,7 @@ import pytest
 from runner.service.order import Order
 from runner.tools.effects import CHECK_FIRST, UNKNOWN, cut_short, may_repeat, status_of, without_answer
 from runner.tools.upstream import process, server
-from server.cli import portrait
+from server.cli.show import execution_view
 from tests.support.local_tools import LocalTools
 from tests.support.models import call, hang, malformed_call, say
 from tests.support.reading import dispatch, dispatched, results, shown, text_of
@@ -65,10 +65,10 @@ async def test_a_call_that_was_cut_off_is_made_once_more_if_its_effect_allows_an
         assert {json.loads(row["payload"])["server"] for row in repeated} == {"read_only", "idempotent"}
         assert {row["outcome_unknown"] for row in service.sql("select * from tool_errors")} == {1}
 
-        sitter = await portrait.sit(service.dispatcher.services.database.reads, service.database, ended.id)
-        assert "! at_most_once.poke: outcome unknown (unavailable); `outrider show " in sitter.tree_text()
+        view = await execution_view.load_view(service.dispatcher.services.database.reads, service.database, ended.id)
+        assert "! at_most_once.poke: outcome unknown (unavailable); `outrider show " in view.tree_text()
         reads = service.dispatcher.services.database.reads
-        talk = portrait.transcript_text(await reads.messages(ended.id), await reads.tool_calls(ended.id))
+        talk = execution_view.transcript_text(await reads.messages(ended.id), await reads.tool_calls(ended.id))
         assert "── tool ask.poke (outcome unknown)" in talk
 
 

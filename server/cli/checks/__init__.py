@@ -1,0 +1,1 @@
+"""What is checked before a run starts, and what `outrider doctor` checks."""

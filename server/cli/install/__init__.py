@@ -1,0 +1,1 @@
+"""`outrider install`: the MCP clients it knows, and the entry it writes into their files."""

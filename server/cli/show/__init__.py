@@ -1,0 +1,1 @@
+"""`outrider show`, and how executions, trees, tables and reports are presented."""

@@ -1,0 +1,188 @@
+"""Authentication: every request gets an identity, or is told how to get one.
+
+Owns the bearer header, the challenge (RFC 6750, RFC 9728), the open paths, and the fixed tokens of the configuration.
+Invariant: with authentication only the open paths are reached without an identity, also among paths that do not exist; no
+token gets past it; of fixed tokens only digests are kept, and the time of a comparison reveals nothing about them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from registry import TokenSpec
+from server.http_face.errors import HttpFault, refusal
+from server.identity import KEY, LOCAL, Identity
+
+log = logging.getLogger("outrider.http")
+
+SHORTEST = 16
+"""Characters: what is shorter can be guessed."""
+
+_MADE = "make one with `openssl rand -hex 32`"
+_SENDABLE = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """Who a token belongs to. A session of MCP belongs to client, issuer and subject together."""
+
+    principal: str
+    scopes: frozenset[str]
+    client: str
+    issuer: str | None = None
+    expires_at: int | None = None
+
+
+class BadToken(Exception):
+    """The token proves nothing here; the reason is for the log and for the caller."""
+
+
+class MissingScopes(Exception):
+    """The token is good, but not for this."""
+
+    def __init__(self, scopes: Sequence[str]) -> None:
+        super().__init__(" ".join(scopes))
+
+
+class CannotTell(Exception):
+    """The token cannot be verified now: its issuer cannot be asked. Try again after `retry_seconds`."""
+
+    def __init__(self, retry_seconds: float) -> None:
+        super().__init__()
+        self.retry_seconds = retry_seconds
+
+
+class Verifier(Protocol):
+    """One way to authenticate."""
+
+    async def verify(self, token: str) -> VerifiedToken | None:
+        """The caller, or None when it is no token of this kind; raises BadToken, MissingScopes or CannotTell."""
+        ...
+
+
+class Anonymous:
+    """Without authentication, where only this machine can call: everybody is local."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on as local."""
+        scope[KEY] = LOCAL
+        await self._app(scope, receive, send)
+
+
+class Authentication:
+    """Finds out who calls."""
+
+    def __init__(
+        self, app: ASGIApp, verifiers: Sequence[Verifier], open_paths: Collection[str], metadata_url: str | None
+    ) -> None:
+        """Let everybody reach `open_paths`; `metadata_url` tells others where tokens are to be had."""
+        self._app = AuthContextMiddleware(app)
+        self._verifiers, self._open, self._metadata_url = verifiers, open_paths, metadata_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its identity, or refuse it."""
+        if scope["path"] in self._open:
+            await self._app(scope, receive, send)
+            return
+        found = await self._caller(Headers(scope=scope).getlist("authorization"))
+        if isinstance(found, Response):
+            await found(scope, receive, send)
+            return
+        known = {
+            KEY: Identity(found.principal, found.scopes),
+            "user": AuthenticatedUser(_access_token(found)),  # by this the SDK keeps a session to whoever opened it
+            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # it has done its service
+        }
+        await self._app({**scope, **known}, receive, send)
+
+    async def _caller(self, headers: Sequence[str]) -> VerifiedToken | Response:
+        scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+        if scheme.lower() != "bearer" or not token:
+            return refusal(401, "who calls? a bearer token is needed", headers=self._challenge())
+        try:
+            for verifier in self._verifiers:
+                caller = await verifier.verify(token)
+                if caller is not None:
+                    return caller
+            raise BadToken("it is unknown")
+        except BadToken as error:
+            log.info("a token was refused: %s", error)
+            return refusal(401, f"the token is not accepted: {error}", headers=self._challenge(error="invalid_token"))
+        except MissingScopes as error:
+            challenge = self._challenge(error="insufficient_scope", scope=str(error))
+            return refusal(403, "the token does not have the scopes that are needed", headers=challenge)
+        except CannotTell as error:
+            after = {"retry-after": f"{error.retry_seconds:.0f}"}
+            return refusal(503, "the issuer of tokens cannot be asked for its keys", "try again later", after)
+
+    def _challenge(self, **about: str) -> dict[str, str]:
+        if self._metadata_url is not None:
+            about["resource_metadata"] = self._metadata_url
+        told = ", ".join(f'{name}="{value}"' for name, value in about.items())
+        return {"www-authenticate": f"Bearer {told}".strip()}
+
+
+def _access_token(caller: VerifiedToken) -> AccessToken:
+    """The caller as the SDK knows callers; the token itself goes no further."""
+    return AccessToken(
+        token="",
+        client_id=caller.client,
+        scopes=sorted(caller.scopes),
+        expires_at=caller.expires_at,
+        subject=caller.principal,
+        claims={"iss": caller.issuer} if caller.issuer is not None else None,
+    )
+
+
+class FixedTokens:
+    """The callers with a token of their own."""
+
+    def __init__(self, specs: Iterable[TokenSpec], environ: Mapping[str, str]) -> None:
+        """Read the tokens; raises HttpFault when one is missing, weak, or two are the same."""
+        self._known: dict[bytes, VerifiedToken] = {}
+        for spec in specs:
+            digest = _digest(_token(spec, environ))
+            if digest in self._known:
+                other = self._known[digest].principal
+                raise HttpFault(f"`{spec.principal}` and `{other}` have the same token", "give each caller one of its own")
+            self._known[digest] = VerifiedToken(spec.principal, spec.scopes, client=spec.principal)
+
+    async def verify(self, token: str) -> VerifiedToken | None:
+        """The caller of this token, if it is one of these."""
+        given, found = _digest(token), None
+        for digest, caller in self._known.items():  # all of them, always
+            if hmac.compare_digest(digest, given):
+                found = caller
+        return found
+
+
+def _token(spec: TokenSpec, environ: Mapping[str, str]) -> str:
+    token = environ.get(spec.token_env, "")
+    if not token:
+        raise HttpFault(f"environment variable `{spec.token_env}`, the token of `{spec.principal}`, is not set", _MADE)
+    if len(token) < SHORTEST or not _SENDABLE.fullmatch(token):
+        raise HttpFault(
+            f"`{spec.token_env}` cannot be a token: {SHORTEST} characters at least, without spaces and control characters",
+            _MADE,
+        )
+    return token
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

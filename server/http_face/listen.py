@@ -1,0 +1,180 @@
+"""The address to listen on, its socket, and uvicorn as a guest in our event loop.
+
+Owns the grammar of an address, which addresses only this machine can reach, and the socket from binding to the last
+connection. Must not know: what the application answers. Invariants: parsing resolves nothing, so whether authentication is
+required follows from the written address alone; signals and the end of the process are ours, not uvicorn's; cancelling
+`listen` returns within a bounded time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+from db.latch import Latch
+from server.http_face.connections import OpenRequests
+from server.http_face.errors import HttpFault
+
+FINISH_SECONDS = 0.7
+"""What requests have to come to their end when the server stops; a stream never would."""
+STOP_SECONDS = 5
+"""How long stopping takes at most, also with a caller that takes nothing."""
+MOST_CONNECTIONS = 4_096
+
+LOOPBACK = "127.0.0.1"
+LAST_PORT = 65_535
+
+_WRITTEN = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)?:)?(?P<port>[0-9]{1,5})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host without brackets, and a port; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    @property
+    def name(self) -> str:
+        """The host as it stands in an address of the web."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
+    def url(self) -> str:
+        """Where the server is reached."""
+        return f"http://{self.name}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; a name other than `localhost` may lead anywhere."""
+        number = _number(self.host)
+        return self.host.lower() == "localhost" if number is None else number.is_loopback
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether it stands for every address of this machine, so that it is no name clients could use."""
+        number = _number(self.host)
+        return number is not None and number.is_unspecified
+
+
+def parse_address(text: str) -> Address:
+    """Read `HOST:PORT`, `[::1]:8080`, `:8080` or `8080`; without a host it is this machine alone."""
+    match = _WRITTEN.fullmatch(text)
+    if match is None or int(match["port"]) > LAST_PORT:
+        hint = "write `HOST:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes a free one"
+        raise HttpFault(f"`{text}` is no address to listen on", hint)
+    return Address((match["host"] or LOOPBACK).strip("[]"), int(match["port"]))
+
+
+def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+_WHY = {
+    errno.EADDRINUSE: ("something else listens there", "choose another port; port 0 takes a free one"),
+    errno.EACCES: ("this user may not listen there", "choose a port from 1024 on"),
+    errno.EADDRNOTAVAIL: ("this machine has no such address", "`127.0.0.1` is always there"),
+}
+
+
+def bind(address: Address) -> tuple[socket.socket, Address]:
+    """A socket at the address, and the address with the port it got; raises HttpFault."""
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise HttpFault(f"cannot listen on `{address.name}`: there is no such host", "check the name") from None
+    # IPv4 first: of the two addresses of `localhost` it is the one every client tries.
+    family, kind, protocol, _, where = min(found, key=lambda each: each[0] != socket.AF_INET)
+    # With its protocol: the event loop sends small pieces at once (TCP_NODELAY) only where it knows that it is TCP;
+    # without, each answer waits 40 ms for the caller to confirm its head.
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        why, hint = _WHY.get(error.errno or 0, (error.strerror, "choose another address"))
+        raise HttpFault(f"cannot listen on `{address.name}:{address.port}`: {why}", hint) from None
+    return listener, Address(address.host, int(listener.getsockname()[1]))
+
+
+async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None], stopping: Latch) -> None:
+    """Serve the application until cancelled; `started` is called once it answers.
+
+    From `stopping` on the open requests come to their end, and every other is told when to come back.
+    """
+    requests = OpenRequests(app)
+    server = _Guest(_configuration(requests), started)
+    ended, serving = anyio.Event(), anyio.CancelScope(shield=True)
+
+    async def serve() -> None:
+        try:
+            with serving:
+                await server.serve([listener])
+        finally:
+            ended.set()
+
+    async def turn_away() -> None:
+        await stopping.wait()
+        await requests.finish(FINISH_SECONDS)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve, name="carry HTTP requests")
+        group.start_soon(turn_away, name="turn requests away")
+        try:
+            await ended.wait()
+        finally:
+            server.should_exit = True
+            with anyio.move_on_after(STOP_SECONDS + FINISH_SECONDS, shield=True):
+                await requests.finish(FINISH_SECONDS)
+                await ended.wait()
+            serving.cancel("stopping took too long")
+            group.cancel_scope.cancel()
+
+
+def _configuration(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # nobody is believed about where a request comes from
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+
+
+class _Guest(uvicorn.Server):
+    """A server that leaves signals to its host, and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell_started = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say so, once it is done."""
+        await super().startup(sockets)
+        self._tell_started()

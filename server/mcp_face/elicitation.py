@@ -1,0 +1,153 @@
+"""Questions to a client's person: an MCP elicitation for each call that needs approval, in both eras of the protocol.
+
+Owns the wording, the form, the reading of an answer, and the two ways to ask. In the older era the question is a request to
+the client while the call waits. In the newer era the answer to the call is the question, and the client calls again with
+the person's answer; the state between the two calls travels through the client, sealed by the SDK and bound to the caller,
+the call and a time. Invariant: only an explicit yes approves; a dismissed or unreadable answer decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as t
+from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from server.identity import identity_of
+
+if TYPE_CHECKING:
+    from runner.approvals.approvals import Word
+    from runner.snapshot import Question
+
+
+Context = ServerRequestContext[Any, Any]
+
+log = logging.getLogger("outrider.mcp")
+
+STATE_SECONDS = 3600.0
+"""How long a person may take to answer a call that ended with a question; then the client calls again."""
+
+GOES_ON = "going on after a question to a person"
+"""What an execution does whose question was decided, until it says so itself."""
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "confirm": {"type": "boolean", "title": "Allow this call", "description": "It runs once, with these arguments."},
+        "reason": {"type": "string", "title": "Reason", "description": "Kept with the decision; the agent reads it."},
+    },
+    "required": ["confirm"],
+}
+
+
+class PersonWanted(Exception):
+    """Leaves a call of the newer era: its answer is a question."""
+
+    def __init__(self, waited: Sequence[str], questions: Sequence[Question]) -> None:
+        super().__init__("a person has to be asked")
+        self.waited, self.questions = waited, questions
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a call that asks remembers until it is called again."""
+
+    waited: Sequence[str] = ()
+    """The executions it waited for."""
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What its person was shown, by question."""
+
+    @classmethod
+    def of(cls, state: str | None) -> Round:
+        """The round before this call; none when it is the first."""
+        return cls(**json.loads(state)) if state is not None else cls()
+
+    def after(self, wanted: PersonWanted) -> t.InputRequiredResult:
+        """The answer that asks, and remembers all that was asked so far: nobody is asked twice by one call."""
+        shown = {**self.shown, **{each.id: each.shown for each in wanted.questions}}
+        state = json.dumps({"waited": list(wanted.waited), "shown": shown})
+        return t.InputRequiredResult(
+            input_requests={each.id: elicitation(each) for each in wanted.questions}, request_state=state
+        )
+
+
+def sealed_rounds() -> RequestStateBoundary:
+    """Seals what goes out and opens what comes back; whatever is not ours, or not the caller's, is refused."""
+
+    def principal(ctx: Context) -> str | None:
+        return identity_of(ctx.request).principal
+
+    security = RequestStateSecurity(keys=[secrets.token_bytes(32)], ttl=STATE_SECONDS, bind_principal=principal)
+    return RequestStateBoundary(security, default_audience="outrider")
+
+
+class Person:
+    """The person behind a client, as far as one of its calls can reach."""
+
+    def __init__(self, ctx: Context, before: Round) -> None:
+        self._ctx = ctx
+        self.asked = set(before.shown)
+        """What was asked in this call already."""
+
+    @property
+    def answers_later(self) -> bool:
+        """Whether the call has to end for its question to be put."""
+        return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def ask(self, question: Question) -> t.ElicitResult | None:
+        """Put a question while the call waits; None when the client does not pass it on."""
+        try:
+            return await self._ctx.session.elicit_form(words_of(question), FORM, self._ctx.request_id)
+        except MCPError as error:
+            log.info("a client did not ask its person: %r", error)
+            return None
+
+
+def person_behind(ctx: Context, before: Round) -> Person | None:
+    """Whoever can be asked over this call, if anybody."""
+    return Person(ctx, before) if can_be_asked(ctx.session.client_capabilities) else None
+
+
+def can_be_asked(capabilities: t.ClientCapabilities | None) -> bool:
+    """Whether a client puts forms before its person; one that names no kind of form means this one."""
+    declared = capabilities.elicitation if capabilities is not None else None
+    return declared is not None and (declared.form is not None or declared.url is None)
+
+
+def words_of(question: Question) -> str:
+    """What a person reads: who wants to call what, with which arguments, to the last character."""
+    if question.kind == "repeat":
+        lines = f"A restart cut off `{question.tool}`, called by {question.agent}: nobody knows whether it took effect."
+        lines += "\nRun it again with these arguments?"
+    else:
+        lines = f"{question.agent} wants to call `{question.tool}` with these arguments:"
+    return f"{lines}\n\n{question.exact}\n\nexecution {question.execution_id}, until {question.expires_at}"
+
+
+def elicitation(question: Question) -> t.ElicitRequest:
+    """The question as a request to a client."""
+    return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words_of(question), requested_schema=FORM))
+
+
+def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
+    """What a person said, as it came over the wire; None where that was nothing."""
+    from runner.approvals.approvals import Word
+
+    said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer
+    if not isinstance(said, Mapping) or said.get("action") not in ("accept", "decline"):
+        return None
+    content = said.get("content") or {}
+    confirmed = content.get("confirm") if isinstance(content, Mapping) else None
+    if said["action"] == "accept" and not isinstance(confirmed, bool):
+        return None
+    reason = content.get("reason") if isinstance(content, Mapping) else None
+    approved = said["action"] == "accept" and confirmed is True
+    return Word(approved, by, reason if isinstance(reason, str) else "", principal)

@@ -1,0 +1,1 @@
+"""What developers and `make` call; none of it is in the wheel."""
