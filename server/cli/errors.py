@@ -86,6 +86,7 @@ async def _show(database: Path, identifier: str, as_json: bool) -> None:
 async def _fix(database: Path, identifier: str, said: tuple[str, str | None, str | None], as_json: bool) -> None:
     from db.rows.error_records import Fix, FixStatus
     from runner.error_log import as_object
+    from runner.record.facts import Addressed
     from server.cli.store import writing
     from server.cli.terminal.output import put, put_json
 
