@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runner.marks import disarmed, restored
 from runner.text import BLOCKS, inert
-from tests.runner.hostile import BRACKETS, NOTES, TAGS, hostile, notes, tags
+from tests.runner.prompt.hostile import BRACKETS, NOTES, TAGS, hostile, notes, tags
 
 UNSEEN = ("\u200b", "\u00ad", "\u2060", "\u202e", "\u200f", "\ufeff", "\u0301", "\u034f", "\x00", "\x1b", "\U000e0041", "")
 ALIKE = {

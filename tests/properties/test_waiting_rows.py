@@ -17,7 +17,7 @@ import anyio.lowlevel
 from db.clock import moment, stamp
 from db.store.engine import sqlite_library
 from runner.service.order import Order
-from tests.runner.planned import config, plan, step
+from tests.runner.strategies.plan.planned import config, plan, step
 from tests.support.gated import NO, YES, asked, decide, deleting
 from tests.support.models import call, say
 from tests.support.service import Bench, bench

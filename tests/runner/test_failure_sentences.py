@@ -13,9 +13,9 @@ from runner.errors import Refusal
 from runner.llm.protocol import Usage
 from runner.service.order import Order
 from runner.snapshot import Child
-from tests.runner.planned import plan, step
-from tests.runner.routed import coordinator, decide
-from tests.runner.spenders import MODELS
+from tests.runner.strategies.loop.spenders import MODELS
+from tests.runner.strategies.plan.planned import plan, step
+from tests.runner.strategies.route.routed import coordinator, decide
 from tests.support.models import Script, Turn, call, crash, fail, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench

@@ -18,7 +18,7 @@ import pytest
 from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.runner.hostile import notes, tags
+from tests.runner.prompt.hostile import notes, tags
 from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use
 from tests.support.saying_server import WAYS
 from tests.support.service import settings_of

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.text import read_json
-from tests.runner import iterated, planned
+from tests.runner.strategies.iterate import iterated
+from tests.runner.strategies.plan import planned
 from tests.support.models import Turn, say
 from tests.support.service import bench
 

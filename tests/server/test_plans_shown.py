@@ -9,8 +9,8 @@ from typing import Any
 import mcp.types as t
 
 from runner.strategies.plan.export import plan_of
-from tests.runner import iterated
-from tests.runner.planned import A, B, C, config, plan
+from tests.runner.strategies.iterate import iterated
+from tests.runner.strategies.plan.planned import A, B, C, config, plan
 from tests.support.face import face
 from tests.support.models import fail, say, shared
 from tests.support.requirement import requirement

@@ -72,7 +72,9 @@ EVERY = (
     Guarantee(
         "transcripts",
         "a transcript cut after any commit becomes a request that the Messages API accepts",
-        Suite("tests/runner/test_cut_transcripts.py", "OUTRIDER_PREFIXES", 2000, said("every one accepted")),
+        Suite(
+            "tests/runner/strategies/loop/test_cut_transcripts.py", "OUTRIDER_PREFIXES", 2000, said("every one accepted")
+        ),
     ),
     Guarantee("cancel", "a cancelled tree of a thousand is over at once", cancelled),
     Guarantee(

@@ -10,7 +10,7 @@ from runner.llm.protocol import Request
 from runner.service.order import Order
 from runner.text import MARK
 from server.app import Blueprint, open_service
-from tests.runner.spenders import MODELS, cost, steps, worth
+from tests.runner.strategies.loop.spenders import MODELS, cost, steps, worth
 from tests.support.local_tools import LocalTools
 from tests.support.messages_api import messages_api, reply, text
 from tests.support.models import Turn, call, crash, fail, gate, hang, say

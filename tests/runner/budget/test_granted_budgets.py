@@ -9,7 +9,7 @@ import pytest
 from runner.errors import Refusal
 from runner.llm.protocol import Request
 from runner.service.order import Order
-from tests.runner.spenders import CONFIG, MODELS, cost, notes, reserved, steps, worth
+from tests.runner.strategies.loop.spenders import CONFIG, MODELS, cost, notes, reserved, steps, worth
 from tests.support.models import Turn, call, crash, fail, gate, hang, say
 from tests.support.reading import delivered, dispatch, results
 from tests.support.service import bench

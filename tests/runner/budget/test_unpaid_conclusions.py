@@ -9,9 +9,10 @@ import pytest
 
 from runner.llm.protocol import Request, Usage
 from runner.service.order import Order
-from tests.runner import iterated, planned
-from tests.runner.resuming import after_a_stop
-from tests.runner.spenders import MODELS, cost
+from tests.runner.resume.resuming import after_a_stop
+from tests.runner.strategies.iterate import iterated
+from tests.runner.strategies.loop.spenders import MODELS, cost
+from tests.runner.strategies.plan import planned
 from tests.support.models import Turn, call, hang, say
 from tests.support.reading import dispatch
 from tests.support.service import bench

@@ -19,7 +19,7 @@ from runner.result import Result
 from runner.service.order import Order
 from tests.runner.functions import sample_functions
 from tests.runner.functions.sample_functions import Seen, begin_anew
-from tests.runner.resuming import after_a_stop
+from tests.runner.resume.resuming import after_a_stop
 from tests.support.models import say
 from tests.support.reading import delivered, dispatch
 from tests.support.requirement import requirement

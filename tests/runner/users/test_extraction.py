@@ -14,7 +14,7 @@ from runner.chat import spoken
 from runner.llm.protocol import Request, Usage
 from runner.service.order import Order
 from runner.snapshot import Child
-from tests.runner.spenders import MODELS
+from tests.runner.strategies.loop.spenders import MODELS
 from tests.support.models import Script, Turn, call, crash, hang, say, shared
 from tests.support.reading import results, shown, text_of
 from tests.support.requirement import requirement

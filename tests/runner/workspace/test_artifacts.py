@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from runner.service.order import Order
-from tests.runner.filed import CONFIG, edit, files, made, write
-from tests.runner.planned import A, plan
-from tests.runner.resuming import after_a_stop
+from tests.runner.prompt.filed import CONFIG, edit, files, made, write
+from tests.runner.resume.resuming import after_a_stop
+from tests.runner.strategies.plan.planned import A, plan
 from tests.support.models import call, fail, hang, say
 from tests.support.reading import dispatch
 from tests.support.requirement import requirement

@@ -15,10 +15,10 @@ from db.store.engine import sqlite_library
 from runner.llm.protocol import Request
 from runner.service.order import Order
 from runner.workspace import sandbox
-from tests.runner.filed import CONFIG, SECTION, edit, files, look, made, write
-from tests.runner.iterated import config as iterating
-from tests.runner.iterated import done, finished, task
-from tests.runner.resuming import after_a_stop
+from tests.runner.prompt.filed import CONFIG, SECTION, edit, files, look, made, write
+from tests.runner.resume.resuming import after_a_stop
+from tests.runner.strategies.iterate.iterated import config as iterating
+from tests.runner.strategies.iterate.iterated import done, finished, task
 from tests.support.models import Turn, gate, hang, say, shared
 from tests.support.reading import answer, results, text_of
 from tests.support.requirement import requirement

@@ -1,0 +1,1 @@
+"""Executions that go on where another process left them."""
