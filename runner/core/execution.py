@@ -287,7 +287,7 @@ class Execution:
         if self.status is ExecutionStatus.PENDING and self.slot.queue_position > 0:
             new = replace(new, waiting_for=SLOT)
         parent = self.parent.place if self.parent is not None else None
-        heard = heard_of(new) if self.request.chat else None
+        heard = heard_of(new) if self.request.root.chat else None
         first = self._first_message() if self.gate is None else None  # a gated one gets it when it starts
         told = [facts.Posted(self.place, item.id, item.kind, item.payload) for item in self.messages]
         return facts.Spawned(new, first, parent, settled, heard=heard, told=told)

@@ -86,6 +86,18 @@ class StartMode:
 
 
 @dataclass(frozen=True, slots=True)
+class RootInfo:
+    """What only a top-level execution is asked for with."""
+
+    origin: Origin = NOWHERE
+    """The whole tree has it."""
+    chat: bool = False
+    """Whether its task is a message of its user."""
+    command: Any = None
+    """Its task as a `CommandCall`, where it is a command line: parsed once, when the request is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class SpawnRequest:
     """An execution to start: which agent, on what task, in which role."""
 
@@ -103,10 +115,7 @@ class SpawnRequest:
     briefing: Briefing = Briefing()
     dispatch: DispatchInfo = DispatchInfo()
     start: StartMode = StartMode()
-    origin: Origin = NOWHERE
-    """Of a top-level execution; a child has its parent's."""
-    chat: bool = False
-    """Whether its task is a message of its user."""
+    root: RootInfo = RootInfo()
     continues: str | None = None
     """An ended execution: this one goes on from its transcript, and has its children. Its prompt is a message to it."""
     messages: Sequence[Item] = field(default=())
@@ -145,7 +154,7 @@ def node_of(request: SpawnRequest, identifier: str, position: int, above: Above 
     parent, limits = above.node if above is not None else None, request.limits
     if parent is not None and parent.limits.max_depth < limits.max_depth:
         limits = replace(limits, max_depth=parent.limits.max_depth)
-    origin = parent.origin if parent is not None else request.origin.in_session()
+    origin = parent.origin if parent is not None else request.root.origin.in_session()
     root = parent.place.root_execution_id if parent is not None else identifier
     labelled = parent.delegation_path if parent is not None else ()
     return Node(

@@ -23,7 +23,7 @@ from db.database import Database
 from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
 from db.rows import work_items
 from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
-from registry import AgentSpec, ChainSpec, OnDisconnect
+from registry import AgentSpec, OnDisconnect
 from runner.approvals.approvals import Approvals
 from runner.core.cancel import Cancellation
 from runner.core.execution import Environment, Execution
@@ -143,11 +143,12 @@ class Dispatcher:
         request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, user)
-        _check_models(self.services, request.agent, order.task)
+        _check_models(self.services, request)
         capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
         origin = Origin(order.principal, order.session, trace_context(order.trace), user)
         dispatch = DispatchInfo(key=order.key)
-        return replace(request, limits=capped, dispatch=dispatch, origin=origin, chat=order.chat)
+        root = replace(request.root, origin=origin, chat=order.chat)
+        return replace(request, limits=capped, dispatch=dispatch, root=root)
 
     def _run(self, root: Execution) -> None:
         """A top-level execution whose row is there runs in the service's group from now on."""
@@ -188,7 +189,7 @@ class Dispatcher:
         request = continued(environment.services.settings, row, text, asked_for)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
-        _check_models(environment.services, request.agent, request.task)
+        _check_models(environment.services, request)
         if lacks := await self._adoption.lacks_to_continue(row, environment.services.settings):
             raise Unready(execution, lacks)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
@@ -321,10 +322,10 @@ class Dispatcher:
                 live.inbox.put(Item.of_row(delivery))
 
 
-def _check_models(services: Services, subject: AgentSpec | ChainSpec, task: str) -> None:
+def _check_models(services: Services, request: SpawnRequest) -> None:
     """Refuse before anything is written when a model of the first agents cannot be asked."""
-    services.model_for(subject)
-    for agent in first_agents(services.settings, subject, task):
+    services.model_for(request.agent)
+    for agent in first_agents(services.settings, request.agent, request.root.command):
         services.model_for(agent)
 
 

@@ -24,7 +24,7 @@ from db.status import ExecutionStatus
 from registry import ChatMemorySpec
 from runner.chat import ChatMessage
 from runner.core.execution import Environment, Execution
-from runner.core.spawn import DispatchInfo, SpawnRequest
+from runner.core.spawn import DispatchInfo, RootInfo, SpawnRequest
 from runner.core.views import is_gone
 from runner.errors import RunnerError
 from runner.messages import clean
@@ -116,7 +116,7 @@ class Learning:
             prompt=clean(f"{TASK[0].upper()}{TASK[1:]}, from this part of their conversation.\n\n{shown}"),
             dispatch=DispatchInfo(key=f"memory:{root.id}"),
             limits=limits,
-            origin=root.origin,
+            root=RootInfo(root.origin),
         )
 
     async def _since(self, user: str, agent: str) -> str:

@@ -25,7 +25,7 @@ from registry import (
 )
 from runner.core.guard import entry_of, permit
 from runner.core.history import name_of
-from runner.core.spawn import DispatchInfo, SpawnRequest
+from runner.core.spawn import DispatchInfo, RootInfo, SpawnRequest
 from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.origin import Origin, User
@@ -36,7 +36,7 @@ from runner.strategies.chain import SYNTHESIS, Brief, merging, seated, seats
 from runner.strategies.iterate.requests import PARTS, Components
 from runner.strategies.plan import requests as plan_requests
 from runner.strategies.route import requests as route_requests
-from runner.strategies.route.commands.parse import call_in
+from runner.strategies.route.commands.parse import Call, call_in
 from runner.strategies.route.commands.task import is_errand
 from runner.strategies.staff import Staff
 from runner.text import inert
@@ -53,12 +53,12 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
     limits = settings.limits_for(subject, None, call)
     if command is not None and call is None:
         limits = replace(limits, timeout=command.seconds(limits.wrap_up_reserve))
-    return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data)
+    root = RootInfo(command=command)
+    return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data, root=root)
 
 
-def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, task: str = "") -> Iterator[AgentSpec]:
+def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, command: Call | None = None) -> Iterator[AgentSpec]:
     """The agents that a chain, or whoever has a staff, needs for a task, whatever happens."""
-    command = call_in(subject, task)
     if command is not None:
         yield from map(settings.agent, command.command.agents)
     elif isinstance(subject, ChainSpec):
@@ -106,7 +106,7 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None, user: Use
         limits=limits,
         timeout=row["timeout_seconds"],
         dispatch=DispatchInfo(key=row["idempotency_key"], granted=row["budget_from_execution_id"] is not None),
-        origin=Origin(row["principal"], row["session_id"], user=user),
+        root=replace(made.root, origin=Origin(row["principal"], row["session_id"], user=user)),
         continues=row["continues_execution_id"],
     )
 
@@ -150,7 +150,9 @@ def continued(settings: Settings, row: Record, text: str, asker: Origin) -> Spaw
     made = top_level(settings, name_of(row), row["task"] or "", None)
     data = from_json(row["input"]) if row["input"] else None
     origin = replace(asker, principal=row["principal"])
-    return replace(made, input=data, prompt=inert(text) if text else None, origin=origin, continues=row["id"])
+    return replace(
+        made, input=data, prompt=inert(text) if text else None, root=replace(made.root, origin=origin), continues=row["id"]
+    )
 
 
 def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Sequence[Record], text: str) -> None:

@@ -17,7 +17,7 @@ from runner.core.spawn import SpawnRequest
 from runner.errors import UNSAFE, Refusal
 from runner.record import facts
 from runner.result import Outcome, Problem, Result, failed, partial, summarise
-from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN
+from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, HANDLERS, PLAN, ROOT
 from runner.strategies.child_tracker import Seating
 from runner.strategies.compose import wording_of
 from runner.strategies.conclusion import Conclusion
@@ -42,7 +42,7 @@ class Route:
         self._conclusion = Conclusion(work)
         self._course: Course | None = None
         try:
-            call = call_in(work.subject, work.task)
+            call = work.request.root.command if work.role == ROOT else call_in(work.subject, work.task)
             self._course = Course(work, self._seating, call) if call is not None else None
         except Refusal as refusal:  # whoever called it hears why; at the top nothing was begun for it
             problem = Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint)

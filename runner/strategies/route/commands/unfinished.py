@@ -25,7 +25,7 @@ from runner.work_items.board import Items
 
 async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
     """A top-level request; one for a command that was not finished before goes on with it. Raises Refusal."""
-    call = call_in(request.agent, request.task)
+    call: Call | None = request.root.command
     if call is None or not call.numbers:
         return request
     assert isinstance(request.agent, AgentSpec)
@@ -33,7 +33,7 @@ async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
     board = Items(services.settings.work_items.board, reads.work_items)
     if not [number for number in call.numbers if await board.find(number) is not None]:
         raise no_item(call.numbers[0])
-    user, principal = request.origin.user, request.origin.principal
+    user, principal = request.root.origin.user, request.root.origin.principal
     caller = Caller(request.agent.name, principal, user.id if user is not None else None)
     before = await _unfinished(reads, call, request.agent, await reads.calls.of(caller))
     return replace(request, continues=before, prompt=None) if before is not None else request
