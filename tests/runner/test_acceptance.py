@@ -79,7 +79,7 @@ async def test_an_answer_that_fits_is_kept_as_the_value_it_spells(tmp_path: Path
         ({"success": True}, "completed", None),
         ({"success": False, "error": {"message": "no file"}}, "failed", "no file"),
         ({"success": False, "error": "no file"}, "failed", "no file"),
-        ({"success": False}, "failed", "it says that it failed"),
+        ({"success": False}, "failed", "it reported a failure"),
     ],
 )
 async def test_who_has_to_say_whether_it_succeeded_is_believed(
