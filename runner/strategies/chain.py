@@ -249,7 +249,7 @@ def seats(chain: ChainSpec, stage: StageSpec) -> Iterator[Seat]:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an agent of a stage is told."""
+    """The task, input and earlier outputs for an agent of a stage."""
 
     task: str
     input: Any

@@ -62,7 +62,7 @@ class Lookups:
     skills: Callable[[AgentSpec, Sequence[CatalogueEntry]], Awaitable[Sequence[Mapping[str, str]]]]
     """Lists names and descriptions of what a worker with this catalogue can do."""
     same_step: Callable[[str, str, float], Awaitable[Record | None]]
-    """Finds a successful execution of an agent with the same first message within so many seconds."""
+    """Finds a successful execution of an agent with the same first message within a number of seconds."""
     resumes_elsewhere: Callable[[], bool]
     """Whether it is being stopped without a terminal status, so that another process resumes it."""
 
@@ -135,7 +135,7 @@ class Work:
 
     @property
     def briefing(self) -> Briefing:
-        """What it is shown beside its task."""
+        """Instructions and history beside its task."""
         return self.request.briefing
 
     @property

@@ -14,7 +14,7 @@ from runner.messages import clean
 from runner.text import folded_keys, read_json
 
 MOST_TASKS = 100
-"""Of one turn; the planner is asked again after it anyway."""
+"""Tasks of one turn; the planner is asked again after it anyway."""
 LONGEST_REASONING = 2_000
 
 

@@ -1,4 +1,4 @@
-"""The objective: what all components of an iteration are told, whatever their part in it.
+"""The objective of an iteration, and the other parts of a prompt that all its components share.
 
 Owns the objective, which input each component sees, the background, and which agents cannot be components. Pure. Invariant:
 it is derived from rows and configuration, so a resumed iteration has the same objective.
@@ -22,12 +22,12 @@ from runner.strategies.iterate.requests import PARTS, Components
 from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert
 
 SHARE = 4
-"""The background may use at most this fraction (one in so many) of the smallest context window."""
+"""The background may use at most 1/`SHARE` of the smallest context window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """What all components of an iteration are told."""
+    """The objective, input and background that all components of an iteration share."""
 
     objective: str
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Undertaking:
     declared: frozenset[str] = frozenset()
     """Names of the input that every component may see."""
     background: str = ""
-    """What the caller tells beside the task, such as earlier results; its blocks are escaped already."""
+    """Context from the caller beside the task, such as earlier results; its blocks are escaped already."""
 
 
 def undertaking_of(work: Work, components: Components) -> Undertaking:
@@ -74,7 +74,7 @@ def _refuse_cycles(work: Work, components: Components) -> None:
 
 
 def _background(work: Work, components: Components) -> str:
-    """What the first message says beside task and input; input is left out, as each component sees only declared fields."""
+    """The caller's context beside task and input; empty if the first message holds nothing else."""
     if work.role == ROOT or work.prompt == first_message(work.task, work.input):
         return ""
     return background_of(work.prompt, work.task, min(map(components.window, PARTS)) // SHARE * BYTES_PER_TOKEN)
@@ -90,7 +90,7 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
 
 
 def background_of(prompt: str, task: str, most: int) -> str:
-    """What a first message says beside the task, cut to so many bytes."""
+    """The part of a first message after the task, cut to `most` bytes."""
     said = "" if prompt == clean(task) else prompt.removeprefix(inert(task)).strip()
     kept = fitting(said, most)
     return kept if len(kept) == len(said) else kept + cut_mark(len(kept), len(said), None)

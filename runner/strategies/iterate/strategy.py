@@ -41,7 +41,7 @@ from runner.strategies.iterate.requests import Components
 from runner.strategies.iterate.tasks import FAILED, TaskRecord, compressed, concluded
 
 SHARE = 2
-"""The state may use at most this fraction (one in so many) of a model's context window."""
+"""The state may use at most 1/`SHARE` of a model's context window."""
 
 
 class Iterate:

@@ -254,7 +254,7 @@ class Conversation:
         await work.recorder.record_fenced(turn_facts.RepliedLate(reply, outcomes), work.place.id, shielded=True)
         return False
 
-    # -- room ----------------------------------------------------------------------------------------------------------
+    # -- compaction ----------------------------------------------------------------------------------------------------
 
     async def _make_room(self, request: Request, *, alone: bool = False) -> Compaction | None:
         """Compact until the request fits; returns the compaction if it needs a summary first, unless `alone`."""
@@ -317,7 +317,7 @@ class Conversation:
         finally:
             self.transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
 
-    # -- what we say ---------------------------------------------------------------------------------------------------
+    # -- messages to the model -----------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
         """Show all deliveries; each is consumed in the transaction that stores the message."""

@@ -251,7 +251,7 @@ class Spending:
         return leave
 
     async def leave_again(self, request: Request, answer: int | None) -> Leave | None:
-        """Reserve budget for another attempt of a call; None if it no longer covers an answer of so many tokens."""
+        """Reserve budget for another attempt of a call; None if it no longer covers an `answer` of that many tokens."""
         leave = await self.leave_to_ask(request)
         if leave is not None and answer is not None and leave.answer < answer:
             leave.over()

@@ -28,7 +28,7 @@ class Low:
     what: str
     """`turns`, `last_turn`, `seconds`, `tokens` or `usd`."""
     left: float
-    """What is left, without the share kept for a conclusion."""
+    """The amount left, without the share kept for a conclusion."""
     limit: float
 
 

@@ -1,4 +1,7 @@
-"""The transcript of a loop, and what is derived from it: open calls, the last text, and why the last reply ended."""
+"""The transcript of a loop, and the state derived from it: open calls, the last text, and why the last reply ended.
+
+Owns no rows: `runner/strategies/loop/conversation.py` stores the messages, `runner/strategies/loop/rebuild.py` reads them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks a parsed plan: which steps can run, and what is wrong with the others.
+"""Checks a parsed plan: which steps can run, and the faults of the others.
 
 Owns the checks (agents, ids, dependencies, caps) and the order of the steps. A step with a fault is kept, with the fault:
 it gets a row that says why it never ran.
@@ -16,7 +16,7 @@ from runner.strategies.plan.parse import PlannedStep
 NOBODY = "nobody"
 """The agent name of a step that names none, as rows have it."""
 LONGEST_NAME = 100
-"""Of an agent name that a planner invented."""
+"""Characters of an agent name that a planner invented."""
 MOST_CUT = 100
 """Steps beyond the limit of a plan that are kept, each with a row that says so; more are only counted."""
 

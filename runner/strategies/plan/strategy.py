@@ -209,7 +209,7 @@ class Plan:
         through = result.outcome is Outcome.PARTIAL and why is None and not self._progress.lost
         return PlanStatus.COMPLETED if result.outcome is Outcome.COMPLETED or through else PlanStatus.FAILED
 
-    # -- record -----------------------------------------------------------------------------------------------------------
+    # -- record --------------------------------------------------------------------------------------------------------
 
     def _dismiss(self, step: str, dismissal: Dismissal) -> None:
         if not self._progress.standing(step).over and step not in self._progress.at_work:
@@ -242,7 +242,7 @@ class Plan:
 
 
 def _on_empty(work: Work) -> OnEmptyPlan:
-    """What a plan without steps does: answer a direct request; for a route, hand over to its only agent, or say so."""
+    """The policy for a plan without steps: answer a direct request; for a route, run its only agent, or say so."""
     assert isinstance(work.subject, AgentSpec)
     if work.role != PLAN:
         return work.subject.plan.on_empty_plan or "answer"

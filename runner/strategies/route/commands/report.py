@@ -26,7 +26,7 @@ class Report:
     number: int | None
     result: Result
     notes: tuple[str, ...] = ()
-    """What changed on the board."""
+    """Changes on the board, in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ LEVELS: dict[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3}
 """The level of context files by complexity."""
 
 MANY = 5
-"""From so many work items in a call, or dependencies of one, it is complex."""
+"""A task is complex from this number of work items in its call, or of dependencies."""
 
 _METADATA = re.compile(r"^[\s>*_-]*language[\s*_]*:[\s*_`\"']*([A-Za-z0-9][\w+#.-]*)", re.IGNORECASE | re.MULTILINE)
 _METADATA_LINES = 40
@@ -202,7 +202,7 @@ def complexity_of(command: CommandSpec, item: WorkItem | None, count: int) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the conditions of a rule are matched against."""
+    """The values that the conditions of a rule are matched against."""
 
     language: str
     has_plan: bool
