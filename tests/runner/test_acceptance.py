@@ -104,7 +104,7 @@ async def test_what_does_not_fit_is_pointed_out_once_by_its_path_then_the_agent_
         assert kinds(service, mended.id) == ["task", "reply", "correction", "reply"]
         assert "`$.jobs`: 5 is not of type 'array'" in service.model.requests[-1].messages[-1].text
         [event] = service.sql("select payload from events where type = 'answer.unmet'")
-        assert "asked once more" in event["payload"]
+        assert "asked again" in event["payload"]
 
         service.model.scripts[agent] = [say('{"jobs": 5}'), say("there are no jobs")]
         failed = await service.run(agent)

@@ -132,7 +132,7 @@ async def test_a_call_waits_for_one_in_flight_that_may_not_use_all_that_was_set_
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(10):
             await service.model.started("Left")
-            while not any("waiting for money" in each.activity for each in service.dispatcher.tree):
+            while not any("waiting for budget" in each.activity for each in service.dispatcher.tree):
                 await anyio.lowlevel.checkpoint()
             running = service.model.running
             opened.set()
