@@ -1,1 +1,1 @@
-"""How agents behave: a package or a file for each strategy, none of which knows another."""
+"""The strategies of agents: a package or a module each; no strategy imports another."""

@@ -1,8 +1,8 @@
-"""chain: stages one after another, the agents of a stage at the same time, their results merged where there are several.
+"""chain: stages run in order, the agents of a stage in parallel; a synthesis merges the results of several agents.
 
-One agent is not a special case. Agents that a stage's agents dispatch are theirs: they count neither for the success of
-the stage nor for its synthesis, but whoever reads the results sees them below their parent. What a chain knows is which
-child has which seat and how it ended; rows know the same, so it goes on after a crash as if nothing had happened.
+A stage with one agent is not a special case. Agents that a stage's agents dispatch belong to their parent: they count
+neither for the success of the stage nor for its synthesis, but reports list them below their parent. Rows record which
+child carries out which step and how it ended, so a resumed chain continues where it stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from runner.text import (
 
 
 class Chain:
-    """A chain at work. `_outputs` has one entry for every stage that is done."""
+    """A running chain. `_outputs` has one entry for every completed stage."""
 
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, ChainSpec)
@@ -47,23 +47,23 @@ class Chain:
         self._outputs: list[tuple[str, Result]] = []
         self._seating = Seating(work, lambda row: _seat_name(row["stage"], row["step_id"]))
         self._ended: Result | None = None
-        """How it ends before its last stage."""
+        """The result of a chain that ends before its last stage."""
         self._parts: list[Result] = []
-        """The answers of agents that it rests on."""
+        """Results that the answer is built from."""
         self._conclusion = Conclusion(work)
-        """What is kept for merging the results of the stage that is under way."""
+        """Budget kept for merging the results of the current stage."""
 
     @property
     def partial_output(self) -> str:
-        """The outputs of the stages that are done."""
+        """The outputs of the completed stages."""
         return "\n\n".join(f"## {name}\n\n{result.text}" for name, result in self._outputs)
 
     def restore(self, past: Past) -> None:
-        """Know again who had which seat and what was said."""
+        """Restore the children and messages of the chain from rows."""
         self._seating.restore(past)
 
     async def run(self) -> Result:
-        """Run the stages that are not done yet."""
+        """Run the remaining stages."""
         await self._seating.heed_again()
         while self._ended is None and len(self._outputs) < len(self._chain.stages):
             stage = self._chain.stages[len(self._outputs)]
@@ -73,7 +73,7 @@ class Chain:
         return self._ended or resting_on(self._outputs[-1][1], self._parts)
 
     def _enter(self, stage: StageSpec) -> None:
-        """Say which stage is worked at; watchers and, when it begins, its events know it by its number, too."""
+        """Publish the current stage; the event of its start also carries its number."""
         number, all_of_them = len(self._outputs) + 1, len(self._chain.stages)
         self._work.set_activity(f"stage {number} of {all_of_them}: {stage.name}")
         if not self._begun(len(self._outputs)):
@@ -88,7 +88,7 @@ class Chain:
             await self._seat(_seat_name(stage.name, seat.step), self._request(seat))
         ended = await self._ends_of(stage, [seat.step for seat in places])
         good = [item for item in ended if _succeeded(item)]
-        all_count = stage.success_policy == "all" and not self._seating.asked  # who did not come to begin cannot succeed
+        all_count = stage.success_policy == "all" and not self._seating.asked  # agents that were not started cannot succeed
         enough = len(good) == len(places) if all_count else bool(good)
         if not enough:
             await self._stop_at(stage, ended)
@@ -103,7 +103,7 @@ class Chain:
             await self._skip_after(stage, "asked to conclude")
 
     def _begun(self, position: int) -> bool:
-        """Whether a stage had begun before a restart: a wish to conclude came to that one, and it answers it."""
+        """Whether a stage had started before a restart; if so, it handles the request to conclude itself."""
         stage = self._chain.stages[position]
         names = [_seat_name(stage.name, step) for step in (SYNTHESIS, *(seat.step for seat in seats(self._chain, stage)))]
         taken = [name for name in names if name in self._seating.taken]
@@ -111,7 +111,7 @@ class Chain:
         return len(taken) > sum(end is not None and end.status == ExecutionStatus.SKIPPED for end in ends)
 
     async def _seat(self, name: str, request: SpawnRequest) -> None:
-        """Give somebody a seat; one whom the user may not use only has a row that says so."""
+        """Spawn a step; an agent that the user may not use gets a blocked row that says why."""
         assert isinstance(request.agent, AgentSpec)
         try:
             permit(request.agent.name, request.agent.requires, self._work.user)
@@ -144,7 +144,7 @@ class Chain:
         await self._seat(_seat_name(stage.name, SYNTHESIS), request)
         merged = [item.answer for item in await self._ends_of(stage, [SYNTHESIS]) if _succeeded(item)]
         if not merged or merged[0] is None:
-            # The findings are there, only nobody merged them: hand them on side by side.
+            # The synthesis failed: concatenate the reports, so no finding is lost.
             text = "\n\n".join(f"## {agent}\n\n{report_with_children(answer)}" for agent, answer in answers)
             return Result(Outcome.PARTIAL, summarise(text), text, "synthesis_failed")
         return merged[0]
@@ -183,14 +183,14 @@ def _seat_name(stage: str, step: str) -> str:
 
 
 def _how(item: Item) -> str:
-    """How an agent of a stage ended, and why if it failed."""
+    """How an agent of a stage ended; for a failure also why."""
     assert item.result is not None
     why = item.answer.errors[0].message if item.answer is not None and item.answer.errors else ""
     return f"{item.result.agent} {item.result.status}" + (f": {why}" if why and not _succeeded(item) else "")
 
 
 def _shortened(reports: Sequence[tuple[str, str]], over: int) -> list[tuple[str, str]]:
-    """The reports, the longest cut so that all of them are so many bytes shorter."""
+    """The reports, with the longest ones cut until all together are `over` bytes shorter."""
     lengths = [size_in_bytes(text) for _, text in reports]
     most = limit_of(lengths, over)
     return [(name, excerpt(text, most, None)) for name, text in reports]
@@ -201,14 +201,14 @@ def _succeeded(item: Item) -> bool:
 
 
 def report_with_children(answer: Result, limit: int | None = None) -> str:
-    """A result, up to so many bytes, with the agents it rests on below it, each with its task, at any depth."""
+    """A result of at most `limit` bytes, followed by its descendants: agent, status and task of each, at any depth."""
     said = answer.text if limit is None else excerpt(answer.text, limit, None)
     lines = [said, *_children(answer.metadata.get("dispatched", ()), 0)]
     return Excerpt("\n".join(map(inert, lines))) if isinstance(said, Excerpt) else "\n".join(lines)
 
 
 def _handle(result: Result) -> str | None:
-    """The id of the execution that has the whole of it."""
+    """The id of the execution that holds the full text."""
     handle: str | None = result.metadata.get("execution_id")
     return handle
 
@@ -223,7 +223,7 @@ def _children(children: Sequence[dict[str, object]], level: int) -> list[str]:
 
 
 SYNTHESIS = "synthesis"
-"""The step of a stage that merges its results."""
+"""The id of the step that merges the results of a stage."""
 SYNTHESIS_TASK = "Merge these reports about one task into a single answer.\n\nThe task was:\n{task}"
 
 
@@ -235,7 +235,7 @@ class Seat:
     step: str
     """Its number in the stage, from 1."""
     replica: int | None
-    """Which of several like it."""
+    """Its number among the replicas of one agent; None for a single one."""
 
 
 def seats(chain: ChainSpec, stage: StageSpec) -> Iterator[Seat]:
@@ -249,16 +249,16 @@ def seats(chain: ChainSpec, stage: StageSpec) -> Iterator[Seat]:
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What a chain tells an agent of one of its stages."""
+    """The task, input and earlier outputs for an agent of a stage."""
 
     task: str
     input: Any
     earlier: Sequence[tuple[str, str]] = ()
-    """The outputs of the stages before, by name."""
+    """The outputs of earlier stages, by name."""
 
 
 def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
-    """An agent of a stage."""
+    """Build the request for an agent of a stage."""
     agent = settings.stage_agent(seat.place)
     label = f"{agent.name}-{seat.replica}" if seat.replica is not None else None
     return SpawnRequest(
@@ -274,7 +274,7 @@ def seated(settings: Settings, seat: Seat, brief: Brief) -> SpawnRequest:
 
 
 def merging(settings: Settings, stage: StageSpec, brief: Brief) -> SpawnRequest:
-    """The agent that merges the results of a stage; `earlier` are its reports."""
+    """Build the request for the agent that merges the results of a stage; `brief.earlier` holds its reports."""
     agent, task = settings.agent(stage.synthesis), SYNTHESIS_TASK.format(task=brief.task)
     return SpawnRequest(
         agent=agent,

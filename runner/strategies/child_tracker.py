@@ -31,27 +31,27 @@ from runner.strategies.context import Work
 
 
 class Seating:
-    """Seats by name, their holders by id, their ends."""
+    """Tracks children by step: which child carries out each step, and how each child ended."""
 
     def __init__(self, work: Work, name_of: Callable[[Record], str]) -> None:
         self._work = work
         self._name_of = name_of
-        """The seat of a row."""
+        """Reads the step id from a child's row."""
         self._notebook = Notebook(work)
         self.taken: dict[str, str] = {}
-        """Who has which seat: ids by its name."""
+        """Child ids by step id."""
         self.ends: dict[str, Item] = {}
-        """How those ended that have, by id."""
+        """Deliveries of the children that have ended, by child id."""
         self._said: list[Item] = []
-        """Messages to the execution: they are meant for whoever works for it, now and later."""
+        """Messages to this execution; every child gets them, also one that is spawned later."""
         self.unpaid: str | None = None
-        """Which budget did not pay for somebody, if one did not."""
+        """The reason a spawn was refused for lack of budget, if one was."""
         self.asked = False
-        """Whether somebody wants a conclusion."""
+        """Whether this execution was asked to conclude."""
 
     def restore(self, past: Past) -> None:
-        """Know again who had which seat and what was said. Of what is continued, only what succeeded counts, and no answer:
-        it is worded anew, from all there is now.
+        """Restore children and messages from rows. Of an execution that this one continues only successful children count.
+        Its final answer does not: the answer is composed again from all results.
         """
         self._notebook.restore(past)
         for row in past.children:
@@ -69,27 +69,27 @@ class Seating:
 
     @property
     def why_stop(self) -> str | None:
-        """Why nobody new is to get a seat, if so."""
+        """Why no further child may be spawned; None if one may."""
         return self._work.allowance.wrap_up or ("asked" if self.asked else None) or self.unpaid
 
     async def heed_again(self) -> None:
-        """Before a restart not everybody at work may have heard of a wish to conclude."""
+        """Repeat a request to conclude after a restart: some running children may not have received it."""
         if self.asked:
             await self._work.children.settle(cancel=False)
 
     def end_in(self, seat: str) -> Item | None:
-        """How whoever has the seat ended, if somebody has it and has ended."""
+        """How the child of a step ended; None while it runs or if there is none."""
         return self.ends.get(self.taken.get(seat, ""))
 
     def text_of(self, seat: str) -> str:
-        """What whoever has the seat brought, if they have ended with something."""
+        """The output of a step's child; empty if it has none."""
         child = self._work.children.ended.get(self.taken.get(seat, ""))
         return child.result.text if child is not None and child.result is not None and child.result.output else ""
 
     async def give(self, seat: str, request: SpawnRequest) -> str:
-        """Give a seat to somebody, unless it is taken; the id of whoever has it. Raises Refusal.
+        """Spawn a child for a step, unless the step has one; returns the child's id. Raises Refusal.
 
-        Whom no budget pays for gets a row that says so.
+        If the budget does not cover the child, it gets a skipped row with that reason.
         """
         if seat not in self.taken:
             told = request
@@ -106,7 +106,7 @@ class Seating:
         return self.taken[seat]
 
     async def result_in(self, seat: str) -> Result:
-        """What whoever has a seat returns, once they have ended. What was said to the execution they have heard."""
+        """Wait for the child of a step and return its result. The child receives all messages to this execution."""
         await self.repeat_what_was_said()
         await self.until_ended([seat])
         end = self.end_in(seat)
@@ -120,18 +120,18 @@ class Seating:
         return replace(answer, metadata={key: value for key, value in answer.metadata.items() if key == "warnings"})
 
     async def deny(self, seat: str, request: SpawnRequest, refusal: Refusal) -> None:
-        """Give a seat to somebody who may not work here: a row that says why."""
+        """Give a step to an agent that is not permitted: a blocked row with the reason."""
         child = await self.give(seat, request.starting(gated=True))
         problem = Problem(refusal.kind, str(refusal), recoverable=False, context=refusal.context)
         self._work.children.dismiss(child, Dismissal("blocked", problem))
 
     async def repeat_what_was_said(self) -> None:
-        """Nobody hears a message twice: who has it keeps it."""
+        """Pass on all messages; a child that has a message already does not get it again."""
         for item in self._said:
             await self._work.children.pass_on(item)
 
     async def until_ended(self, seats: Iterable[str], *, one: bool = False) -> None:
-        """Wait until everybody in these seats has ended, or one of them, and read what came. It is passed on meanwhile."""
+        """Wait until the children of all these steps have ended, or one; messages are passed on meanwhile."""
         work, children = self._work, [self.taken[seat] for seat in seats]
         await self.read()
         if not (waits := work.inbox.any_open(children)):
@@ -141,11 +141,11 @@ class Seating:
             await work.inbox.until_ended(children, one=one)
             await self.read()
             waits = work.inbox.any_open(children) and not (one and any(child in self.ends for child in children))
-        await self.read()  # what was settled while something else was read
+        await self.read()  # deliveries that arrived during the last read
         work.recorder.record_nowait(facts.Waiting(work.place, None))
 
     async def read(self) -> None:
-        """Take in what has arrived."""
+        """Consume the inbox."""
         for item in await self._notebook.read():
             await self._heed(item)
 
@@ -161,13 +161,13 @@ class Seating:
 
 
 def _stands(row: Record) -> bool:
-    """Whether what somebody did for an execution counts for one that continues it."""
+    """Whether the work of an earlier execution's child still counts for the execution that continues it."""
     again = row["role"] in CONCLUDING or (row["role"] == STEP and row["outcome"] == Outcome.BLOCKED)
     return row["status"] == ExecutionStatus.COMPLETED and not again
 
 
 def _wish(past: Past) -> Iterator[Item]:
-    """What an execution that continues another was told, if anything: as a message it is meant for whoever works for it."""
+    """The message given when this execution was told to continue another one, if any; children receive it."""
     if past.earlier:
         first = past.own.messages[0]
         if not data_of(first).get("carry_on"):
@@ -176,18 +176,18 @@ def _wish(past: Past) -> Iterator[Item]:
 
 
 class Notebook:
-    """The messages of an execution after its first."""
+    """The stored messages of an execution after its first one."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._position = 1
 
     def restore(self, past: Past) -> None:
-        """Go on after what was written."""
+        """Continue after the last stored message."""
         self._position = max((row["position"] for row in past.own.messages), default=0) + 1
 
     async def read(self) -> Sequence[Item]:
-        """Take everything that arrived out of the inbox, in the transaction that writes it down."""
+        """Drain the inbox; the deliveries are consumed in the transaction that stores the message."""
         work, items = self._work, self._work.inbox.waiting
         if not items:
             return items

@@ -1,7 +1,7 @@
 """Composing one answer from results: the digest of the results and the message to the composer, for a plan and a route.
 
-Pure. Owns how far each text is cut, and the mark that says so. Invariant: a digest is no longer than its budget, apart from
-the elements and marks themselves, whatever the texts hold; no text opens or closes an element.
+Pure. Owns how far each text is cut, and the mark that says so. Invariant: without elements and marks a digest is no longer
+than its budget, whatever the texts hold; no text opens or closes an element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runner.text import (
 
 @dataclass(frozen=True, slots=True)
 class StepTask:
-    """A step, as others are told of it."""
+    """A step as prompts and results describe it."""
 
     id: str
     agent: str
@@ -35,24 +35,23 @@ class StepTask:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What became of a step."""
+    """The result of a step, or its state while there is none."""
 
     step: StepTask
     standing: Standing
 
     @property
     def succeeded(self) -> bool:
-        """Whether it did what it was to do."""
         return self.standing.succeeded
 
     @property
     def status(self) -> str:
-        """How it ended, or how far it is, as others are told."""
+        """Its status as prompts show it: a step that completed without success is `failed`."""
         return "failed" if self.standing.failed and self.standing.status == "completed" else self.standing.status
 
     @property
     def text(self) -> str:
-        """What it brought; of one that did not succeed first of all why."""
+        """Its result; for a step that did not succeed, the reason."""
         result = self.standing.result
         if self.standing.status == ExecutionStatus.SKIPPED:
             why = f" ({result.errors[0].message})" if result is not None and result.errors else ""
@@ -63,11 +62,11 @@ class Brought:
 
     @property
     def opening(self) -> str:
-        """The tag its element begins with."""
+        """The opening tag of its element."""
         return f'<step id="{self.step.id}" agent="{label(self.step.agent)}" status="{self.status}">'
 
     def shown(self) -> dict[str, Any]:
-        """As data, for whoever wants no words."""
+        """The step as data, for answers that no composer words."""
         output = self.standing.result.output if self.standing.result is not None and self.succeeded else None
         shown = {"id": self.step.id, "agent": self.step.agent, "status": self.status, "output": output}
         return shown if self.succeeded else {**shown, "error": self.text}
@@ -75,7 +74,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The elements, and the steps whose text was cut."""
+    """Results of steps as elements, and the ids of those whose text was cut."""
 
     text: str
     budget: int
@@ -85,16 +84,16 @@ class Digest:
 
     @property
     def tokens(self) -> int:
-        """How long it is, elements and marks included."""
+        """Its length, elements and marks included."""
         return tokens_of(len(self.text.encode()))
 
     def told(self, whom: str) -> dict[str, Any]:
-        """What an event says of it."""
+        """The data of its event."""
         return {"step_id": whom, "cut": list(self.cut), "budget": self.budget}
 
 
 def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True) -> Digest:
-    """What steps brought; the longest are cut so that all of them fit. `readable` where the rest can be asked for."""
+    """Build a digest; the longest results are cut so that all fit. `readable`: the reader can fetch the rest by id."""
     texts = [clean(each.text) for each in brought]
     lengths = [len(inert(text).encode()) for text in texts]
     over = sum(lengths) - budget * BYTES_PER_TOKEN
@@ -116,7 +115,7 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
 
 
 def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
-    """What a composer is told that is to put one agent's data into words."""
+    """The message to a composer that puts one agent's data into words."""
     step = StepTask("result", agent, request)
     digest = digest_of([Brought(step, Standing("completed", result))], budget, readable=False)
     return composer_message(request, digest, "", "chat")
@@ -124,25 +123,25 @@ def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far one step has come."""
+    """The state of one step."""
 
     status: str = ExecutionStatus.PENDING
     result: Result | None = None
 
     @property
     def succeeded(self) -> bool:
-        """Whether others may build on it: success comes from its status and its outcome, never from its words."""
+        """Whether later steps may build on it; decided by status and outcome, never by text."""
         fit = self.result is None or self.result.outcome in (Outcome.COMPLETED, Outcome.PARTIAL)
         return self.status == ExecutionStatus.COMPLETED and fit
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether its status is terminal."""
         return self.status not in (ExecutionStatus.PENDING, ExecutionStatus.RUNNING)
 
     @property
     def failed(self) -> bool:
-        """Whether it began and did not succeed, or was not allowed to begin."""
+        """Whether it started and did not succeed, or was blocked."""
         return self.over and not self.succeeded and self.status != ExecutionStatus.SKIPPED
 
 

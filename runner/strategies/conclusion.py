@@ -1,8 +1,8 @@
-"""The conclusion of an execution that asks no model itself: the price of the answer that another agent words for it.
+"""The conclusion of an execution that calls no model itself: what another agent's final answer will cost.
 
-Owns the first estimate of an agent's answer, made before its tools are known; how much of a budget is kept for the agent
-that concludes, from the beginning until it is asked; and how much it can be told then. Without a budget on or above the
-execution this costs nothing. Invariant: an agent that begins meanwhile is admitted only if what is kept here remains.
+Owns the first estimate of an agent's answer, made before its tools are known; the share of the budget that is kept for the
+concluding agent until it is spawned; and how long its first message may be then. Without a budget on or above the
+execution this costs nothing. Invariant: a child is admitted only if the share kept here remains.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from runner.prompt.system import PromptParts, system_prompt
 from runner.strategies.context import Work
 
 LEAST_TOLD = 128
-"""Tokens of what was brought, below which no answer is worth its price."""
+"""Tokens of results; with fewer an answer is not worth its price."""
 
 
 def price_of_answer(settings: Settings, request: SpawnRequest) -> AnswerPrice | None:
-    """The price of an answer of an agent that is not born yet, as far as its tools are not known; None for one that asks
-    no model itself.
+    """Estimate the price of an agent's answer before it is spawned and its tools are known; None for an agent that calls no
+    model itself.
     """
     agent = request.agent
     if not isinstance(agent, AgentSpec) or agent.strategy in ("function", *CALLERS):
@@ -36,7 +36,7 @@ def price_of_answer(settings: Settings, request: SpawnRequest) -> AnswerPrice | 
 
 
 class Conclusion:
-    """What one execution keeps for the agent that concludes for it."""
+    """The budget that one execution keeps for the agent that concludes for it."""
 
     __slots__ = ("_budget", "_price", "_work")
 
@@ -47,12 +47,11 @@ class Conclusion:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a budget."""
         return self._budget is not None
 
     def keep(self, concluder: SpawnRequest, told: int = 0) -> None:
-        """Keep the price of an answer to a first message that grows: by what was brought so far, `told` in tokens, and by
-        as much as the next result may be. Where that cannot be had, what was kept before stays, or less is kept.
+        """Keep the price of an answer to a growing first message: `told` tokens of results so far, plus the length of one
+        more result. If the budget does not cover that, keep less, or keep the previous amount.
         """
         if self._budget is None:
             return
@@ -66,8 +65,8 @@ class Conclusion:
                 return
 
     def over(self, concluder: SpawnRequest) -> int:
-        """Tokens by which a first message is too long for its answer to be paid. None where it fits, nor where it would not
-        help to shorten it: then it is refused with what would be needed.
+        """Tokens by which a first message is too long for the budget. 0 if it fits, and 0 if cutting would not help: then
+        the spawn is refused and says what would be needed.
         """
         price = price_of_answer(self._work.settings, concluder) if self._budget is not None else None
         if self._budget is None or price is None or self._price is None:
@@ -77,6 +76,6 @@ class Conclusion:
         return wanted - longest if longest >= self._price.prompt + REMARKS + LEAST_TOLD else 0
 
     def hand_over(self) -> None:
-        """The agent that concludes is about to be spawned and keeps the price itself: no other call comes in between."""
+        """Free the kept price just before the concluding agent is spawned, which keeps it itself; no call intervenes."""
         if self._budget is not None:
             self._budget.free_conclusion()

@@ -1,4 +1,4 @@
-"""StrategyContext: what a strategy is given. Everything it may use, and nothing it could break the tree with."""
+"""StrategyContext: what a strategy is given. It may use all of it, and can break nothing in the tree with it."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ from runner.work_items.board import Board
 
 log = logging.getLogger("outrider.strategies")
 
-UNSETTLED = "dates could not be reckoned; they were passed on in the words they were given in"
+UNSETTLED = "dates were not resolved: they were passed on as written"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSources:
-    """Where a prompt gets its parts from that are not in the request."""
+    """Sources of those parts of a prompt that are not in the request."""
 
     personal: Callable[[], Awaitable[Personal]]
-    """Loads what the prompt says of the user."""
+    """Loads what the prompt says about the user."""
     files: Callable[[Personal], Awaitable[str]]
-    """Loads the files that the prompt shows beside that."""
+    """Loads the files that the prompt shows."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     mask: Callable[[str], str] = str
-    """Takes secrets out of a text."""
+    """Replaces secrets in a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """What a strategy may ask of its surroundings."""
+    """Queries and services of the surroundings that a strategy may use."""
 
     gate: Callable[[], Permission]
-    """Asks a person where a call needs an approval."""
+    """Asks a person to approve a call where that is required."""
     tool_call: Callable[[str], Awaitable[Record | None]]
-    """The row of a call of its own, if it has one."""
+    """Finds one of its own tool calls by row id."""
     board: Callable[[], Board]
-    """The board of work items, to read and to write on; fresh for each attempt."""
+    """Opens the board of work items; a fresh one for each attempt."""
     skills: Callable[[AgentSpec, Sequence[CatalogueEntry]], Awaitable[Sequence[Mapping[str, str]]]]
-    """What a worker can do that may dispatch these agents: names and descriptions."""
+    """Lists names and descriptions of what a worker with this catalogue can do."""
     same_step: Callable[[str, str, float], Awaitable[Record | None]]
-    """A step of an agent with the same first message that succeeded within so many seconds."""
+    """Finds a successful execution of an agent with the same first message within a number of seconds."""
     resumes_elsewhere: Callable[[], bool]
-    """Whether it is being stopped without an end, so that another process resumes it."""
+    """Whether it is being stopped without a terminal status, so that another process resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One execution as its strategy sees it."""
+    """An execution as its strategy sees it."""
 
     node: Node
     request: SpawnRequest
@@ -87,51 +87,45 @@ class Work:
     model: Model | None = None
     toolbox: Toolbox | None = None
     function: Callable[[], Awaitable[Any]] | None = None
-    """Calls the Python function that it is, if it is one."""
+    """Calls the Python function of a function agent."""
 
     @property
     def place(self) -> Place:
-        """Its ids, as every row and event has them."""
+        """Its ids, as rows and events carry them."""
         return self.node.place
 
     @property
     def name(self) -> str:
-        """The name it is shown by."""
+        """Its display name."""
         return self.node.name
 
     @property
     def limits(self) -> Limits:
-        """Its limits."""
         return self.node.limits
 
     @property
     def user(self) -> User | None:
-        """The user it works for."""
         return self.node.origin.user
 
     @property
     def session(self) -> str:
-        """The session its whole tree works in."""
+        """The session of its tree."""
         return self.node.origin.session or ""
 
     @property
     def subject(self) -> AgentSpec | ChainSpec:
-        """The agent or chain it is."""
         return self.request.agent
 
     @property
     def task(self) -> str:
-        """Its task."""
         return self.request.task
 
     @property
     def role(self) -> str:
-        """Its role in its tree."""
         return self.request.role
 
     @property
     def input(self) -> Any:
-        """Its input."""
         return self.request.input
 
     @property
@@ -141,37 +135,37 @@ class Work:
 
     @property
     def briefing(self) -> Briefing:
-        """What it is shown beside its task."""
+        """Instructions and history beside its task."""
         return self.request.briefing
 
     @property
     def history(self) -> int | None:
-        """Messages of the conversation that its planner is shown."""
+        """The number of conversation messages that its planner is shown."""
         return self.request.briefing.history
 
     @property
     def prompt(self) -> str:
-        """Its first user message."""
+        """Its first message."""
         return self.state.prompt
 
     @property
     def warnings(self) -> list[str]:
-        """What the reader of its result should know."""
+        """Warnings for the reader of its result."""
         return self.state.warnings
 
     @property
     def locale(self) -> str:
-        """The language of its answer: that of the task, as far as its letters tell, else the user's."""
+        """The language of its answer: detected from the script of the task, else the user's."""
         return language_of(self.task, self.user.locale if self.user is not None else "en")
 
     @property
     def quoted(self) -> str:
-        """Its first message as it stands beside blocks: a message that is the task alone is escaped."""
+        """Its first message for use beside blocks; a message that is only the task is escaped."""
         return inert(self.task) if self.prompt == clean(self.task) else self.prompt
 
     def settle_dates(self, text: str) -> str:
-        """The text without dates that depend on the day it is read. Without a user the day is unknown; where a date cannot
-        be resolved the text stays as it is, with a warning.
+        """Replace relative dates in a text by absolute ones. Without a user the current day is unknown; a text whose dates
+        cannot be resolved stays as it is, with a warning.
         """
         if self.user is None:
             return text
@@ -179,8 +173,8 @@ class Work:
 
         try:
             return settled(text, began(self.place, self.user), self.user.locale)
-        except Exception:  # the words are as good as what a user would say
-            log.exception("execution %s goes on with dates as they were written", self.place.id)
+        except Exception:  # the text is still usable as the user wrote it
+            log.exception("execution %s: dates were not resolved", self.place.id)
             if UNSETTLED not in self.warnings:
                 self.warnings.append(UNSETTLED)
                 told = {"layer": "dates", "message": UNSETTLED}
@@ -188,11 +182,11 @@ class Work:
             return text
 
     async def pause(self) -> None:
-        """Stay here if the service is stopping: the next process goes on."""
+        """Block here while the service is stopping; the next process continues."""
         if self.draining.parking:
             await anyio.sleep_forever()
 
     def set_activity(self, activity: str) -> None:
-        """Tell the current action, in words."""
+        """Publish the current action."""
         self.state.activity = activity
         self.recorder.publish_unstored(self.place, "execution.progress", {"action": activity})

@@ -23,7 +23,7 @@ log = logging.getLogger("outrider.function")
 
 
 class Function:
-    """Calls once; what the callable returns is the answer, what it raises is the failure."""
+    """Calls the callable once: its return value is the answer, an exception is the failure."""
 
     def __init__(self, work: Work) -> None:
         assert work.function is not None
@@ -34,15 +34,15 @@ class Function:
 
     @property
     def partial_output(self) -> str:
-        """Its answer, once it has one."""
+        """Its answer, if it has one."""
         return self._answer.text if self._answer is not None else ""
 
     def restore(self, past: Past) -> None:
-        """It is called again from the beginning: what a function did before, nobody knows."""
+        """Nothing to restore: an interrupted function is called again from the start."""
         self._notebook.restore(past)
 
     async def run(self) -> Result:
-        """Call it, unless it has answered already: what arrives later does not call it again."""
+        """Call it once; a delivery that arrives later does not call it again."""
         if self._answer is None:
             await self._work.pause()
             self._work.set_activity("working")
@@ -58,14 +58,14 @@ class Function:
         except InvalidInput as error:
             message = f"the function of `{name}` was not called: {error}"
             return failed(Problem("invalid_input", message, recoverable=False, recommendation=error.hint))
-        except (Exception, SystemExit) as error:  # a function that leaves the program leaves only itself
+        except (Exception, SystemExit) as error:  # `sys.exit()` in a function ends that function only
             log.warning("the function of `%s` failed", name, exc_info=True)
             cause = first_cause(error) if isinstance(error, Exception) else error
             message = f"the function of `{name}` raised {type(cause).__name__}"
             return failed(Problem("function_failed", f"{message}: {cause}" if str(cause) else message, severity="high"))
 
     def _fitting(self, answer: Result) -> Result:
-        """The answer, unless it is whole and does not fit the schema that the agent promises."""
+        """The answer, or a failure if a completed answer does not fit the agent's schema."""
         agent = self._work.subject
         schema = agent.output_schema if isinstance(agent, AgentSpec) else None
         if schema is None or answer.outcome is not Outcome.COMPLETED:
@@ -73,7 +73,7 @@ class Function:
         faults = "; ".join(misfits(answer.output, schema))
         if not faults:
             return answer
-        message = f"what the function of `{self._work.name}` returned does not fit its `output_schema`: {faults}"
+        message = f"the function of `{self._work.name}` returned a value that does not fit its `output_schema`: {faults}"
         return failed(Problem("validation", message, severity="high", recoverable=False), answer.text)
 
     def _result(self, returned: object) -> Result:
@@ -90,10 +90,10 @@ class Function:
 
 
 def _data(returned: object) -> Any:
-    """What a function returned, as JSON has it: models and dataclasses are objects."""
+    """The return value as JSON data; models and dataclasses become objects."""
     if isinstance(returned, BaseModel) or is_dataclass(returned):
         try:
             return to_jsonable_python(returned)
         except PydanticSerializationError:
             return clean_data(str(returned))
-    return clean_data(returned)  # a function may return anything, half a character of a file's name included
+    return clean_data(returned)  # it may hold lone surrogates, for example from a file name

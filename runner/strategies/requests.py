@@ -1,7 +1,7 @@
-"""Requests: what an execution is born from, for each way of coming into the world, and once more from its row.
+"""Builds a SpawnRequest from an order, a dispatch or a chain stage, or rebuilds it from an execution row.
 
-Pure. Owns how settings, an order or a row become a `SpawnRequest`; whether it may start is the guard's question.
-Invariant: the request made again from a row is the one the row was made from, under the same settings.
+Pure. Whether the request may start is decided by the guard. Invariant: the request rebuilt from a row is the one that the
+row was made from, under the same settings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from runner.text import inert
 
 
 def top_level(settings: Settings, name: str, task: str, data: Any, timeout: float | None = None) -> SpawnRequest:
-    """A top-level execution; raises UnknownName, and Refusal for a command that is written wrong."""
+    """Request a top-level execution; raises UnknownName, and Refusal for a malformed command."""
     subject = settings.agent_or_chain(name)
     call = LimitOverrides(timeout=timeout) if timeout is not None else None
     if isinstance(subject, ChainSpec):
@@ -58,7 +58,7 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
 
 
 def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, command: Call | None = None) -> Iterator[AgentSpec]:
-    """The agents that a chain, or whoever has a staff, needs for a task, whatever happens."""
+    """The agents that a chain, or an agent with staff, needs for a task in any case."""
     if command is not None:
         yield from map(settings.agent, command.command.agents)
     elif isinstance(subject, ChainSpec):
@@ -79,7 +79,7 @@ def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, command: Ca
 
 
 def dispatched(settings: Settings, entry: CatalogueEntry, order: DispatchOrder) -> SpawnRequest:
-    """An agent that another one dispatches; raises Refusal where it does not take the input."""
+    """Request an agent that another one dispatches; raises Refusal if the agent does not accept the input."""
     made = _sub_agent(settings, entry, order.task, order.input)
     return replace(made, timeout=order.timeout, dispatch=DispatchInfo(order.call, order.answer, order.key))
 
@@ -92,13 +92,12 @@ def _sub_agent(settings: Settings, entry: CatalogueEntry, task: str, data: Any) 
 
 
 def again(settings: Settings, row: Record, above: SpawnRequest | None, user: User | None = None) -> SpawnRequest:
-    """The request a row was made from; raises UnknownName or Refusal where the settings no longer have its agent, or the
-    user may no longer use it.
+    """Rebuild the request from a row, for `user`. Its first message is not rebuilt: it is stored.
 
-    Its first message is not made again: it is stored. `user` is whom it works for.
+    Raises UnknownName or Refusal if the settings no longer have its agent, or the user may no longer use it.
     """
     made = _of_role(settings, row, above)
-    if isinstance(made.agent, AgentSpec) and not made.start.gated:  # a gated one is asked when it starts
+    if isinstance(made.agent, AgentSpec) and not made.start.gated:  # a gated one is checked when it starts
         permit(made.agent.name, made.agent.requires, user)
     limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
     return replace(
@@ -126,11 +125,13 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
             for seat in seats(above.agent, stage):
                 if seat.step == row["step_id"]:
                     return seated(settings, seat, brief)
-    raise Refusal("unknown_agent", f"`{above.agent.name}` has no such agent in a stage `{row['stage']}`", "start it anew")
+    raise Refusal(
+        "unknown_agent", f"the chain `{above.agent.name}` has no such agent in stage `{row['stage']}`", "start it again"
+    )
 
 
 def _of_agent(settings: Settings, row: Record, above: SpawnRequest, agent: AgentSpec) -> SpawnRequest:
-    """A child of an agent, by that one's strategy."""
+    """Rebuild the request of an agent's child, by the agent's strategy."""
     staff = Staff(settings, agent, above.catalogue, above.task, above.briefing.history)
     if agent.strategy == "iterate":
         return Components(settings, agent, above.catalogue, above.task, above.briefing.history).again(row)
@@ -143,9 +144,9 @@ def _of_agent(settings: Settings, row: Record, above: SpawnRequest, agent: Agent
 
 
 def continued(settings: Settings, row: Record, text: str, asker: Origin) -> SpawnRequest:
-    """A new execution that goes on from one that has ended, with fresh limits; raises UnknownName.
+    """Request a new execution that continues an ended one, with fresh limits; raises UnknownName.
 
-    It belongs to whom the old one belongs to, and lives in the session of whoever asks for it.
+    It keeps the principal of the old one, and gets the session of the caller who continues it.
     """
     made = top_level(settings, name_of(row), row["task"] or "", None)
     data = from_json(row["input"]) if row["input"] else None
@@ -156,30 +157,30 @@ def continued(settings: Settings, row: Record, text: str, asker: Origin) -> Spaw
 
 
 def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Sequence[Record], text: str) -> None:
-    """Refuse to continue what would do nothing more, or where nobody would read `text`; raises Refusal."""
+    """Refuse a continuation that would do nothing more, or whose `text` no model would read; raises Refusal."""
     if isinstance(subject, ChainSpec):
         skipped = any(each["status"] == ExecutionStatus.SKIPPED for each in children)
         if row["status"] == ExecutionStatus.COMPLETED and not skipped:
             last = children[-1]["id"] if children else row["continues_execution_id"]
-            hint = f"continue the agent that gave its answer, `{last}`, or start the chain anew"
+            hint = f"continue the agent that gave its answer, `{last}`, or start the chain again"
             raise Refusal("ended", f"the chain `{subject.name}` has run all its stages", hint)
     elif subject.strategy == "route" and not _commanded(children) and (handler := _handler(row, children)) is not None:
-        hint = f"continue whoever handled it, `{handler}`, or start it anew with what is to be done now"
+        hint = f"continue the execution that handled it, `{handler}`, or start it again with the new task"
         raise Refusal("ended", f"`{subject.name}` has passed on the message it was given", hint)
     elif subject.strategy in CALLERS and row["outcome"] == "completed":
-        hint = "start it anew, with what is to be done now as its task"
-        raise Refusal("ended", f"`{subject.name}` has done all of it", hint)
+        hint = "start it again with the new task"
+        raise Refusal("ended", f"`{subject.name}` has completed its task", hint)
     elif text and subject.strategy == "function":
-        hint = "start it anew, with all it should know as its task"
-        raise Refusal("ended", f"`{subject.name}` is a function, which reads no messages", hint)
+        hint = "start it again, with everything it needs in its task"
+        raise Refusal("ended", f"`{subject.name}` is a function: it reads no messages", hint)
 
 
 def _commanded(children: Sequence[Record]) -> bool:
-    """Whether they work for a command: of that, what remains can be done."""
+    """Whether the children work for a command, which can be continued."""
     return any(is_errand(each) for each in children)
 
 
 def _handler(row: Record, children: Sequence[Record]) -> str | None:
-    """Whoever handled what a route was given, if it has come to its end."""
+    """The id of the child that handled a route's message, if the route has completed."""
     done = [each["id"] for each in children if each["role"] in HANDLERS and each["status"] == ExecutionStatus.COMPLETED]
     return done[-1] if done and row["status"] == ExecutionStatus.COMPLETED else None

@@ -1,8 +1,8 @@
-"""Retries: a strategy around a strategy. An attempt that fails in a way another may not is followed by the next one.
+"""Retries: a strategy around a strategy. An attempt with a recoverable failure is followed by another one.
 
-Owns how an attempt ends and the next begins: with its first message once more, the error of the last attempt, and all of
-its time. That message is a row, so a resumed execution goes on with the attempt that was under way. Terminal stays final:
-the end of an execution is the end of its last attempt.
+Owns how the next attempt starts: with its first message again, the error of the last attempt, and the full timeout. That
+message is a row, so a resumed execution continues with the current attempt. Terminal stays final: the end of an execution
+is the end of its last attempt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runner.result import Outcome, Problem, Result
 from runner.strategies.context import Work
 from runner.text import inert
 
-AGAIN = "An earlier attempt at this failed. Begin again, and avoid what went wrong."
+AGAIN = "An earlier attempt at this failed. Start again, and avoid what went wrong."
 
 
 class Retries:
@@ -41,15 +41,15 @@ class Retries:
         self._deadline, self._wanted = deadline, wanted
         self._work, self._strategy = make()
         self._used = 0
-        """Attempts that failed."""
+        """The number of failed attempts."""
 
     @property
     def partial_output(self) -> str:
-        """What the attempt under way has to show."""
+        """The partial output of the current attempt."""
         return self._strategy.partial_output
 
     def restore(self, past: Past) -> None:
-        """Take up the attempt under way: those before it have failed, and their turns do not count."""
+        """Restore the current attempt: earlier ones have failed, and their turns do not count."""
         beginnings = [at for at, row in enumerate(past.own.messages) if row["kind"] == "task" and row["position"] > 0]
         self._used = len(beginnings)
         if beginnings:
@@ -58,7 +58,7 @@ class Retries:
         self._strategy.restore(past)
 
     async def run(self) -> Result | Cause:
-        """The end of the last attempt; raises what ended it."""
+        """Run attempts; returns the end of the last one, or raises its exception."""
         while True:
             end = await self._attempt()
             problem = _failure(end)
@@ -81,7 +81,7 @@ class Retries:
         return end if end is not None else Cause("deadline", seconds=allowance.timeout)
 
     def _another(self) -> bool:
-        """Whether another attempt is left, and neither this execution nor its parent has to conclude."""
+        """Whether an attempt is left, and neither this execution nor its parent has to wrap up."""
         work = self._work
         return self._used < work.request.step.retries and work.allowance.may_repeat and self._wanted()
 
@@ -107,7 +107,7 @@ class Retries:
 
 
 def _failure(end: End) -> Problem | None:
-    """Why an attempt failed, if it did."""
+    """Why an attempt failed; None if it did not."""
     if isinstance(end, Result) and end.outcome is not Outcome.FAILED:
         return None
     errors = verdict(end, "").result.errors

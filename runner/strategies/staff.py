@@ -1,6 +1,6 @@
-"""Staff: the agents a strategy asks in its own name (planner, composer, classifier …), and the requests for them. Pure.
+"""Staff: the built-in agents that work for a strategy (planner, composer, classifier …), and the requests for them. Pure.
 
-The staff is shown the agents of the catalogue and dispatches none.
+Staff agents are shown the catalogue but dispatch no agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Staff:
     catalogue: Sequence[CatalogueEntry]
     task: str
     history: int | None = None
-    """Messages of the conversation that a planner is shown, if it is shown any."""
+    """The number of conversation messages that a planner is shown, if any."""
 
     @classmethod
     def of(cls, work: Work) -> Staff:
@@ -35,7 +35,7 @@ class Staff:
         return cls(work.settings, work.subject, work.catalogue, work.task, work.history)
 
     def request(self, name: str, role: str, step: str, prompt: str | None, history: int | None = None) -> SpawnRequest:
-        """A member of the staff, for one step of the strategy."""
+        """Request a staff agent for one step of the strategy."""
         agent = self.member(name)
         return SpawnRequest(
             agent=agent,
@@ -48,12 +48,12 @@ class Staff:
         )
 
     def composer(self, prompt: str | None = None) -> SpawnRequest:
-        """The agent that words the answer."""
+        """Request the agent that words the answer."""
         return self.request(self.agent.plan.composer, COMPOSER, COMPOSER, prompt)
 
     @property
     def composer_budget(self) -> int:
-        """Tokens of what a composer is told of the steps."""
+        """Tokens that a composer is shown of the results."""
         return view_of(self.member(self.agent.plan.composer), COMPOSER).budget
 
     def dispatchable(self, name: str) -> AgentSpec:
@@ -62,6 +62,6 @@ class Staff:
         return self.settings.agent(entry.name).overridden(entry.overrides)
 
     def member(self, name: str) -> AgentSpec:
-        """A member of the staff: shown as much as the agent it works for, unless its own `context` says otherwise."""
+        """A staff agent; it is shown as much as the agent it works for, unless its own `context` says otherwise."""
         agent = self.settings.agent(name)
         return replace(agent, context=agent.context.over(self.agent.context))

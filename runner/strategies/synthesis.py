@@ -1,4 +1,4 @@
-"""synthesis: one model call without tools, and one more where its answer does not fit its schema."""
+"""synthesis: one model call without tools, and a second one if the answer does not fit its schema."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from runner.strategies.loop.conversation import Conversation
 
 
 class Synthesis:
-    """Answers in one go."""
+    """Answers with one model call."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         self._talk = Conversation(work)
         self._opened = False
         self._spoken = False
-        """Whether somebody said something that is in the transcript and was not answered before a stop."""
+        """Whether the transcript holds a message that was not answered before a stop."""
 
     @property
     def partial_output(self) -> str:
-        """Its answer, once it has one."""
+        """Its answer, if it has one."""
         return self._talk.transcript.last_text
 
     def restore(self, past: Past) -> None:
-        """Know again what was said."""
+        """Restore the transcript from rows."""
         self._talk.restore(past)
         last = next(row["id"] for row in reversed(past.own.messages) if row["kind"] != "compaction")
         self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in past.own.deliveries)
 
     async def run(self) -> Result:
-        """Ask once, and once more when somebody has something to say to it; what else arrives is only noted."""
+        """Ask once, and again when a message arrives; other deliveries are only stored."""
         if not self._opened:
             await self._talk.open()
             self._opened = True

@@ -1,4 +1,4 @@
-"""The toolbox of an execution: the one place where its sources of tools are put together."""
+"""The toolbox of an execution: the one place that combines its sources of tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runner.tools.upstream.pool import UpstreamCaller, UpstreamTools
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The tools of one execution, and what is known of the servers behind them."""
+    """The tools of one execution, and the state of their servers."""
 
     tools: CompositeTools
     upstream: UpstreamTools | None
@@ -35,26 +35,26 @@ class Toolbox:
         await self.tools.close()
 
     async def stop_servers(self) -> None:
-        """End the servers that are this execution's own, whatever still uses the other tools."""
+        """Stop the servers that belong to this execution, whether or not other tools are in use."""
         if self.upstream is not None:
             await self.upstream.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a toolbox is made for."""
+    """The parameters of a toolbox."""
 
     agent: AgentSpec
     limits: Limits
     scope_id: str
     denied_above: Sequence[ToolFilter]
-    """Filters of the ancestors: what they deny is denied here too."""
+    """Filters of the ancestors; their denials apply here too."""
     trace: Mapping[str, str]
     """Sent with every call of an upstream server."""
 
 
 class _Masked:
-    """The tools of a program that embeds Outrider: what they return holds no more secrets than what servers do."""
+    """Tools of an embedding program; secrets in their results are masked like those of upstream servers."""
 
     def __init__(self, tools: ToolExecutor, mask: Mask) -> None:
         self._tools, self._mask = tools, mask
@@ -70,7 +70,7 @@ class _Masked:
 
 
 def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
-    """Dispatch tools if there is anybody to dispatch, then our other tools, then the servers'."""
+    """Combine dispatch tools, if there is a catalogue, own tools, and those of upstream servers."""
     layers: list[ToolExecutor] = []
     if family.catalogue:
         layers.append(OwnTools(dispatch_tools(family, marked=False)))
@@ -89,7 +89,7 @@ def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequenc
 
 
 def permits(agent: AgentSpec, denied_above: Sequence[ToolFilter]) -> Callable[[Tool], bool]:
-    """Which tools an agent may have, below callers who denied some."""
+    """A predicate for the tools that an agent may use, below ancestors that denied some."""
 
     def permitted(tool: Tool) -> bool:
         server = None if tool.server == SERVER else tool.server

@@ -21,7 +21,7 @@ STOPS = (
         "continued, up to twice; the parts are one answer: completed",
         (stopped("max_tokens", text("first half, ")), reply(text("second half"))),
         said="first half, second half",
-        told="Go on exactly where it stopped",
+        told="Continue exactly where it stopped",
     ),
     ModelFault(
         "text in a loop",

@@ -1,1 +1,1 @@
-"""iterate: planner → worker → … → completer, with the state kept small."""
+"""iterate: planner → worker → … → completer, with compressed state."""

@@ -1,8 +1,8 @@
-"""The answer of an iteration: from what its completer said to its result. Pure.
+"""The answer of an iteration: turns the completer's end into a result. Pure.
 
-A limit or a stop makes it partial, never failed, as long as something was found; without a completer what the tasks brought
-is put together, so that nothing is lost by an answer that could not be given. A form that was asked for is not made up:
-without one the iteration has failed or, where only the budget did not suffice, its answer says that it has no form.
+A limit or a stop makes the result partial, never failed, as long as there are findings. If the completer fails, task
+results are concatenated, so no finding is lost. An answer for an `output_schema` is never invented: without a completer the
+iteration fails, or, if only the budget was missing, its answer says that it does not fit the schema.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from runner.core.inbox import Item
 from runner.result import BUDGETS, Outcome, Problem, Result, failed, summarise
 from runner.strategies.iterate.tasks import COMPLETED, FAILED, TaskRecord
 
-NOBODY = "the answer was put together without a model: nobody could give it"
-FORMLESS = "the answer does not fit its `output_schema`: there was no budget for one that does"
+NOBODY = "the completer failed: the answer was assembled from task results without a model"
+FORMLESS = "the answer does not fit its `output_schema`: no budget was left for one that does"
 
 
 def answered(
     end: Item | None, records: Sequence[TaskRecord], problem: Problem | None, schema: Mapping[str, Any] | None
 ) -> Result:
-    """The result: `problem` is why it stopped before it was finished, `schema` the form the answer is to have."""
+    """Build the result. `problem`: why the iteration stopped early; `schema`: what the answer has to fit."""
     said = end.answer if end is not None else None
     status = end.result.status if end is not None and end.result is not None else "failed"
     if said is None or status != "completed" or said.outcome in (Outcome.FAILED, Outcome.BLOCKED):
@@ -39,8 +39,8 @@ def answered(
 def _without(
     said: Result | None, records: Sequence[TaskRecord], problem: Problem | None, schema: Mapping[str, Any] | None
 ) -> Result:
-    """What there is without a completer."""
-    own = said.errors[0] if said is not None and said.errors else Problem("failed", "nobody gave the final answer")
+    """Build the result without a completer."""
+    own = said.errors[0] if said is not None and said.errors else Problem("failed", "the completer gave no answer")
     errors = tuple(filter(None, (problem, own)))
     text = joined(records) or joined(records, FAILED)
     reason = (problem or own).type
@@ -51,6 +51,6 @@ def _without(
 
 
 def joined(records: Sequence[TaskRecord], status: str = COMPLETED) -> str:
-    """What the tasks that succeeded brought, or those that did not, one after the other."""
+    """The results of all tasks with a status, concatenated."""
     brought = (record.result for record in records if record.status == status and record.result is not None)
     return "\n\n".join(each if isinstance(each, str) else to_json(each, indent=2).decode() for each in brought)

@@ -1,7 +1,7 @@
-"""A decision on what is done next, read from what a planner of tasks answered. Pure.
+"""The next tasks, parsed from a planner's answer. Pure.
 
-Owns the forms that are accepted: one task or several, in camel case or with underscores, texts or objects that hold one.
-Invariant: whatever an answer holds, what comes out can be stored, and is no longer than what one turn may bring.
+Owns the accepted forms: one task or several, camel case or snake case, texts or objects that hold a task. Invariant:
+whatever an answer holds, the parsed decision can be stored and has at most `MOST_TASKS` tasks.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from runner.messages import clean
 from runner.text import folded_keys, read_json
 
 MOST_TASKS = 100
-"""Of one turn; the planner is asked again anyway."""
+"""Tasks of one turn; the planner is asked again after it anyway."""
 LONGEST_REASONING = 2_000
 
 
 class NoDecision(ValueError):
-    """An answer that says neither what is next nor that nothing is."""
+    """An answer that holds no decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is done next; no tasks when nothing is left to do."""
+    """The next tasks; without tasks the planner has finished."""
 
     tasks: tuple[str, ...] = ()
     parallel: bool = False
     reasoning: str = ""
     dropped: int = 0
-    """Tasks beyond what one turn may bring."""
+    """The number of tasks beyond `MOST_TASKS`."""
 
     def told(self) -> dict[str, Any]:
-        """What an event says of it."""
+        """The data of its event."""
         told: dict[str, Any] = {"tasks": list(self.tasks), "finished": not self.tasks}
         told |= {"parallel": True} if self.parallel else {}
         told |= {"dropped": self.dropped} if self.dropped else {}
@@ -41,10 +41,10 @@ class Decision:
 
 
 def read_decision(answer: str) -> Decision:
-    """Read a planner's answer; one that says it is finished, or names no task, is. Raises NoDecision for no object."""
+    """Parse a planner's answer; one without tasks means finished. Raises NoDecision if it holds no JSON object."""
     value = read_json(answer, lambda value: isinstance(value, dict))
     if not isinstance(value, dict):
-        raise NoDecision("it is no JSON object")
+        raise NoDecision("it is not a JSON object")
     fields = folded_keys(value)
     given = fields.get("reasoning")
     reasoning = clean(given).strip()[:LONGEST_REASONING] if isinstance(given, str) else ""
@@ -59,7 +59,7 @@ def read_decision(answer: str) -> Decision:
 
 
 def _tasks(value: Any) -> Iterator[str]:
-    """The tasks that a value holds: a text, an object with one, or a list of either."""
+    """The tasks in a value: a text, an object with a task, or a list of either."""
     if isinstance(value, str) and (task := clean(value).strip()):
         yield task
     elif isinstance(value, dict):

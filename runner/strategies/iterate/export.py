@@ -1,4 +1,4 @@
-"""An iteration as people and programs read it: its tasks and what became of each. A view over its children, from rows."""
+"""An iteration for people and programs: its tasks and their results, read from the rows of its children."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.strategies.iterate.tasks import TaskRecord, concluded
 
 
 async def tasks_of(reads: Reads, execution: str) -> dict[str, Any] | None:
-    """The tasks of an iteration in order, those of whoever it continues before its own; None for another execution."""
+    """The tasks of an iteration in order, after those of the execution it continues; None for another execution."""
     own = await reads.execution(execution)
     if own is None or own["strategy"] != "iterate":
         return None

@@ -1,7 +1,7 @@
-"""The undertaking: what all components of an iteration are told, whatever their part in it.
+"""The objective of an iteration, and the other parts of a prompt that all its components share.
 
-Owns what is to be reached, which input each may see, what came before, and who cannot be a component. Pure. Invariant: what
-it is made from stands in rows and in the configuration, so that after a crash it is the same.
+Owns the objective, which input each component sees, the background, and which agents cannot be components. Pure. Invariant:
+it is derived from rows and configuration, so a resumed iteration has the same objective.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from runner.strategies.iterate.requests import PARTS, Components
 from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert
 
 SHARE = 4
-"""Of what a model can read, a quarter is for what came before at most."""
+"""The background may use at most 1/`SHARE` of the smallest context window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """What all components of an iteration are told."""
+    """The objective, input and background that all components of an iteration share."""
 
     objective: str
     given: Mapping[str, Any] = field(default_factory=dict)
-    """The input that no part of the objective shows, by name."""
+    """Input that the objective does not show, by name."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """All of the input."""
+    """All input, by name."""
     declared: frozenset[str] = frozenset()
-    """The fields of it that everybody may see."""
+    """Names of the input that every component may see."""
     background: str = ""
-    """What whoever sent it tells beside the task, such as what was done before; blocks, made inert there."""
+    """Context from the caller beside the task, such as earlier results; its blocks are escaped already."""
 
 
 def undertaking_of(work: Work, components: Components) -> Undertaking:
-    """What an execution undertakes; raises Refusal where nobody can be asked, or is not given what it needs."""
+    """Build the objective of an execution; raises Refusal if a component is not possible or lacks input."""
     agent, spec = components.agent, components.agent.iterate
     if work.limits.cycle_check:
         _refuse_cycles(work, components)
@@ -60,28 +60,28 @@ def undertaking_of(work: Work, components: Components) -> Undertaking:
 
 
 def _own_input(work: Work) -> Any:
-    """What whoever asks for it gives it: a step has nothing of its own, and what a command tells beside is not given."""
+    """The input from the caller: a step has none of its own, and the context that a command adds is left out."""
     if work.role == DIRECT and isinstance(work.input, Mapping):
         return {name: value for name, value in work.input.items() if name not in TOLD}
     return work.input if work.role != STEP else None
 
 
 def _refuse_cycles(work: Work, components: Components) -> None:
-    """An agent that is named as a component must not be at work above; built-in ones are, wherever iterations nest."""
+    """Refuse a component that is also an ancestor; built-in components are exempt, as iterations may nest."""
     for each in map(components.who, PARTS):
         if not is_component(each.name, each.description):
             not_in_path(work.node.path, each.name, work.node.delegation_path)
 
 
 def _background(work: Work, components: Components) -> str:
-    """What whoever sent it says beside its task and its input: of that each sees what is declared, and no more."""
+    """The caller's context beside task and input; empty if the first message holds nothing else."""
     if work.role == ROOT or work.prompt == first_message(work.task, work.input):
         return ""
     return background_of(work.prompt, work.task, min(map(components.window, PARTS)) // SHARE * BYTES_PER_TOKEN)
 
 
 def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]) -> str:
-    """What is to be reached: as configured, and what whoever asked says of it. The task itself where nothing is."""
+    """Combine the configured objective with the task; without a configured one the task is the objective."""
     if template is None:
         return task
     shown = rendered(template, {"task": task, **inputs})
@@ -90,14 +90,14 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
 
 
 def background_of(prompt: str, task: str, most: int) -> str:
-    """What a first message says beside the task, as much of it as fits into so many bytes."""
+    """The part of a first message after the task, cut to `most` bytes."""
     said = "" if prompt == clean(task) else prompt.removeprefix(inert(task)).strip()
     kept = fitting(said, most)
     return kept if len(kept) == len(said) else kept + cut_mark(len(kept), len(said), None)
 
 
 def rendered(template: Template, values: Mapping[str, Any]) -> str:
-    """A template with values in it, none of which opens or closes a block; raises Refusal where that is too much."""
+    """Render a template with escaped values; raises Refusal if the text becomes too long."""
     try:
         return template.render(values, inert)
     except TooMuch as error:

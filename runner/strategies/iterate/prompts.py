@@ -1,7 +1,7 @@
-"""The words of an iteration: what its planner, its workers and its completer are told.
+"""The prompts of an iteration: the first messages of its planner, its workers and its completer.
 
-Owns the order of the parts, and that each sees all it is to see: what its own instructions do not show is added in blocks.
-Text from outside cannot break out of a block, and is never a template itself. Pure.
+Owns the order of the parts. A part that the component's own instructions do not show is added as a block, so each sees all
+of its parts. External text cannot break out of a block, and is never rendered as a template. Pure.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from runner.strategies.iterate.objective import Undertaking, rendered
 from runner.strategies.iterate.tasks import FAILED, TaskRecord
 from runner.text import inert, inert_data
 
-LIMIT_REACHED = "the limit of {count} iterations was reached before the planner said it was finished"
-UNPAID = "the budget did not pay for all of it: {reason}"
-STOPPED = "it was stopped before the planner said it was finished: {reason}"
+LIMIT_REACHED = "the limit of {count} iterations was reached before the planner finished"
+UNPAID = "the budget ran out before all of it was done: {reason}"
+STOPPED = "stopped before the planner finished: {reason}"
 
 
 def left_out(count: int) -> TaskRecord:
-    """What is told of tasks that were more than one turn may bring."""
-    error = f"not begun: one decision has at most {MOST_TASKS} tasks; name those again that are still wanted"
+    """The record that tells a planner of tasks beyond the limit of one decision."""
+    error = f"not started: one decision has at most {MOST_TASKS} tasks; repeat those that are still needed"
     return TaskRecord(f"{count} further tasks of the newest decision", FAILED, error=error)
 
 
 def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
-    """The first message of a component. `parts` are its own: `skills`, `task`, `executionState`, as far as it has them."""
+    """The first message of a component. `parts` are its own: `skills`, `task` and `executionState`, if it has them."""
     own, inputs = _declared(part), _inputs(part, about)
     values = {**parameters_of(part, about, parts), "execution_state": parts.get("executionState")}
     used = part.instructions.variables() if part.instructions is not None else frozenset()
@@ -52,7 +52,7 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
 
 
 def parameters_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a component is told, by name: the input it may see, the objective and its own parts."""
+    """The parameters of a component: its visible input, the objective and its own parts."""
     return {**_inputs(part, about), "objective": about.objective, **parts}
 
 
@@ -65,7 +65,6 @@ def _inputs(part: ComponentSpec, about: Undertaking) -> dict[str, Any]:
 
 
 def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:
-    """The execution state."""
     return {"tasks": [record.shown() for record in records]}
 
 

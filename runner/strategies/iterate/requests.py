@@ -1,5 +1,6 @@
-"""Components: what the three are born from that work for an iteration, and once more from their rows. Pure, as
-`runner/strategies/staff.py`, and with the same invariant: a request made again from a row is the one the row was made from.
+"""The requests of an iteration: for its planner, workers and completer, fresh and rebuilt from their rows. Pure.
+
+Invariant, as in `runner/strategies/staff.py`: a request rebuilt from a row is the one that the row was made from.
 """
 
 from __future__ import annotations
@@ -18,37 +19,37 @@ from runner.errors import Refusal
 from runner.roles import COMPLETER, PLANNER, WORKER
 
 PARTS: Mapping[Part, str] = {"planner": PLANNER, "worker": WORKER, "completer": COMPLETER}
-"""The three, and their roles."""
+"""The components and their roles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """An execution that three others work for."""
+    """Builds the requests for the three components of one execution."""
 
     settings: Settings
     agent: AgentSpec
     catalogue: Sequence[CatalogueEntry]
     task: str
     history: int | None = None
-    """Messages of the conversation that a planner is shown, if it is shown any."""
+    """The number of conversation messages that a planner is shown, if any."""
 
     def planner(self, seat: str, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
-        """Somebody who decides on the next task; a function reads no prompt, and is `given` what that says."""
+        """Request the planner of the next tasks; a function gets the same as `given`, because it reads no prompt."""
         return replace(self._request("planner", seat, given, self.history), prompt=prompt)
 
     def worker(self, seat: str, task: str, *, gated: bool = True) -> SpawnRequest:
-        """Somebody who carries a task out, once it may begin."""
+        """Request a worker for one task; it is gated until released."""
         made, whole = self._request("worker", seat), self.settings.limits_for(self.agent)
         timeout = min(whole.agent_timeout, made.limits.timeout)
         catalogue = self._catalogue(self.who("worker"))
         return replace(made, task=task, timeout=timeout, catalogue=catalogue).starting(gated=gated)
 
     def completer(self, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
-        """Somebody who answers in the end; a function is `given` what the prompt says."""
+        """Request the agent that gives the final answer; a function gets its prompt's data as `given`."""
         return replace(self._request("completer", COMPLETER, given), prompt=prompt)
 
     def again(self, row: Record) -> SpawnRequest:
-        """The request a row was made from; raises UnknownName or Refusal."""
+        """Rebuild the request from a row; raises UnknownName or Refusal."""
         role, seat, given = row["role"], row["step_id"], from_json(row["input"]) if row["input"] else None
         if role == PLANNER:
             return self.planner(seat, given=given)
@@ -56,23 +57,22 @@ class Components:
             return self.completer(given=given)
         if role == WORKER:
             return self.worker(seat, row["task"] or "", gated=row["status"] == ExecutionStatus.PENDING)
-        raise Refusal("unknown_agent", f"`{self.agent.name}` has nobody in the role `{role}`", "start it anew")
+        raise Refusal("unknown_agent", f"the iteration `{self.agent.name}` has no role `{role}`", "start it again")
 
     def who(self, part: Part) -> AgentSpec:
-        """The agent that is one of the three."""
+        """The agent of a component."""
         return component_of(part, self.settings.agent(getattr(self.agent.iterate, part).agent), self.agent)
 
     def window(self, part: Part) -> int:
-        """Tokens that the model of one of the three can read."""
+        """The context window of a component's model, in tokens."""
         return self.settings.model_of(self.who(part)).context_window
 
     def skills(self) -> tuple[AgentSpec, Sequence[CatalogueEntry]]:
-        """The worker, and the agents it may dispatch."""
         worker = self.who("worker")
         return worker, self._catalogue(worker)
 
     def _catalogue(self, worker: AgentSpec) -> Sequence[CatalogueEntry]:
-        """A worker of ours may dispatch whom the agent may, also where a chain says so; any other one has its own."""
+        """A built-in worker may dispatch the catalogue of the iterating agent; another worker has its own catalogue."""
         return self.catalogue if is_component(worker.name, worker.description) else self.settings.catalogue(worker)
 
     def _request(

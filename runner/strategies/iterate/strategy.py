@@ -1,9 +1,9 @@
-"""iterate: a planner says what is done next, a worker does it, and so on; in the end a completer answers. All of them are
-children of the iteration.
+"""iterate: a planner decides the next tasks, workers carry them out, and so on; a completer gives the answer. All of them
+are children of the iteration.
 
-It asks no model itself. Which task follows from which answer is read from rows: after a crash every turn that was decided
-is gone through again without asking anybody, and it goes on where it had stopped. A task is born held, as a pending row,
-and released with all that is known by then.
+It calls no model itself. Decisions are read from rows: a resumed iteration replays the decided turns without asking a
+planner again, and continues at the first open one. A task is spawned gated, as a pending row, and released with all that
+is known by then.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from runner.strategies.iterate.requests import Components
 from runner.strategies.iterate.tasks import FAILED, TaskRecord, compressed, concluded
 
 SHARE = 2
-"""Of what a model can read, half is for the state at most."""
+"""The state may use at most 1/`SHARE` of a model's context window."""
 
 
 class Iterate:
-    """An iteration at work."""
+    """A running iteration."""
 
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, AgentSpec)
@@ -53,11 +53,11 @@ class Iterate:
         self._components = Components(work.settings, work.subject, work.catalogue, work.task, work.history)
         self._seating = Seating(work, lambda row: row["step_id"])
         self._tasks: dict[str, str] = {}
-        """What is to be done, by seat, in order."""
+        """Tasks by step id, in order."""
         self._at_work: set[str] = set()
-        """Tasks that were released, now or before a restart."""
+        """Steps that were released, now or before a restart."""
         self._left_out = 0
-        """Tasks of the newest decision that were more than one turn may bring."""
+        """The number of tasks that the newest decision had beyond its limit."""
         self._most = self._spec.max_iterations
         self._skills: Sequence[Mapping[str, str]] | None = None
         self._answer: Result | None = None
@@ -65,13 +65,13 @@ class Iterate:
 
     @property
     def partial_output(self) -> str:
-        """What the tasks brought so far, also those that were stopped with it; or the answer that was being given."""
+        """Results of the tasks so far, also of cancelled ones; or the completer's answer so far."""
         texts = [self._seating.text_of(seat) for seat in self._tasks]
         return self._seating.text_of(COMPLETER) or "\n\n".join(filter(None, texts))
 
     def restore(self, past: Past) -> None:
-        """Know again who was asked and what had begun. What it continues had iterations of its own; where nothing could be
-        decided there, somebody is asked anew.
+        """Restore children and released tasks from rows. Turns of the execution it continues do not count; a planner that
+        gave no decision there is asked again.
         """
         self._seating.restore(past)
         rows, taken = past.children, self._seating.taken
@@ -83,7 +83,7 @@ class Iterate:
                 del taken[seat]
 
     async def run(self) -> Result:
-        """Go on until there is an answer; once: what arrives after that is only noted."""
+        """Run until there is an answer, once; a later delivery is only stored."""
         if self._answer is None:
             self._answer = await self._reach()
         await self._seating.read()
@@ -107,7 +107,7 @@ class Iterate:
     # -- plan and work -------------------------------------------------------------------------------------------------
 
     async def _pursue(self, about: Undertaking) -> Problem | None:
-        """Decide, carry out, and so on; why it stopped before it was finished, if it did."""
+        """Alternate decisions and tasks; returns why it stopped early, or None when the planner finished."""
         for turn in count(1):
             seat = f"plan.{turn}"
             if seat not in self._seating.taken:
@@ -128,7 +128,7 @@ class Iterate:
         work, seating = self._work, self._seating
         asked = seat not in seating.taken
         if asked:
-            work.set_activity(f"deciding what is next (turn {turn})")
+            work.set_activity(f"planning the next tasks (turn {turn})")
             self._keep_price(about)
             parts = {"skills": await self._worker_skills(), "executionState": self._state("planner")}
             told = (self._spec.planner, about, parts)
@@ -143,7 +143,7 @@ class Iterate:
         return decision
 
     def _decision_in(self, seat: str) -> Decision | Problem:
-        """What the planner in a seat decided, or why it decided nothing."""
+        """The decision of a planner, or why there is none."""
         end = self._seating.end_in(seat)
         answer = end.answer if end is not None and end.result is not None and end.result.status == "completed" else None
         if answer is None or answer.outcome in ("failed", "blocked"):
@@ -154,19 +154,19 @@ class Iterate:
             return Problem(kind, f"the planner failed: {why}", severity="high").because_of(cause)
         try:
             decision = read_decision(answer.text)
-            if not decision.tasks and answer.reason in BUDGETS:  # it had to come to an end, not the work
+            if not decision.tasks and answer.reason in BUDGETS:  # the planner ran out of budget: the work is not finished
                 return Problem(answer.reason, STOPPED.format(reason=answer.reason))
             return decision
         except NoDecision as error:
-            return Problem("validation", f"no decision could be read from what the planner said: {error}", severity="high")
+            return Problem("validation", f"the planner's answer holds no decision: {error}", severity="high")
 
     def _was_told(self, decision: Decision) -> bool:
-        """Whether what followed from a decision had begun before a restart."""
+        """Whether the tasks of a decision had been spawned before a restart."""
         following = f"task.{len(self._tasks) + 1}" if decision.tasks else COMPLETER
         return following in self._seating.taken
 
     async def _carry_out(self, decision: Decision, about: Undertaking) -> None:
-        """Every task has a row before the first begins."""
+        """Run the tasks of a decision; every task has a row before the first one starts."""
         self._left_out = decision.dropped
         first = len(self._tasks) + 1
         seats = [f"task.{number}" for number in range(first, first + len(decision.tasks))]
@@ -187,7 +187,7 @@ class Iterate:
         await self._seating.until_ended(seats)
 
     def _begin(self, seat: str, about: Undertaking) -> None:
-        """Let a worker begin, unless it has, or nothing new is to begin."""
+        """Release a worker, unless it has started or nothing new may start."""
         seating, work = self._seating, self._work
         if seating.end_in(seat) is not None or seat in self._at_work:
             return
@@ -206,7 +206,7 @@ class Iterate:
                     work.children.dismiss(child, Dismissal("blocked", replace(problem, recommendation=refusal.hint)))
                     return
                 seating.unpaid = why = refusal.context["reason"]
-        work.children.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before its turn came")))
+        work.children.dismiss(child, Dismissal("skipped", Problem(why, "the iteration ended before this task started")))
 
     # -- answer --------------------------------------------------------------------------------------------------------
 
@@ -230,25 +230,25 @@ class Iterate:
         return resting_on(result, [end.answer for end in ends if end is not None])
 
     def _completer(self, about: Undertaking, problem: Problem | None, less: int = 0) -> SpawnRequest:
-        """The request for a completer; its state is so many tokens shorter than it could be."""
+        """Request the completer; its state is cut by `less` tokens."""
         state = self._state("completer", less)
-        if problem is not None:  # beside what is kept of the tasks, never instead of it
+        if problem is not None:  # in addition to the kept records
             state["tasks"].append(TaskRecord("Reach the objective", FAILED, error=problem.message).shown())
         told = (self._spec.completer, about, {"executionState": state})
         return self._components.completer(message_of(*told), parameters_of(*told))
 
     def _keep_price(self, about: Undertaking) -> None:
-        """Keep what a completer costs that is told what the tasks brought so far."""
+        """Keep the price of a completer that is shown the results so far."""
         if self._conclusion.limited and COMPLETER not in self._seating.taken:
             told = (self._spec.completer, about, {"executionState": state_of([])})
             ceiling = self._components.window("completer") // SHARE
             known = sum(record.size for record in compressed(self._records(), self._spec, ceiling))
             self._conclusion.keep(self._components.completer(message_of(*told)), known)
 
-    # -- know ----------------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     def _records(self) -> list[TaskRecord]:
-        """All tasks and what became of them, oldest first."""
+        """Records of all tasks, oldest first."""
         records: list[TaskRecord] = []
         for seat, task in self._tasks.items():
             child = self._seating.taken.get(seat)
@@ -261,7 +261,7 @@ class Iterate:
         return records
 
     def _state(self, part: Part, less: int = 0) -> dict[str, Any]:
-        """The execution state as one of the three is shown it; so many tokens less than it could have."""
+        """The execution state as a component is shown it, cut by `less` tokens."""
         known = self._records()
         shown = compressed(known, self._spec, self._components.window(part) // SHARE)
         if less:

@@ -1,7 +1,7 @@
-"""Records of tasks: what was to be done and what became of it, as planners, workers and completers are shown it.
+"""Records of tasks and their results, as planners, workers and completers are shown them. Pure.
 
-Owns their form, how an end becomes one, and how much of them is shown: the newest, as `state` says, and in no case more
-than a model can read. Pure. Invariant: what is left out of what is shown stays in rows.
+Owns their form, how a worker's end becomes one, and how many are shown: the newest, by `state`, and never more than a model
+can read. Invariant: a record that is not shown stays in rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CANCELLED = ExecutionStatus.CANCELLED.value
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task and what became of it."""
+    """A task and its result."""
 
     task: str
     status: str = PENDING
@@ -34,22 +34,22 @@ class TaskRecord:
     completed_at: int | None = None
     """Milliseconds since 1970."""
     seat: str = ""
-    """Where the whole of its result is found."""
+    """The step id, under which the full result is stored."""
 
     def shown(self) -> dict[str, Any]:
-        """As templates and prompts have it; what there is not is left out."""
+        """The record as templates and prompts have it; empty fields are left out."""
         error = {"message": self.error} if self.error is not None else None
         parts = {"result": self.result, "error": error, "createdAt": self.created_at, "completedAt": self.completed_at}
         return {"task": self.task, "status": self.status} | {key: part for key, part in parts.items() if part is not None}
 
     @property
     def size(self) -> int:
-        """Tokens it takes."""
+        """Its length in tokens."""
         return tokens_of(len(to_json(self.shown())))
 
 
 def concluded(record: TaskRecord, end: Item) -> TaskRecord:
-    """The record of a task whose worker has ended."""
+    """Complete a record with the end of its worker."""
     answer, status = end.answer, end.result.status if end.result is not None else FAILED
     if answer is None:
         return replace(record, status=FAILED, error=f"it ended {status}")
@@ -62,7 +62,7 @@ def concluded(record: TaskRecord, end: Item) -> TaskRecord:
 
 
 def _said(answer: Result) -> Mapping[str, Any]:
-    """What a worker answered, where it says itself whether it succeeded."""
+    """A worker's answer, if it is an object that reports its own success."""
     output = answer.output
     said = read_json(output, _says_so) if isinstance(output, str) else output
     return said if _says_so(said) else {}
@@ -73,12 +73,12 @@ def _says_so(value: Any) -> bool:
 
 
 def _plain(answer: Result, said: Mapping[str, Any]) -> Any:
-    """What a worker answered that does not say so: all of it."""
+    """The whole output of an answer that does not report its own success."""
     return None if said or answer.output is None else answer.output
 
 
 def _fault(answer: Result, said: Mapping[str, Any]) -> str | None:
-    """Why a task failed, if it did, in words."""
+    """Why a task failed; None if it succeeded."""
     error = said.get("error")
     if error:
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -91,7 +91,7 @@ def _fault(answer: Result, said: Mapping[str, Any]) -> str | None:
 
 
 def compressed(records: Sequence[TaskRecord], spec: IterateSpec, ceiling: int) -> list[TaskRecord]:
-    """As many of the newest records as are to be shown, at least one; `ceiling` are the tokens a model can read of them."""
+    """The newest records that are shown, at least one; `ceiling` is the most tokens that a model can read of them."""
     most = ceiling if spec.max_tokens is None else min(spec.max_tokens, ceiling)
     window = Window(max_entries=spec.keep_recent, max_tokens=most, min_keep=1)
     kept = windowed(records, window, lambda record: record.size)
@@ -99,7 +99,7 @@ def compressed(records: Sequence[TaskRecord], spec: IterateSpec, ceiling: int) -
 
 
 def _readable(record: TaskRecord, ceiling: int) -> TaskRecord:
-    """A record that a model can read: one that alone is longer than all may be is cut, with marks."""
+    """Cut a single record that is longer than the limit for all, with marks."""
     if record.size <= ceiling:
         return record
     error = record.error if record.error is None else _cut(record.error, ceiling // 4, None)

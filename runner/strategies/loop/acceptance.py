@@ -1,8 +1,8 @@
-"""Acceptance: what an agent's definition demands of its answer, and the note for an answer that does not meet it.
+"""Acceptance: the demands of an agent's definition on its answer, and the note for an answer that does not meet them.
 
-Owns the demands: a tool was called, the answer fits a schema or is a standard return. Pure, but for a look at the artifacts
-of such a return. Invariant: an answer accepted as completed meets every demand. Each demand is pointed out once, then the
-execution has failed; an answer that says it is not complete is kept as it is, with a warning.
+Owns the demands: a tool was called, the answer fits a schema or is a standard return. Pure, except that the artifacts of
+such a return are looked up. Invariant: an answer accepted as completed meets every demand. Each demand is pointed out once;
+then the execution fails. An answer that says it is incomplete is kept, with a warning.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _REMIND = (
     "now. If that is impossible, report it with `finish`: `blocked` or `failed`, and why."
 )
 _CORRECT = (
-    "Your answer does not fit the schema that was given to you:\n{faults}\n"
-    "Give the whole answer once more, as one JSON value that fits it, without any text around it."
+    "Your answer does not fit the schema you were given:\n{faults}\n"
+    "Give the whole answer again, as one JSON value that fits it, without any text around it."
 )
 _RETURN_AGAIN = (
-    "Your answer is not the return that was asked of you: {fault}.\n"
-    "Give the whole of it once more, as one JSON object, without any text around it."
+    "Your answer is not the return you were asked for: {fault}.\n"
+    "Give the whole return again, as one JSON object, without any text around it."
 )
 
 
@@ -41,17 +41,17 @@ class Objection:
     """A demand that an answer does not meet."""
 
     kind: str
-    """Of the message that points it out."""
+    """The kind of the message that points it out."""
     text: str
-    """What the model is told."""
+    """The message to the model."""
     problem: Problem
-    """What it has failed with when it does not meet it again."""
+    """The failure if the next answer does not meet it either."""
 
 
 def judge(
     agent: AgentSpec, answer: Result, transcript: Transcript, wrap_up: str | None, session: str
 ) -> Result | Objection:
-    """The result that an answer comes to, or what is to be said to the model; nothing once it is time to wrap up."""
+    """Turn an answer into a result, or into an objection for the model; no objection once it has to wrap up."""
     if answer.outcome in (Outcome.FAILED, Outcome.BLOCKED):
         return signalled(answer)
     answer, misshapen = _standard(agent, answer, session) if agent.returns else _fitted(agent, answer)
@@ -69,27 +69,27 @@ def judge(
 
 
 def _owned_up(agent: AgentSpec, answer: Result) -> Result:
-    """The result of an agent whose form has it say whether it succeeded: where it says that it did not, it has failed."""
+    """Fail an answer that reports `success: false` where the agent's schema requires `success`."""
     said = answer.output if isinstance(answer.output, Mapping) else {}
     if "success" not in (agent.output_schema or {}).get("required", ()) or said.get("success") is not False:
         return answer
     error = said.get("error")
     message = error.get("message") if isinstance(error, Mapping) else error
     why = message if isinstance(message, str) and message.strip() else None
-    problem = Problem("failed", why or "it says that it failed")
+    problem = Problem("failed", why or "it reported a failure")
     signals = {**answer.signals, OWN_WORDS: True} if why is not None else answer.signals
     return replace(answer, outcome=Outcome.FAILED, reason=problem.type, errors=(problem, *answer.errors), signals=signals)
 
 
 def _idle(agent: AgentSpec, transcript: Transcript) -> Iterator[Objection]:
     if agent.require_tool_call and not transcript.called - {FINISH}:
-        advice = "look at its tools and instructions, or drop `require_tool_call`"
-        message = "it answered without having called any of its tools"
+        advice = "check its tools and instructions, or remove `require_tool_call`"
+        message = "it answered without calling any of its tools"
         yield Objection(REMINDER, _REMIND, Problem("no_tool_call", message, severity="high", recommendation=advice))
 
 
 def _standard(agent: AgentSpec, answer: Result, session: str) -> tuple[Result, Sequence[Objection]]:
-    """The result that a standard return stands for, or what keeps it from being one."""
+    """Turn a standard return into a result, or into objections."""
     try:
         value = _spelled(answer.output, _is_return)
         read = read_return(value, session, folders_of(agent))
@@ -100,7 +100,7 @@ def _standard(agent: AgentSpec, answer: Result, session: str) -> tuple[Result, S
 
 
 def _spelled(output: Any, fits: Callable[[Any], bool]) -> Any:
-    """The value that an output spells: as it is written, else the one in its prose that fits; raises ValueError."""
+    """The value of an output: the output as JSON, else the first JSON value in its prose that fits. Raises ValueError."""
     if not isinstance(output, str):
         return output
     try:
@@ -120,17 +120,17 @@ def _misshapen(faults: tuple[str, ...]) -> Sequence[Objection]:
     if not faults:
         return ()
     message = f"its answer does not fit its `output_schema`: {'; '.join(faults)}"
-    advice = "look at what it said: `outrider show`; a simpler schema, or another model, may help"
+    advice = "read its answer with `outrider show`; try a simpler schema or another model"
     problem = Problem("validation", message, severity="high", recoverable=False, recommendation=advice)
     return (Objection(CORRECTION, _CORRECT.format(faults="\n".join(f"- {fault}" for fault in faults)), problem),)
 
 
 def _fitted(agent: AgentSpec, answer: Result) -> tuple[Result, Sequence[Objection]]:
-    """The answer with the value that the schema wants as its output, or what keeps it from having one."""
+    """Replace the output by the value that fits the schema, or return objections."""
     schema, output = agent.output_schema, answer.output
     if schema is None:
         return answer, ()
-    text_fits = isinstance(output, str) and not misfits(output, schema)  # where a text is wanted, it need not be quoted
+    text_fits = isinstance(output, str) and not misfits(output, schema)  # a schema for a text also accepts an unquoted one
     try:
         value = _spelled(output, lambda found: not text_fits and not misfits(found, schema))
         faults = tuple(misfits(value, schema))
@@ -147,7 +147,7 @@ def _with_output(answer: Result, value: Any) -> Result:
 
 
 def in_words(value: Any) -> str:
-    """What a value says: the `summary` in it, else the first text of more than a word, else all of it as JSON."""
+    """A text for a value: its `summary`, else its first text of more than one word, else all of it as JSON."""
     own = value.get("summary") if isinstance(value, Mapping) else None
     if isinstance(own, str) and own.strip():
         return own
@@ -155,7 +155,7 @@ def in_words(value: Any) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value in their order, however deep they are."""
+    """All texts in a value, in order, at any depth."""
     left = [value]
     while left:
         each = left.pop()

@@ -47,11 +47,11 @@ from runner.tools.upstream.content import within_turn
 log = logging.getLogger("outrider.conversation")
 
 EXHAUSTED = {"time_budget": "seconds", "max_iterations": "turns", "token_budget": "tokens", "cost_budget": "usd"}
-"""What has run out, by the reason of a conclusion."""
+"""The exhausted resource, by the reason of a conclusion."""
 
 
 class Conversation:
-    """What an execution and its model say to each other."""
+    """The transcript of one execution and the calls that extend it."""
 
     __slots__ = (
         "_agent", "_calls", "_countdown", "_errands", "_files", "_headroom", "_instructions", "_model", "_personal",
@@ -81,7 +81,7 @@ class Conversation:
         self._headroom = Headroom(self._agent.context.compact_at, models, measure)
 
     def restore(self, past: Past) -> str | None:
-        """Restore the transcript from rows; the reason of the last question for a conclusion, if there is one."""
+        """Restore the transcript from rows; returns the reason if a conclusion had been asked for."""
         recalled = recall(past, self._agent.mcp_servers)
         self.transcript, self._positions = recalled.transcript, recalled.positions
         self.work.state.final, self.work.state.rehearsed = recalled.final, recalled.rehearsed
@@ -94,13 +94,13 @@ class Conversation:
         return recalled.concluding
 
     async def open(self) -> None:
-        """Get to know the tools; the first message is already stored."""
+        """List the tools; the first message is stored already."""
         work = self.work
         if not self.transcript.messages:
             self._positions = 1
             self.transcript.append(Message.of_text("user", work.prompt, "task"))
         if work.toolbox is not None:
-            work.set_activity("getting its tools")
+            work.set_activity("loading its tools")
             self._tools = await work.toolbox.tools.list_tools()
             self._need(self._required.listed(self._tools, work.toolbox.unavailable))
             self._instructions = await work.sources.server_instructions()
@@ -111,7 +111,7 @@ class Conversation:
             self._calls.keep(self._request(()))
 
     def _need(self, missing: ServerMissing | None) -> None:
-        """Refuse to begin without a server that is required; work that has begun goes on, and says what is missing."""
+        """Refuse to start without a required server; an execution that has started continues with a warning."""
         work = self.work
         if missing is None:
             return
@@ -122,7 +122,7 @@ class Conversation:
         work.recorder.record_nowait(Failed(work.place, work.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
 
     def _scene(self) -> str:
-        """The system prompt, made when it is first needed: by then it is known what there is to say."""
+        """The system prompt; rendered at the first call, when tools and instructions are known."""
         if not self._system:
             work = self.work
             unavailable = work.toolbox.unavailable if work.toolbox is not None else {}
@@ -147,9 +147,9 @@ class Conversation:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     async def ask(self) -> bool:
-        """One model call, with tools; its reply, usage and tool calls are committed when this returns.
+        """Make one model call with tools; on return its reply, usage and tool calls are committed.
 
-        It ends, without a reply, where the time for a conclusion begins. False when it could not be paid, and was not made.
+        The call ends without a reply when the wrap-up begins. False if the budget did not cover it and it was not made.
         """
         await self._errands.stored()
         await self._count_down()
@@ -157,16 +157,16 @@ class Conversation:
         request = self._request(self._tools)
         await self._calls.lose(request)
         if self._headroom.short(request) and (wanted := await self._make_room(request)) is not None:
-            return await self._summarise(request, wanted)  # a turn of its own: what follows it is decided anew
+            return await self._summarise(request, wanted)  # a turn of its own: the loop decides again after it
         try:
             return await self._calls.ask(request, self._keep)
         except ModelError as error:
             if not self._headroom.overflows(error, self.transcript.messages):
                 raise
-        return True  # it was too long: the next time there is more room
+        return True  # the request was too long: the next one is compacted
 
     async def conclude(self) -> None:
-        """One model call without tools: what was said last is answered. Without money for it nothing more is asked."""
+        """Make one last model call without tools; none if the budget does not cover it."""
         await self._errands.stored()
         self.work.set_activity("concluding")
         await self._calls.lose(self._request(()))
@@ -174,7 +174,7 @@ class Conversation:
             await self._conclude()
 
     async def _conclude(self) -> bool:
-        """False when the conversation was too long for it, and another try has more room."""
+        """False if the conversation was too long and a second try is compacted further."""
         request, messages = self._request(()), self.transcript.messages
         if self._headroom.short(request):
             await self._make_room(request, alone=True)
@@ -207,7 +207,7 @@ class Conversation:
         )
 
     async def _count_down(self) -> None:
-        """Tell the model what runs low, once each; not in the middle of a reply that the provider wants back."""
+        """Tell the model which limits run low, once each; not within a reply that the provider wants back."""
         if self.transcript.messages[-1].role == "user" and (low := self._countdown.news()):
             for each in low:
                 told = {"what": each.what, "left": round(each.left, 6), "limit": each.limit}
@@ -221,9 +221,9 @@ class Conversation:
         work, bill = self.work, bill_of(self.work, self._spec, reply, self._calls.voice.id, started)
         refused, full = reply.stop_reason == "refusal", reply.stop_reason == FULL
         carries_out = may_call and not refused and not full
-        void = full and self._headroom.overflow(self.transcript.messages)  # it is asked for once more, with more room
+        void = full and self._headroom.overflow(self.transcript.messages)  # it is asked for again after compaction
         content = distinct(reply.content, self.transcript.call_ids)
-        if not carries_out:  # a call that nobody answers must not be sent back
+        if not carries_out:  # a call without a result must not be sent back
             content = [block for block in content if block["type"] != "tool_use"]
         kind = "refusal" if refused else "overflow" if void else "reply"
         message = Message("assistant", content, kind, model=reply.model)
@@ -236,7 +236,7 @@ class Conversation:
         work.state.rehearsed = work.state.rehearsed or reply.rehearsed
         work.allowance.settle_call(bill.used)
         if refused:
-            hint = "put the task differently, or give it to an agent with another model"
+            hint = "reword the task, or give it to an agent with another model"
             raise ModelError("refused", f"`{reply.model}` declined to answer", hint)
         if not void:
             self.transcript.append(message, reply.stop_reason)
@@ -246,7 +246,7 @@ class Conversation:
         self.transcript.unanswered = calls
 
     async def _store(self, reply: turn_facts.Replied, calls: Sequence[ToolCall]) -> bool:
-        """Commit an answer. One that was paid for is never dropped: False when it came too late for anything to follow."""
+        """Commit a reply. A reply that was paid for is never dropped; False if it came too late to be acted on."""
         work = self.work
         if (await work.recorder.record(reply, shielded=True)).held:
             return True
@@ -254,11 +254,11 @@ class Conversation:
         await work.recorder.record_fenced(turn_facts.RepliedLate(reply, outcomes), work.place.id, shielded=True)
         return False
 
-    # -- room ----------------------------------------------------------------------------------------------------------
+    # -- compaction ----------------------------------------------------------------------------------------------------
 
     async def _make_room(self, request: Request, *, alone: bool = False) -> Compaction | None:
-        """Leave something out, until the request fits. The summary that is wanted for it, unless it has to do without."""
-        self.work.set_activity("making room in its conversation")
+        """Compact until the request fits; returns the compaction if it needs a summary first, unless `alone`."""
+        self.work.set_activity("compacting its conversation")
         while (wanted := self._headroom.next(request)) is not None:
             if wanted.stage != "summary":
                 await self._compact(wanted)
@@ -269,13 +269,13 @@ class Conversation:
         return None
 
     async def _summarise(self, request: Request, wanted: Compaction) -> bool:
-        """Ask for a summary. If none can be had, code writes what it knows. False when it could not be paid."""
+        """Ask for a summary; if that fails, code writes an outline. False if the budget did not cover the call."""
         question = self._headroom.question(request, wanted)
         try:
             if question is not None:
                 return await self._calls.ask(request, partial(self._keep_summary, wanted), question)
         except ModelError as error:
-            log.warning("%s got no summary: %s", self.work.place.id, error)
+            log.warning("execution %s got no summary: %s", self.work.place.id, error)
         await self._compact(*self._headroom.summary(request, wanted, "", await self._kept()))
         return True
 
@@ -293,7 +293,7 @@ class Conversation:
             raise _stopping()
 
     async def _compact(self, compaction: Compaction, words: Sequence[Block] = ()) -> None:
-        """Store what was decided, then follow it."""
+        """Store a compaction, then apply it."""
         await self._tell(Message("user", [*words, compaction.block], "compaction"), compacted=compaction.told)
         self._shorten(compaction, words)
 
@@ -309,7 +309,7 @@ class Conversation:
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     async def run_tools(self) -> None:
-        """Run all open calls at once. Whatever happens, each has exactly one result when this is over."""
+        """Run all open calls in parallel. Whatever happens, each has exactly one result afterwards."""
         calls, answers = self.transcript.unanswered, dict(self.transcript.answers)
         asked = self.transcript.messages[-1].tool_calls
         try:
@@ -317,10 +317,10 @@ class Conversation:
         finally:
             self.transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
 
-    # -- what we say ---------------------------------------------------------------------------------------------------
+    # -- messages to the model -----------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Show everything that arrived; it leaves the inbox in the transaction that stores the message."""
+        """Show all deliveries; each is consumed in the transaction that stores the message."""
         items = self.work.inbox.waiting
         if any(item.kind == "wrap_up" for item in items):
             self.work.allowance.ask_to_wrap_up()
@@ -328,15 +328,15 @@ class Conversation:
         consumed = [item.id for item in items]
         await self._say(message, consumed)
         if self.work.inbox.spoken and not self.transcript.exhausted:
-            self.work.state.final = None  # it is to answer once more, knowing what was said
+            self.work.state.final = None  # it has to answer again, with this message
         self.work.inbox.took(*consumed)
 
     async def remark(self, text: str) -> None:
-        """Add a remark of ours."""
+        """Add a note to the model."""
         await self._say(Message.of_text("user", text, "note"))
 
     async def ask_to_conclude(self, reason: str) -> None:
-        """Put the last question."""
+        """Ask for a conclusion."""
         if reason in EXHAUSTED:
             self.work.recorder.record_nowait(
                 facts.Noticed(self.work.place, "budget.exhausted", {"what": EXHAUSTED[reason]})
@@ -344,14 +344,14 @@ class Conversation:
         await self._say(conclude_note(reason, in_form=self._agent.in_form))
 
     async def accepted(self, answer: Result) -> Result | None:
-        """What an answer comes to; None when its model has been told what it lacks, and is to answer once more."""
+        """Judge an answer; None if the model was told of a fault and has to answer again."""
         self.transcript.called = {name for name in self.transcript.called if self._errands.knows(name)}
         judged = judge(self._agent, answer, self.transcript, self.work.allowance.wrap_up, self.work.session)
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):
                 self._unmet(warning)
             return self._required.judged(judged)
-        self._unmet(f"{judged.problem.message}; asked once more")
+        self._unmet(f"{judged.problem.message}; asked again")
         await self._say(Message.of_text("user", inert(judged.text), judged.kind))
         self.work.state.final = None
         return None
@@ -367,7 +367,7 @@ class Conversation:
         self, message: Message, consumed: Sequence[str] = (), compacted: Mapping[str, Any] | None = None
     ) -> None:
         fact = turn_facts.Said(self.work.place, self.work.epoch, self._draft(message), consumed, compacted)
-        await self.work.recorder.record_fenced(fact, self.work.place.id, shielded=True)  # shown and consumed are one fact
+        await self.work.recorder.record_fenced(fact, self.work.place.id, shielded=True)  # shown and consumed together
 
     def _draft(self, message: Message) -> MessageDraft:
         draft = MessageDraft(
@@ -384,4 +384,4 @@ class Conversation:
 
 
 def _stopping() -> Refusal:
-    return Refusal("stopping", "asked to stop while its model answered", "look at who asked: `outrider show`")
+    return Refusal("stopping", "it was stopped while its model answered", "see who stopped it: `outrider show`")

@@ -34,22 +34,22 @@ from runner.strategies.loop.rebuild import LOST
 from runner.text import BYTES_PER_TOKEN
 
 WRITING_SECONDS = 0.5
-"""Kept before the deadline for writing down what there is, when a conclusion cannot be had."""
+"""Time kept before the deadline for storing results, if no conclusion is possible."""
 
 Keep = Callable[[Reply, str], Awaitable[None]]
-"""Stores a reply; told when it was asked for."""
+"""Stores a reply; also given the time of the request."""
 
 
 class _WrapUpWanted(Exception):
-    """A conclusion was asked for while the next attempt of a call was waited for."""
+    """A conclusion was asked for during the wait for the next attempt of a call."""
 
 
 class _Unpaid(Exception):
-    """The money for a call was used by others while its next attempt was waited for."""
+    """Other calls used the budget of a call during the wait for its next attempt."""
 
 
 class Calls:
-    """The calls of one conversation."""
+    """The model calls of one conversation."""
 
     __slots__ = ("_leave", "_model", "_spec", "_spending", "_waited", "_work", "lost", "voice")
 
@@ -58,30 +58,29 @@ class Calls:
         self._work, self._model, self._spec = work, work.model, spec
         self._spending = spending_of(work, spec, measure)
         self._leave: Leave | None = None
-        """Of the call that is being made."""
+        """The permit of the call in flight."""
         self._waited: RetryWait | None = None
-        """The last wait of that call, if it failed before."""
+        """The last wait of that call, if an attempt failed."""
         self.voice = Voice(work.recorder.speech, work.place, self._ended_early)
         self.lost = False
-        """Whether the model was being asked when another process went that ran this execution."""
+        """Whether a model call was in flight when the previous owner process died."""
 
     def _ended_early(self, identifier: str, status: str) -> None:
-        """A call ends without an answer. One that is cut by the end of its process is lost; the next process says so."""
+        """Record that a call ended without a reply. If its process ends, the next process records it."""
         if not self._work.lookups.resumes_elsewhere():
             self._work.recorder.record_nowait(turn_facts.CallBroken(self._work.place, identifier, status))
 
     @property
     def limited(self) -> bool:
-        """Whether there is a budget."""
         return self._spending is not None
 
     def keep(self, request: Request) -> None:
-        """Keep what a conclusion of the conversation costs, if there is a budget."""
+        """Keep the price of a conclusion, if there is a budget."""
         if self._spending is not None:
             self._spending.keep(request)
 
     async def ask(self, whole: Request, keep: Keep, sent: Request | None = None) -> bool:
-        """Ask what a conversation asks as a whole, or something else about it. False when it could not be paid."""
+        """Make a call: `whole` is the request of the conversation, `sent` another one about it. False if not affordable."""
         if self._spending is None:
             await self._call(sent or whole, keep)
             return True
@@ -95,7 +94,7 @@ class Calls:
         return True
 
     async def conclude(self, request: Request, messages: list[Message], keep: Keep) -> bool:
-        """Ask for the last time; what the messages brought last is cut, if that makes it affordable. False when not."""
+        """Make the last call; the newest messages are cut if that makes it affordable. False if it does not."""
         if self._spending is None:
             await self._call(request, keep, concluding=True)
             return True
@@ -108,7 +107,7 @@ class Calls:
     async def _paid_call(
         self, leave: Leave, whole: Request, keep: Keep, sent: Request | None = None, *, concluding: bool = False
     ) -> None:
-        """A call with leave. One that fails, is cut off or cancelled is not charged: nobody told us what it cost."""
+        """Make a call with a permit. A call that fails or is cancelled is not charged, as its usage is unknown."""
         assert self._spending is not None
         self._leave = leave
         try:
@@ -119,8 +118,8 @@ class Calls:
             self._leave = None
 
     async def _call(self, request: Request, keep: Keep, whole: Request | None = None, *, concluding: bool = False) -> None:
-        await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
-        await self._work.pause()  # nor does a service that stops; last, because leave to pay may have been waited for
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
+        await self._work.pause()  # nor does a stopping service; checked last, after any wait for the permit
         work, started, self._waited = self._work, stamp(), None
         limit = anyio.current_time() + work.limits.model_timeout
         pause = self._wait_to_conclude if concluding else partial(self._wait_to_ask, request, whole or request)
@@ -144,7 +143,7 @@ class Calls:
                 raise self._out_of_time()
 
     def _out_of_time(self) -> ModelError:
-        """The error of a call whose time ran out, which says what it failed of if it had been made several times."""
+        """The timeout error of a call; after several attempts it names the last failure."""
         seconds, hint = f"no answer within {self._work.limits.model_timeout:g} s", "raise `model_timeout`"
         if self._waited is None:
             return ModelError("timeout", seconds, hint, recoverable=True)
@@ -154,7 +153,7 @@ class Calls:
     # -- between two attempts ------------------------------------------------------------------------------------------
 
     async def _wait_to_ask(self, request: Request, whole: Request, wait: RetryWait) -> None:
-        """Wait for the next attempt of an ordinary call; what it would cost is free for others meanwhile."""
+        """Wait for the next attempt of an ordinary call; its reservation is released meanwhile."""
         work, spending = self._work, self._spending
         if spending is not None and self._leave is not None:
             self._leave.over()
@@ -172,7 +171,7 @@ class Calls:
             raise _Unpaid
 
     async def _wait_to_conclude(self, wait: RetryWait) -> None:
-        """Wait for the next attempt of a conclusion, unless the time for it would be over: then it has to do without."""
+        """Wait for the next attempt of a conclusion, unless its time would run out before."""
         if anyio.current_time() + wait.seconds > self._work.allowance.deadline - WRITING_SECONDS:
             raise wait.error
         with self._work.draining.at_rest():
@@ -182,7 +181,7 @@ class Calls:
         await self._wait_over()
 
     async def _wait_told(self, wait: RetryWait) -> None:
-        """Say in the row, and to all who watch, that and why the model is waited for: nothing is in flight then."""
+        """Record and publish that, and why, the model call waits; nothing is in flight then."""
         work, self._waited = self._work, wait
         work.state.asking, work.state.activity = False, str(wait)
         told = {
@@ -197,13 +196,13 @@ class Calls:
         await work.recorder.record(facts.Waiting(work.place, "model", told))
 
     async def _wait_over(self) -> None:
-        """Take it back before the model is asked: a call that a crash cuts from here on may have cost something."""
+        """Clear the wait before the next attempt: from here on a call that a crash cuts may have cost something."""
         if self._waited is not None:
             await self._work.recorder.record(facts.Waiting(self._work.place, None))
             self._work.state.asking = True
 
     async def lose(self, request: Request) -> None:
-        """Write down the call, if there was one, that was cut by the end of another process; it is made once more now."""
+        """Record and charge the call that was in flight when another process died; it is repeated now."""
         if not self.lost:
             return
         self.lost = False
@@ -216,7 +215,7 @@ class Calls:
         work.allowance.charge(bill.used)
 
     def attempting(self, model: str, number: int) -> None:
-        """Attempts after the first are worth an event: something did not answer, and what it had said is void."""
+        """Publish every attempt after the first: the one before failed, and its streamed text is void."""
         if number > 1:
             self.voice.again(number)
             self._work.set_activity(f"asking {model} (attempt {number})")
@@ -225,7 +224,7 @@ class Calls:
 
 
 class Spending:
-    """The calls of one conversation, as its budget sees them."""
+    """The budget of one conversation's calls."""
 
     __slots__ = ("_budget", "_prompt", "_tariff", "_work")
 
@@ -234,9 +233,9 @@ class Spending:
         self._prompt = measure.tokens
 
     async def leave_to_ask(self, request: Request) -> Leave | None:
-        """Leave for an ordinary call. Others' calls in flight may cost less than was set aside: it waits for them.
+        """Reserve budget for an ordinary call. Calls in flight may cost less than they reserved, so it waits for them.
 
-        None when it cannot be had: then it is time to wrap up, or to wait for agents that hold money of their own.
+        None if it cannot be reserved: then it has to wrap up, or to wait for agents that hold budgets of their own.
         """
         prompt = self._prompt(request)
         while (leave := self._budget.reserve(self._tariff, prompt)) is None:
@@ -244,7 +243,7 @@ class Spending:
             if idle := [purse for purse in short if not purse.calls]:
                 self._give_up(idle)
                 return None
-            self._work.set_activity("waiting for money that others may not use")
+            self._work.set_activity("waiting for budget reserved by other calls")
             with self._work.allowance.before_wrap_up() as scope:
                 await short[0].until_freed()
             if scope.cancelled_caught:
@@ -252,7 +251,7 @@ class Spending:
         return leave
 
     async def leave_again(self, request: Request, answer: int | None) -> Leave | None:
-        """Leave for another attempt of a call; None when an answer of so many tokens can no longer be paid."""
+        """Reserve budget for another attempt of a call; None if it no longer covers an `answer` of that many tokens."""
         leave = await self.leave_to_ask(request)
         if leave is not None and answer is not None and leave.answer < answer:
             leave.over()
@@ -260,7 +259,7 @@ class Spending:
         return leave
 
     def _give_up(self, short: Sequence[Purse]) -> None:
-        """No call in flight can help. Agents that hold money of their own give the rest of it back when they end."""
+        """Wrap up if no call in flight can free budget, and no agent can return the rest of its own when it ends."""
         if not self._budget.grants or any(purse.unit == "tokens" for purse in short):
             self._wrap_up(short)
 
@@ -268,7 +267,7 @@ class Spending:
         self._work.allowance.ask_to_wrap_up(REASONS[short[0].unit])
 
     def leave_to_conclude(self, request: Request, messages: list[Message]) -> Leave | None:
-        """Leave for the last call: what arrived last is cut until it can be paid. None when not even that helps."""
+        """Reserve budget for the last call; the newest messages are cut to make it affordable. None if that fails."""
         prompt = self._prompt(request)
         too_long = prompt - int(self._budget.longest_prompt(self._tariff, prompt))
         if too_long > 0:
@@ -280,11 +279,11 @@ class Spending:
         return leave
 
     def keep(self, request: Request) -> None:
-        """Keep what a conclusion of the conversation costs as it stands."""
+        """Keep the price of a conclusion of the conversation as it is now."""
         self._budget.keep_for_conclusion(self._tariff, self._prompt(request))
 
     def lost(self, request: Request) -> tuple[int, Amount]:
-        """The prompt of a call that was cut by a crash, and the most it may have used: what it would get leave for now."""
+        """The prompt tokens of a call cut by a crash, and the most it may have used: what it could reserve now."""
         prompt = self._prompt(request)
         leave = self._budget.reserve(self._tariff, prompt, concluding=not request.tools)
         if leave is None:
@@ -293,13 +292,13 @@ class Spending:
         return prompt, self._tariff.worst(prompt, leave.answer)
 
     def settle(self, leave: Leave, request: Request) -> None:
-        """The call is over, however it ended; what was used is paid. From here on its conversation is that much longer."""
+        """Release a permit after its call, and keep the price of a conclusion of the conversation as it is now."""
         leave.over()
         self.keep(request)
 
 
 def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | None:
-    """What the calls of an execution may cost, where anybody set a limit; a limit on money that cannot bind is told of."""
+    """The budget of an execution's calls, if there is a limit; warns if a cost limit cannot bind for lack of prices."""
     budget = work.allowance.budget
     if budget is None:
         return None
@@ -315,19 +314,19 @@ def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | Non
 
 def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
     named = "; ".join(f"`{model}` has no price for {', '.join(kinds)}" for model, kinds in models.items())
-    return f"the budget does not count everything: {named}"
+    return f"the budget does not count every cost: {named}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What one call comes to."""
+    """The usage and cost of one call."""
 
     call: ModelCall
     used: Amount
 
 
 def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> Bill:
-    """For a reply: a fallback has its own price, a rehearsal none."""
+    """The bill of a reply: a fallback model has its own price, a rehearsal costs nothing."""
     usage, tokens = reply.usage, _tokens(reply.usage)
     price = None if reply.rehearsed else _answering(work.settings, spec, reply.model).price
     cost = cost_of(tokens, price)
@@ -353,7 +352,7 @@ def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started:
 
 
 def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> Bill:
-    """For a call that was cut by the end of another process: nobody knows what it used, so its worst case is charged."""
+    """The bill of a call cut by the end of another process: its usage is unknown, so its worst case is charged."""
     rehearsed = work.model is not None and work.model.rehearses
     used = Amount(worst.tokens, 0.0 if rehearsed else worst.usd)
     call = ModelCall(
@@ -381,6 +380,6 @@ def _answering(settings: Settings, spec: ModelSpec, model: str) -> ModelSpec:
 
 
 def _tokens(usage: Usage) -> Tokens:
-    """The tokens, each counted once."""
+    """The token counts, each token counted once."""
     brief = usage.cache_write_tokens - usage.cache_write_1h_tokens
     return Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, brief, usage.cache_write_1h_tokens)

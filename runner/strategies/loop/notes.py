@@ -1,6 +1,6 @@
-"""Notes: what we tell a model in the middle of its work, and when a limit that runs low is worth telling.
+"""Notes: messages to a model during its work, and when a low limit is worth one.
 
-Owns the sentences and the thresholds. Invariant: each limit is told once, turns twice; what is not limited is never told.
+Owns the sentences and the thresholds. Invariant: each limit is told once, turns twice; an unlimited resource never.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from runner.core.allowance import Allowance
 from runner.messages import Message
 
 LAST_TURNS = 0.2
-"""The share of its turns of which the beginning is told; the last one is told, too."""
+"""A note is sent when this share of the turns is left; another one before the last turn."""
 LAST_SHARE = 0.25
-"""The share of time, money or tokens of which the beginning is told."""
+"""A note is sent when this share of time, money or tokens is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Low:
-    """Something runs low."""
+    """A limit that runs low."""
 
     what: str
     """`turns`, `last_turn`, `seconds`, `tokens` or `usd`."""
     left: float
-    """Beside what is kept for a conclusion."""
+    """The amount left, without the share kept for a conclusion."""
     limit: float
 
 
 class Countdown:
-    """What one execution was told of."""
+    """The low limits that one execution was told of."""
 
     __slots__ = ("_allowance", "_few", "_seconds", "_told")
 
@@ -44,15 +44,15 @@ class Countdown:
         self._told: frozenset[str] = frozenset()
 
     def news(self) -> list[Low]:
-        """What runs low and was not told yet."""
-        if not self._allowance.budget and not self._few_turns and not self._little_time:  # as nearly always
+        """The limits that run low and were not told yet."""
+        if not self._allowance.budget and not self._few_turns and not self._little_time:  # the common case
             return []
         low = [replace(each, left=max(0.0, each.left)) for each in self._low() if each.what not in self._told]
         self._told |= {each.what for each in low}
         return low
 
     def told(self, what: Iterable[str]) -> None:
-        """It was told of these before."""
+        """Record that these were told before."""
         self._told |= frozenset(what)
 
     @property
@@ -75,7 +75,7 @@ class Countdown:
 
     @staticmethod
     def _spent(budget: Budget) -> Iterator[Low]:
-        """Of money and of tokens, the purse with the least in it. The next call costs about what a conclusion does."""
+        """For money and for tokens, the account with the least left. The next call costs about as much as a conclusion."""
         for unit in ("usd", "tokens"):
             kept = budget.kept.of(unit)
             left = [
@@ -87,43 +87,43 @@ class Countdown:
 
 
 CONCLUDE = {
-    "time_budget": "Your time is nearly over.",
+    "time_budget": "Your time is almost up.",
     "max_iterations": "You have used all your turns.",
     "token_budget": "The token budget is used up.",
     "cost_budget": "The cost budget is used up.",
-    "asked": "You were asked to come to a conclusion now.",
-    "empty_answers": "You have not said anything for a while.",
+    "asked": "You have been asked to conclude now.",
+    "empty_answers": "Your last messages were empty.",
 }
 
 
 def conclude_note(reason: str, *, in_form: bool = False) -> Message:
-    """The last question: a conclusion from what is there, in the form it has to have if there is one."""
+    """The request for a conclusion, in the form that the answer has to have, if any."""
     wanted = ", as JSON that fits the schema." if in_form else ": what you found, on what evidence, and what remains open."
     text = f"{CONCLUDE.get(reason, 'It is time to conclude.')} Answer now, without tools, from what you have{wanted}"
     return Message.of_text("user", text, "conclude", {REASON: reason})
 
 
 REASON, LOW = "reason", "low"
-"""In the data of a note: why a conclusion is asked for, and which limits it says run low."""
+"""Keys in the data of a note: why a conclusion is asked for, and which limits run low."""
 
 COUNTDOWN = {
     "last_turn": "This is your last turn with tools; after it you will be asked for your conclusion.",
-    "turns": "Of your {limit:.0f} turns, {left:.0f} are left.",
-    "seconds": "Of your time, about {left:.0f} seconds are left.",
+    "turns": "You have {left:.0f} of your {limit:.0f} turns left.",
+    "seconds": "You have about {left:.0f} seconds left.",
     "usd": "Of a budget of ${limit:.4f}, ${left:.4f} are left for you and the agents that share it.",
     "tokens": "Of a budget of {limit:,.0f} tokens, {left:,.0f} are left for you and the agents that share it.",
 }
-IN_TIME = "See to what matters most, and come to a conclusion in time."
+IN_TIME = "Do what matters most first, and conclude in time."
 
 
 def countdown_note(low: Sequence[Low]) -> Message:
-    """What runs low."""
+    """The note on limits that run low."""
     text = " ".join([*(COUNTDOWN[each.what].format(left=each.left, limit=each.limit) for each in low), IN_TIME])
     return Message.of_text("user", text, "note", {LOW: [each.what for each in low]})
 
 
 GO_ON = (
-    "Your answer was cut at the length limit of one message. Go on exactly where it stopped, repeat nothing, "
-    "and come to an end soon."
+    "Your answer was cut at the length limit of one message. Continue exactly where it stopped, repeat nothing, "
+    "and finish soon."
 )
-SAY_SOMETHING = "Your last message was empty. Go on with the task: call a tool, or give your answer as text."
+SAY_SOMETHING = "Your last message was empty. Continue with the task: call a tool, or give your answer as text."

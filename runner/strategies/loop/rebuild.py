@@ -1,8 +1,8 @@
-"""Recall: a transcript made anew from rows, wherever it was cut.
+"""Rebuilds a transcript from rows, wherever it was cut.
 
-Owns the way back from rows to what a model is shown. Invariant: whatever prefix of an execution's writes was committed,
-the transcript is one the Messages API accepts once its open calls have run: each call is answered exactly once, and a call
-whose outcome nobody knows is told as such, never as harmless to repeat.
+Owns the way back from rows to what a model is shown. Invariant: whatever prefix of an execution's writes was committed, the
+Messages API accepts the transcript once its open calls have run. Each call is answered exactly once. A call with an
+unknown outcome is shown as unknown, never as safe to repeat.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from runner.tools.finish import reported
 from runner.tools.upstream.content import within_turn
 
 LOST = "lost"
-"""How a model call is priced whose answer nobody heard."""
+"""The pricing of a model call whose reply was never received."""
 
 NOT_CARRIED_OUT = "error: this call was not carried out"
 
 
 @dataclass(slots=True)
 class Recalled:
-    """Where a conversation stood."""
+    """The restored state of a conversation."""
 
     transcript: Transcript = field(default_factory=Transcript)
     positions: int = 0
-    """How many messages of its own are stored."""
+    """The number of its own stored messages."""
     final: Result | None = None
-    """What `finish` reported."""
+    """The report of `finish`."""
     concluding: str | None = None
     """Why a conclusion was asked for, if it was."""
     rehearsed: bool = False
     counted: tuple[int, int] = (0, 0)
-    """Tokens of the conversation up to its newest reply, and how many messages that is."""
+    """Tokens of the conversation up to its newest reply, and the number of messages that includes."""
     limit: int | None = None
-    """Tokens from which on room is made, where something was left out before."""
+    """The compaction threshold in tokens, if the conversation was compacted."""
 
     @property
     def was_asking(self) -> bool:
-        """Whether, as far as rows can tell, its model was being asked."""
+        """Whether a model call may have been in flight, as far as rows tell."""
         return not self.transcript.unanswered and not self.transcript.resting
 
 
 def recall(past: Past, citable: Container[str]) -> Recalled:
-    """The conversation as rows know it; results of `citable` servers can be cited."""
+    """Rebuild the conversation from rows; results of `citable` servers can be cited."""
     recalled = Recalled()
     for chapter in past.chapters:
-        recalled.final = recalled.concluding = recalled.limit = None  # of an execution that went before
+        recalled.final = recalled.concluding = recalled.limit = None  # these belong to the execution before
         _Reading(recalled, past, chapter, citable).read()
     recalled.positions = max((row["position"] for row in past.own.messages), default=-1) + 1
     recalled.transcript.final = recalled.final
@@ -69,7 +69,7 @@ def recall(past: Past, citable: Container[str]) -> Recalled:
 
 
 class _Reading:
-    """One chapter on its way into a transcript."""
+    """Reads the rows of one execution into a transcript."""
 
     def __init__(self, recalled: Recalled, past: Past, chapter: Chapter, citable: Container[str]) -> None:
         self._recalled, self._past, self._chapter, self._citable = recalled, past, chapter, citable
@@ -101,18 +101,18 @@ class _Reading:
         self._transcript.append(Message("user", content, row["kind"], reports, data=data))
         spoken = any(item.kind == "message" for item in told) and not self._transcript.exhausted
         if spoken or row["kind"] in (REMINDER, CORRECTION):
-            self._recalled.final = self._transcript.final = None  # it is to answer once more, knowing what was said
+            self._recalled.final = self._transcript.final = None  # it has to answer again, with this message
         if row["kind"] == "conclude":
             self._recalled.concluding = data.get(REASON, "asked")
 
     def _begin_again(self) -> None:
-        """Another attempt begins: of the one before it, nothing is shown any more."""
+        """Start another attempt: nothing of the one before is shown."""
         self._recalled.transcript = self._transcript = Transcript()
         self._recalled.final = self._recalled.concluding = None
         self._recalled.counted, self._recalled.limit = (0, 0), None
 
     def _compacted(self, row: Record) -> None:
-        """What was left out then is left out now."""
+        """Apply a stored compaction."""
         if row["kind"] == "summary":
             next(self._replies, None)
         *words, decided = from_json(row["content"])
@@ -136,8 +136,9 @@ class _Reading:
         self._answer(asked, self._calls.get(row["id"], {}))
 
     def _answer(self, asked: Sequence[ToolCall], rows: Mapping[str, Record]) -> None:
-        """Pair each call with its result. What had not ended is left open in the last reply of the execution's own; what
-        an execution that went before left open, as nobody came to settle it, stays without a result."""
+        """Pair each call with its result. An unfinished call stays open in the last reply of this execution; one of an
+        earlier execution gets an error, because nothing settles it any more.
+        """
         answers: dict[str, Answer] = {}
         open_: list[ToolCall] = []
         for each in asked:
@@ -162,14 +163,14 @@ class _Reading:
 
 
 def _left_open(call: ToolCall, row: Record) -> ToolCall:
-    """A call that had no result, and what is to become of it."""
+    """A call without a result, marked with how resuming settles it."""
     begun = row["status"] == "started" and not may_repeat(row["effect"])
     held = "gate" if row["status"] == "waiting" else "repeat" if begun and row["effect"] == "ask" else ""
     return replace(call, row=row["id"], lost=begun and not held, held=held)
 
 
 def written_before(past: Past) -> list[Artifact]:
-    """The files that rows say were written by an execution that goes on, or by whoever it continues."""
+    """The files that were written, by rows, by this execution and those that it continues."""
     return [
         file_artifact(from_json(row["result"])["written"])
         for chapter in past.chapters

@@ -1,7 +1,7 @@
-"""The MCP servers that an execution cannot work without, and which of them are missing.
+"""The MCP servers that an execution requires, and which of them are missing.
 
-Owns what is known of them from the list of tools and from calls. Pure: the strategy decides what follows. Invariant: an
-execution that lacks one ends before its model is asked, or, if it had begun, with a result that says what is missing.
+Owns their state, learned from the list of tools and from calls. Pure: the strategy decides what follows. Invariant: an
+execution without a required server ends before its model is called, or, if it has started, with a result that names it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ NOT_THERE = "could not be reached for the last call of its tools"
 
 
 class RequiredServers:
-    """Those of one execution."""
+    """The required servers of one execution."""
 
     __slots__ = ("_agent", "_missing", "_names")
 
     def __init__(self, agent: str, names: Sequence[str]) -> None:
         self._agent, self._names = agent, names
         self._missing: dict[str, str] = {}
-        """Those that are not there, and why."""
+        """Missing servers, and why."""
 
     def listed(self, tools: Collection[Tool], unavailable: Mapping[str, str]) -> ServerMissing | None:
-        """Look at the tools there are; the first server that is missing, if one is."""
+        """Check the listed tools; returns the first missing server, if any."""
         for name in self._names:
             if name in unavailable:
                 self._missing[name] = unavailable[name]
@@ -41,7 +41,7 @@ class RequiredServers:
         return next((ServerMissing(self._agent, *each) for each in self._missing.items()), None)
 
     def called(self, tool: str, error_type: str | None) -> None:
-        """A call of a tool ended, by its label or by the name that a model gave it."""
+        """Note how a tool call ended; `tool` is the label, or the name that the model used."""
         name = next((each for each in self._names if tool.startswith((f"{each}.", f"{each}__"))), None)
         if name is not None and error_type == "unavailable":
             self._missing[name] = NOT_THERE
@@ -49,12 +49,12 @@ class RequiredServers:
             self._missing.pop(name, None)
 
     def restore(self, calls: Sequence[Record]) -> None:
-        """Know again how earlier calls ended, from their rows."""
+        """Restore the ends of earlier calls from their rows."""
         for row in calls:
             self.called(row["tool"], row["error_type"])
 
     def judged(self, result: Result) -> Result:
-        """A result that is whole only if nothing is missing."""
+        """Make a completed result partial if a required server is missing."""
         if not self._missing or result.outcome not in (Outcome.COMPLETED, Outcome.PARTIAL):
             return result
         problems = [self._problem(*each) for each in self._missing.items()]

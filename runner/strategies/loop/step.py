@@ -1,8 +1,8 @@
-"""step: from what was said, what arrived and what is left, to what to do next. Pure, so every case can be tested.
+"""step: from transcript, inbox and allowance to the next action. Pure, so every case can be tested.
 
-The order of the rules is the policy of the loop: answer tool calls first; once it is time to wrap up, settle the children,
-read what they brought and conclude; otherwise read the inbox before every model call, and wait instead of asking when the
-model has nothing to do.
+The order of the rules is the policy of the loop. Tool calls are answered first. Once it has to wrap up, children are
+settled, their results are read, and it concludes. Otherwise the inbox is drained before every model call, and the loop
+waits instead of calling a model that has nothing to do.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from runner.messages import ToolCall
 from runner.strategies.loop.transcript import Transcript
 
 EMPTY_ANSWERS = 2
-"""How often a model that said nothing is asked again."""
+"""How often a model is asked again after an empty reply."""
 CONTINUATIONS = 2
 """How often an answer that was cut at its length limit is continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """The state of an inbox: how much arrived, how many children are out, whether a waiting parent should go on."""
+    """The state of an inbox: deliveries, open children, and whether a waiting parent should wake."""
 
     waiting: int = 0
     pending: int = 0
     ready: bool = True
     spoken: int = 0
-    """Messages among what arrived: an answer given before them does not stand."""
+    """Messages among the deliveries: an answer given before them does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +37,24 @@ class AskModel:
 
 @dataclass(frozen=True, slots=True)
 class RunTools:
-    """Carry out the calls of the last reply, all at once."""
+    """Run the calls of the last reply, all in parallel."""
 
     calls: Sequence[ToolCall]
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Show the model what arrived."""
+    """Show the model its deliveries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do but wait for children; no model call is spent on it."""
+    """Wait for children, without a model call."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """The model said nothing at all."""
+    """The reply was empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class SettleChildren:
-    """No more children: those that wait are cancelled, those that run wrap up, or are cancelled too."""
+    """No more children: pending ones are cancelled, running ones wrap up, or are cancelled too."""
 
     cancel: bool = False
 
@@ -78,14 +78,14 @@ class Conclude:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The last word is the answer."""
+    """The last text is the answer."""
 
 
 Action = AskModel | RunTools | Drain | Wait | AskAgain | Continue | SettleChildren | Conclude | Finish
 
 
 def step(transcript: Transcript, mail: Mail, wrap_up: str | None, *, cancel_on_finish: bool = False) -> Action:
-    """What to do next."""
+    """Decide the next action."""
     if transcript.unanswered:
         return RunTools(transcript.unanswered)
     if transcript.exhausted:
@@ -120,7 +120,7 @@ def _rest(transcript: Transcript, mail: Mail, cancel_on_finish: bool) -> Action 
 
 
 def _close(mail: Mail) -> Action:
-    """Nothing can be asked any more: what is open is settled and kept, then the last word is the answer."""
+    """Nothing can be asked any more: settle and store everything open, then finish with the last text."""
     if mail.pending:
         return SettleChildren()
     return Drain() if mail.waiting else Finish()

@@ -1,5 +1,5 @@
-"""loop: the model and its tools, turn by turn, until there is an answer. With agents to dispatch it orchestrates, without
-knowing it: dispatching is one more tool, and results come through the inbox.
+"""loop: model and tools, turn by turn, until there is an answer. With agents to dispatch it orchestrates, without a special
+case: dispatching is one more tool, and results arrive through the inbox.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WRITTEN, REPORTED = "It wrote {paths}.", "Its agents reported:"
 
 
 class Loop:
-    """One agent at its work."""
+    """One agent's loop."""
 
     __slots__ = ("_opened", "_reason", "_talk", "_work")
 
@@ -43,11 +43,11 @@ class Loop:
 
     @property
     def partial_output(self) -> str:
-        """What it reported, or the newest text of its model."""
+        """Its reported result, or the newest text of its model."""
         return self._work.state.final.text if self._work.state.final is not None else self._talk.transcript.last_text
 
     def restore(self, past: Past) -> None:
-        """Know again what was said, and whether somebody asked for a conclusion."""
+        """Restore the transcript, and whether a conclusion was asked for."""
         self._reason = self._talk.restore(past)
         for unpaid in REASONS.values():
             if self._reason == unpaid:
@@ -56,7 +56,7 @@ class Loop:
             self._work.allowance.ask_to_wrap_up()
 
     async def run(self) -> Result:
-        """Take one step after the other. Ordinary work ends where the time for a conclusion begins."""
+        """Take one action after another. Ordinary work ends when the wrap-up begins."""
         work, talk = self._work, self._talk
         if not self._opened:
             with work.allowance.before_wrap_up():
@@ -93,7 +93,7 @@ class Loop:
             case SettleChildren(cancel):
                 work.set_activity("settling its agents")
                 if cancel and work.state.final is None:
-                    # The answer stands, whatever its agents still say.
+                    # The answer counts, whatever its agents still report.
                     work.state.final = completed(talk.transcript.last_text)
                 await work.children.settle(cancel=cancel)
             case Conclude(reason):
@@ -102,13 +102,13 @@ class Loop:
                 await talk.conclude()
 
     async def _ask(self) -> None:
-        """Ask, or wait: agents that were given money of their own give back what they do not use when they end."""
+        """Call the model, or wait for agents that return the rest of their budgets when they end."""
         if not await self._talk.ask() and self._work.allowance.wrap_up is None:
             await self._wait()
 
     @property
     def _stands(self) -> bool:
-        """Whether there is an answer, and nothing arrived but the wish for one."""
+        """Whether there is an answer, and nothing arrived but the request to conclude."""
         inbox, transcript = self._work.inbox, self._talk.transcript
         answered = transcript.resting and not transcript.empty_answers and not inbox.pending
         return answered and all(item.kind == "wrap_up" for item in inbox.waiting)
@@ -130,8 +130,8 @@ class Loop:
         return completed(self._talk.transcript.last_text)
 
     def _left(self, reason: str) -> str:
-        """What an answer that is not whole consists of: its own words and, where they could not draw on it, what it wrote
-        and what its agents reported.
+        """The text of an incomplete answer: its own last text, and, if the model could not use them, the files it wrote and
+        the reports of its agents.
         """
         transcript = self._talk.transcript
         if transcript.last_text and not transcript.exhausted and not transcript.empty_answers:

@@ -31,7 +31,7 @@ from runner.tools.upstream.content import cut
 
 CUT_OFF = ToolResult(
     "error: this call was cut off at the length limit of one message and was not carried out\n"
-    "hint: make it again with shorter arguments, or do it in several calls",
+    "hint: repeat it with shorter arguments, or split it into several calls",
     is_error=True,
     error_type="cut_off",
     ran=False,
@@ -39,17 +39,17 @@ CUT_OFF = ToolResult(
 
 
 class Errands:
-    """Runs what a model asks for; results of `citable` servers can be cited."""
+    """Runs the tool calls of a model; results of `citable` servers can be cited."""
 
     __slots__ = ("_citable", "_required", "_results", "_work")
 
     def __init__(self, work: Work, citable: Container[str], required: RequiredServers) -> None:
         self._work, self._citable, self._required = work, citable, required
         self._results: list[Ticket] = []
-        """Results on their way to the disk."""
+        """Results that are not committed yet."""
 
     def start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
-        """What is stored of a call before it runs."""
+        """The row of a call before it runs."""
         tool = self._tool(call)
         return ToolStart(
             id=call.row,
@@ -66,7 +66,7 @@ class Errands:
         )
 
     async def run(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
-        """Run calls, all at once; whatever happens, `answers` has one for each when this is over."""
+        """Run calls in parallel; whatever happens, `answers` has one for each afterwards."""
         tools = [self._tool(call) for call in calls]
         for call, tool in zip(calls, tools, strict=True):
             answers[call.id] = self._answer(call, tool, NOT_BEGUN)
@@ -87,17 +87,17 @@ class Errands:
                     group.start_soon(run, call, tool, name=f"tool {call.name}")
 
     def knows(self, name: str) -> bool:
-        """Whether there is a tool that a call of this name would reach."""
+        """Whether a tool of this name exists."""
         return self._work.toolbox is not None and self._work.toolbox.tools.tool(name) is not None
 
     async def too_late(self, call: ToolCall) -> ToolOutcome:
-        """How a call ends that nobody may begin any more. A report is an answer, not an act: it is heard even now."""
+        """Settle a call that may not start any more. `finish` still counts: it is an answer, not an action."""
         assert self._work.toolbox is not None
         result = await self._work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
         return self._outcome(call, result)
 
     async def stored(self) -> None:
-        """No model reads what a crash could still take back: results are stored, together, before they are shown."""
+        """Wait until all results are committed: a model must not read a result that a crash could still lose."""
         results, self._results = self._results, []
         for ticket in results:
             await ticket.done.wait()
@@ -109,18 +109,18 @@ class Errands:
         assert work.toolbox is not None
         try:
             refused = await self._refused(call, tool)
-            await anyio.lowlevel.checkpoint_if_cancelled()  # whatever is asked to stop begins nothing
+            await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
             begun = time.monotonic()
             with work.draining:
                 result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
-            if not work.lookups.resumes_elsewhere():  # whoever goes on decides what becomes of the call
+            if not work.lookups.resumes_elsewhere():  # otherwise the process that resumes it settles the call
                 work.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
         if not result.recorded:
             settled = self._settled(call, tool, result, begun)
             if result.consumed:
-                await work.recorder.record(settled, shielded=True)  # shown and consumed are one fact
+                await work.recorder.record(settled, shielded=True)  # shown and consumed in one transaction
             else:
                 self._results.append(work.recorder.record_nowait(settled))
         work.allowance.settle_tool(result.ran)
@@ -129,7 +129,7 @@ class Errands:
         return result
 
     def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
-        """A result as its model is shown it. Upstream servers have a limit of their own, which was kept."""
+        """A result as its model is shown it. Results of upstream servers were cut to their own limit already."""
         work = self._work
         if result.recorded or (tool is not None and tool.server in work.settings.upstreams):
             return result
@@ -140,7 +140,7 @@ class Errands:
         return Answer(call, shown(result), result.is_error, citable=tool is not None and tool.server in self._citable)
 
     async def _refused(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
-        """What the model is told of a call that is not carried out; None for one that is, as most are."""
+        """The result of a call that is not run; None for a call that is, the common case."""
         if call.cut or call.lost or (call.held == "repeat" and tool is None):
             return CUT_OFF if call.cut else INTERRUPTED
         if tool is None or not (call.held or _must_be_allowed(call, tool)):
@@ -148,7 +148,7 @@ class Errands:
         return await self._work.lookups.gate().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
 
     def _tool(self, call: ToolCall) -> Tool | None:
-        """The tool a call means, if there is one."""
+        """The tool of a call, if it exists."""
         return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
 
     def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> turn_facts.ToolSettled:
@@ -166,30 +166,30 @@ class Errands:
             text=text,
             is_error=result.is_error,
             error_type=result.error_type,
-            full_text=whole if whole != text else None,  # what really came back, where its model is shown less or more
+            full_text=whole if whole != text else None,  # the raw result, if the model is shown another text
             consumed=result.consumed,
             ran=result.ran,
         )
 
 
 def shown(result: ToolResult) -> str:
-    """A result as its model reads it: what comes from outside holds no mark of ours, whichever tool returned it."""
+    """A result as its model reads it; marks in external text are escaped, whichever tool returned it."""
     if not result.mark:
         return inert(result.text)
     return inert(result.text[: -len(result.mark)]) + result.mark
 
 
 def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:
-    """Whether a call that could be carried out waits for a person first."""
+    """Whether a call needs an approval before it runs."""
     return tool is not None and tool.gate == "ask" and call.malformed is None and not call.cut
 
 
 def _effect_of(tool: Tool | None) -> str:
-    return tool.effect if tool is not None else "read_only"  # what is not there does nothing
+    return tool.effect if tool is not None else "read_only"  # a tool that does not exist has no effect
 
 
 def _cut_short(call: ToolCall, tool: Tool | None) -> ToolResult:
-    begun = call.flight.sent or call.held == "repeat"  # before a restart, if not since
+    begun = call.flight.sent or call.held == "repeat"  # `repeat`: it had started before a restart
     return cut_short(_effect_of(tool)) if begun else NOT_BEGUN
 
 

@@ -1,4 +1,7 @@
-"""."""
+"""The transcript of a loop, and the state derived from it: open calls, the last text, and why the last reply ended.
+
+Owns no rows: `runner/strategies/loop/conversation.py` stores the messages, `runner/strategies/loop/rebuild.py` reads them.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +11,37 @@ from runner.messages import CORRECTION, FULL, REMINDER, SHORTFALLS, Answer, Mess
 
 
 class Transcript:
-    """The conversation so far. Everything the loop knows is here or derived from it, so it can be rebuilt from rows."""
+    """The conversation so far. All state of the loop is here or derived from it, so rows can restore it."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.unanswered: list[ToolCall] = []
         """Tool calls of the last reply that have no result yet."""
         self.answers: dict[str, Answer] = {}
-        """The results of those of its calls that have one, when only some do, by the id of the call."""
+        """Results by call id, while only some of its calls have one."""
         self.empty_answers = 0
-        """Replies in a row that said and asked nothing; they are stored but never sent back."""
+        """Empty replies in a row; they are stored but never sent back."""
         self.final: Any = None
-        """What `finish` reported, once it was accepted."""
+        """The accepted report of `finish`."""
         self.last_text = ""
-        """The newest text of the model: what there is to show if everything else is lost."""
+        """The newest text of the model: the answer if everything else is lost."""
         self.call_ids: set[str] = set()
-        """Of all tool calls so far."""
+        """Ids of all tool calls so far."""
         self.called: set[str] = set()
-        """The names of the tools called for the task at hand."""
+        """Names of the tools called for the current task."""
         self.objections: set[str] = set()
-        """The kinds of what was pointed out about answers to it."""
+        """Kinds of the objections raised against answers to it."""
         self.stop_reason = ""
-        """Why the newest reply ended, in the provider's word."""
+        """Why the newest reply ended, as the provider names it."""
         self.continuations = 0
-        """How many replies in a row went on with the text of the one before."""
+        """How many replies in a row continued the text of the one before."""
         self.unpaid: str | None = None
-        """Which budget does not pay for another question, once none does."""
+        """The exhausted budget, once it covers no further call."""
         self._begun = ""
-        """The text so far of an answer that comes in several replies."""
+        """The text so far of an answer that spans several replies."""
 
     def append(self, message: Message, stop_reason: str = "end_turn") -> None:
-        """Add a message; an empty reply only counts."""
+        """Add a message; an empty reply is only counted."""
         if message.kind == "reply":
             text, self.unanswered, self.stop_reason = message.text, message.tool_calls, stop_reason
             self.called.update(call.name for call in self.unanswered)
@@ -48,11 +51,11 @@ class Transcript:
                 return
             self.empty_answers = 0
         elif message.kind != "note":
-            self._begun = ""  # whatever comes next answers this
+            self._begun = ""  # the next reply answers this message
         if message.kind == "results":
             self.unanswered, self.answers = [], {}
         elif message.kind == "delivery":
-            self.empty_answers = 0  # there is something new to say something about
+            self.empty_answers = 0  # the model has something new to answer
         elif message.kind in (REMINDER, CORRECTION):
             self.objections.add(message.kind)
         elif message.kind == "task":
@@ -60,7 +63,7 @@ class Transcript:
         self.messages.append(message)
 
     def _read(self, reply: Message) -> None:
-        """An answer that was cut or paused goes on in the next reply: their texts are one."""
+        """An answer that was cut or paused continues in the next reply: their texts are joined."""
         words = self._begun + reply.words
         self.last_text = words.strip() if reply.text else self.last_text
         goes_on = self.stop_reason in ("max_tokens", "pause_turn") and not self.unanswered
@@ -69,7 +72,7 @@ class Transcript:
 
     @property
     def resting(self) -> bool:
-        """Whether the model's last word asks for nothing more."""
+        """Whether the model's last reply asks for nothing more."""
         return (
             self.final is not None
             or self.empty_answers > 0
@@ -78,20 +81,20 @@ class Transcript:
 
     @property
     def _paused(self) -> bool:
-        """Whether the provider wants its reply back, to go on with it."""
+        """Whether the provider wants its reply back, to continue it."""
         return self.stop_reason == "pause_turn" and not self.concluding
 
     @property
     def shortfall(self) -> str | None:
-        """Why the newest reply is not whole, or not the last one that was wanted, if so."""
+        """Why the newest reply is incomplete, or not the last one that was wanted; None if neither."""
         return self.unpaid or SHORTFALLS.get(self.stop_reason)
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing more can be asked: the conversation has become too long for its model, or for its budget."""
+        """Whether no further call is possible: the conversation is too long for its model or its budget."""
         return self.unpaid is not None or self.stop_reason == FULL
 
     @property
     def concluding(self) -> bool:
-        """Whether the last question, for a conclusion, has been put."""
+        """Whether a conclusion has been asked for."""
         return any(message.kind == "conclude" for message in self.messages[-2:])

@@ -1,1 +1,1 @@
-"""plan: a plan is made, checked, carried out step by step, revised, and composed into one answer."""
+"""plan: a plan is made, checked, run step by step, revised, and composed into one answer."""

@@ -1,5 +1,5 @@
-"""Answering: from what the steps of a plan brought to its result. A composer words it; without one, or when it fails, the
-answer is put together from what is there, so that nothing found is lost by a sentence that could not be written.
+"""Turns the results of a plan's steps into its answer. A composer words it. If there is none, or it fails, step results are
+concatenated, so no finding is lost.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from runner.strategies.staff import Staff
 from runner.text import is_raw
 
 _RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
-"""What a plan has used up, by the reason of its end."""
+"""The exhausted resource, by the reason of the plan's end."""
 MOST_NAMED = 20
-"""Steps that a sentence names; of more it is said how many there are."""
+"""Steps that a sentence names; more are only counted."""
 _URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
 
 
 class Answering:
-    """Makes the result of one plan."""
+    """Builds the result of one plan."""
 
     def __init__(self, work: Work, staff: Staff, seating: Seating, progress: Progress) -> None:
         self._work, self._staff = work, staff
@@ -37,14 +37,14 @@ class Answering:
         self._conclusion = Conclusion(work)
 
     def keep_price(self) -> None:
-        """Keep what a composer costs that is told what the steps brought so far, if there is to be one."""
+        """Keep the price of a composer that is shown the results so far, if one will be asked."""
         asks = self._progress.spec.compose in ("always", "auto") and COMPOSER not in self._seating.taken
         if asks and self._conclusion.limited:
             digest = digest_of(self._progress.brought(), self._staff.composer_budget, readable=False)
             self._conclusion.keep(self._staff.composer(self._work.quoted), digest.tokens)
 
     async def answer(self, reason: str | None, problem: Problem | None) -> Result:
-        """The result: `reason` is why it ended before its time, `problem` why there was no plan, or no further one."""
+        """Build the result. `reason`: why the plan ended early; `problem`: why there was no plan, or no further version."""
         brought = self._progress.brought()
         left = [each for each in brought if not each.succeeded and each.step.id not in self._progress.replaced]
         errors = [*_errors(left), *self._beyond_limits(left), *([problem] if problem is not None else [])]
@@ -63,7 +63,7 @@ class Answering:
         )
 
     def _beyond_limits(self, left: Sequence[Brought]) -> Iterator[Problem]:
-        """What the limits of the plan kept from being done: steps beyond them, a wish for another plan."""
+        """Problems caused by the plan's limits: steps beyond them, or a replan that they forbid."""
         progress = self._progress
         cut = [each.step for each in left if progress.versions and each.step.id in progress.current.cut]
         if cut:
@@ -76,7 +76,7 @@ class Answering:
             yield replace(progress.beyond_limit, message=message, recommendation=advice)
         if (unmet := progress.unmet) is not None:
             limit = "max_replans" if len(progress.versions) > progress.spec.max_replans else "max_steps"
-            message = f"step `{unmet.step_id}` called for another plan, and there may be none: {unmet.reason}"
+            message = f"step `{unmet.step_id}` asked for a new plan, but the limit is reached: {unmet.reason}"
             yield Problem(limit, message, recoverable=False, recommendation=f"raise `plan.{limit}`")
 
     async def _text(self, brought: Sequence[Brought], problem: Problem | None) -> str:
@@ -106,7 +106,7 @@ class Answering:
             request = self._staff.composer(composer_message(self._work.quoted, digest, hint, spec.channel))
         if digest.cut:
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", digest.told(COMPOSER)))
-        self._work.set_activity("wording the answer")
+        self._work.set_activity("composing the answer")
         self._conclusion.hand_over()
         await self._seating.give(COMPOSER, request)
         await self._seating.repeat_what_was_said()
@@ -116,13 +116,13 @@ class Answering:
         return said.text if said is not None and said.text.strip() else None
 
     def _without_composer(self, brought: Sequence[Brought]) -> str:
-        self._work.warnings.append("the answer was put together without a model: nobody could word it")
+        self._work.warnings.append("the composer failed: the answer was assembled from step results without a model")
         if not brought:
             return phrase("nothing", self._work.locale)
         return "\n\n".join(filter(None, (self._put_together(brought), self._not_done(brought))))
 
     def _not_done(self, brought: Sequence[Brought]) -> str:
-        """What was planned and never begun, where no composer says it."""
+        """Planned steps that never started, where no composer mentions them."""
         skipped = [each.step for each in brought if each.standing.status == ExecutionStatus.SKIPPED]
         if not skipped or not any(each.succeeded for each in brought):
             return ""
@@ -140,7 +140,7 @@ class Answering:
 
 
 def joined(brought: Sequence[Brought]) -> str:
-    """What succeeded, one after the other; if nothing did, the first failure, else the first that was blocked."""
+    """The successful results, concatenated; if there are none, the first failure, else the first blocked step."""
     texts = [each.text for each in brought if each.succeeded and each.text.strip()]
     if texts:
         return "\n\n".join(texts)
@@ -154,7 +154,7 @@ def _first_failure(brought: Sequence[Brought]) -> Brought | None:
 
 
 def _is_technical(text: str, brought: Sequence[Brought]) -> bool:
-    """Whether an answer is nothing but a failure that no agent told in its own words: nothing to show a person."""
+    """Whether the answer is only a failure that no agent explained in its own words, so not fit for users."""
     first = None if any(each.succeeded for each in brought) else _first_failure(brought)
     if first is None or text != first.text or first.standing.result is None:
         return False
@@ -162,7 +162,7 @@ def _is_technical(text: str, brought: Sequence[Brought]) -> bool:
 
 
 def with_links(text: str, brought: Sequence[Brought]) -> str:
-    """An answer with every link that was made: those it leaves out are added."""
+    """Append all links of successful steps that an answer leaves out."""
     found = [url.rstrip(".,;:!?") for each in brought if each.succeeded for url in _URL.findall(each.text)]
     missing = [url for url in dict.fromkeys(found) if url not in text]
     return "\n".join([text, *missing]) if missing else text
@@ -182,7 +182,7 @@ def _errors(brought: Sequence[Brought]) -> list[Problem]:
 
 
 def _ran_out(reason: str, left: Sequence[Brought], seconds: float) -> Problem:
-    """What a plan ended with that had used up what it had, which were so many seconds."""
+    """The problem of a plan that exhausted a resource; `seconds` was its timeout."""
     names = ", ".join(f"`{each.step.id}`" for each in left) or "there was a plan"
     message = f"the {_RAN_OUT[reason]} of the plan ran out before {names}"
     if reason != "time_budget":
@@ -191,7 +191,7 @@ def _ran_out(reason: str, left: Sequence[Brought], seconds: float) -> Problem:
 
 
 def _shortfall(brought: Brought) -> str | None:
-    """Why a step that others may build on is not whole, if it is not."""
+    """Why a successful step is incomplete; None if it is complete."""
     result = brought.standing.result
     return result.reason or "partial" if brought.succeeded and result and result.outcome is Outcome.PARTIAL else None
 

@@ -1,7 +1,7 @@
-"""Lint: what of a blueprint can be carried out, and what is wrong with the rest.
+"""Checks a parsed plan: which steps can run, and the faults of the others.
 
-Owns the checks (agents, ids, dependencies, caps) and the order of the steps. A step with a fault is kept, with the
-fault: it gets a row that says why it never ran.
+Owns the checks (agents, ids, dependencies, caps) and the order of the steps. A step with a fault is kept, with the fault:
+it gets a row that says why it never ran.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from runner.strategies.compose import StepTask
 from runner.strategies.plan.parse import PlannedStep
 
 NOBODY = "nobody"
-"""The agent of a step that names none."""
+"""The agent name of a step that names none, as rows have it."""
 LONGEST_NAME = 100
-"""Of an agent that a planner made up."""
+"""Characters of an agent name that a planner invented."""
 MOST_CUT = 100
-"""Steps beyond the limit of a plan that are kept, each as a row that says so; more are only counted."""
+"""Steps beyond the limit of a plan that are kept, each with a row that says so; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a step cannot be carried out."""
+    """Why a step cannot run."""
 
     type: str
     message: str
@@ -31,72 +31,72 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """Steps in an order that respects their dependencies, and what is wrong with some of them."""
+    """The steps, ordered by dependency, and their faults."""
 
     steps: tuple[PlannedStep, ...]
-    """Also those that are not carried out."""
+    """All of them, also those that do not run."""
     faults: Mapping[str, Fault]
     """By step id."""
     cut: frozenset[str] = frozenset()
-    """Ids of the steps that are not carried out because there are too many; they come last."""
+    """Ids of the steps beyond the limit, which do not run; they come last."""
     uncounted: int = 0
-    """Steps beyond those, which are not kept."""
+    """The number of further steps, which are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a plan may be made of."""
+    """The limits of a plan."""
 
     agents: Sequence[str]
-    """Names that may be planned for."""
+    """Names of the agents that steps may use."""
     room: int
-    """Steps it may have."""
+    """The number of steps it may have."""
     done: Collection[str] = ()
-    """Ids of steps of earlier versions that succeeded: they may be depended on."""
+    """Ids of successful steps of earlier versions; steps may depend on them."""
     taken: Collection[str] = ()
-    """Ids that were used before."""
+    """Ids that are in use."""
     version: int = 1
 
 
 def lint(steps: Iterable[PlannedStep], bounds: Bounds) -> Linted:
-    """Check the steps of a blueprint."""
+    """Check and order the steps of a parsed plan."""
     wished, most = list(steps), bounds.room + MOST_CUT
     known = {fold(name): name for name in bounds.agents}
     named = [_with_agent(step, known) for step in _with_own_ids(wished[:most], bounds)]
     ordered, circular = _ordered(named)
-    every = (*ordered, *circular)  # ordered before it is cut: what is kept depends on nothing that is not
+    every = (*ordered, *circular)  # ordered first: a kept step never depends on a cut one
     kept, cut = every[: bounds.room], frozenset(step.id for step in every[bounds.room :])
     faults: dict[str, Fault] = {}
     for step in kept:
         if fold(step.agent) not in known:
             named_none = step.agent == NOBODY
-            message = "no agent is named" if named_none else f"there is no agent `{step.agent}`"
+            message = "the step names no agent" if named_none else f"there is no agent `{step.agent}`"
             faults[step.id] = Fault("unknown_agent", message)
     ids = {step.id for step in every} | set(bounds.done)
     for step in kept:
         missing = [each for each in step.depends_on if each not in ids]
         if missing:
             names = ", ".join(f"`{each}`" for each in missing)
-            faults.setdefault(step.id, Fault("dependency_failed", f"it depends on {names}, which the plan does not have"))
+            faults.setdefault(step.id, Fault("dependency_failed", f"it depends on {names}, which is not in the plan"))
     for step in circular:
         if step.id not in cut:
-            message = f"it waits for itself: {', '.join(step.depends_on)}"
+            message = f"its dependencies form a cycle: {', '.join(step.depends_on)}"
             faults.setdefault(step.id, Fault("dependency_failed", message))
     return Linted(every, faults, cut, len(wished) - len(named))
 
 
 def _with_agent(step: PlannedStep, known: Mapping[str, str]) -> PlannedStep:
-    """A step whose agent is written as it is configured; one that names no agent there is keeps what it names."""
+    """Correct the spelling of a step's agent; the name of an unknown agent is kept."""
     return replace(step, agent=known.get(fold(step.agent)) or _name(step.agent) or NOBODY)
 
 
 def _name(written: str) -> str:
-    """A made-up name as others may be shown it: on one line, not too long."""
+    """An invented name that is safe to show: on one line, not too long."""
     return "".join(letter if letter.isprintable() else " " for letter in written[:LONGEST_NAME]).strip()
 
 
 def without(steps: Sequence[PlannedStep], done: Iterable[StepTask]) -> list[PlannedStep]:
-    """The steps that are not done yet: one equal to a completed one, agent and task, is left out."""
+    """Remove the steps that repeat a successful one: the same agent and task."""
     known = {(fold(step.agent), step.task): step.id for step in done}
     same = {step.id: known[key] for step in steps if (key := (fold(step.agent), step.task)) in known}
     kept = [step for step in steps if step.id not in same]
@@ -104,7 +104,7 @@ def without(steps: Sequence[PlannedStep], done: Iterable[StepTask]) -> list[Plan
 
 
 def _with_own_ids(steps: list[PlannedStep], bounds: Bounds) -> list[PlannedStep]:
-    """Steps whose ids nobody has had before; what depends on a renamed one depends on its new name."""
+    """Rename steps whose ids are in use; dependencies follow."""
     taken: set[str] = set(bounds.taken)
     renamed: dict[str, str] = {}
     fresh: list[PlannedStep] = []
@@ -129,7 +129,7 @@ def _renamed(step: PlannedStep, dependency: str, renamed: Mapping[str, str]) -> 
 
 
 def _ordered(steps: Sequence[PlannedStep]) -> tuple[list[PlannedStep], list[PlannedStep]]:
-    """The steps in the order given as far as dependencies allow, and those that wait for themselves."""
+    """The steps in dependency order, and those in a cycle."""
     waiting, ordered = list(steps), []
     own = {step.id for step in steps}
     placed: set[str] = set()

@@ -1,7 +1,7 @@
-"""Confirmation: a person says whether a step of a plan may be carried out.
+"""Confirmation: a person decides whether a step of a plan may run.
 
-The question is put as any other, about a call: `run_step`, with the agent and its task as arguments. So everything that
-asks, shows and answers questions knows it already, and an answer survives a restart. The step waits as a pending row.
+The question is an approval of a call: `run_step`, with the agent and its task as arguments. So every face that shows and
+answers approvals supports it, and an answer survives a restart. The step waits as a pending row.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from runner.tools.builtin import SERVER
 from runner.tools.effects import NOT_BEGUN, status_of
 from runner.tools.protocol import ToolResult
 
-RUN_STEP = Tool(
-    "run_step", "Carry out a step of a plan.", {}, label="run_step", server=SERVER, effect="idempotent", gate="ask"
-)
-ALLOWED = ToolResult("it may be carried out")
+RUN_STEP = Tool("run_step", "Run a step of a plan.", {}, label="run_step", server=SERVER, effect="idempotent", gate="ask")
+ALLOWED = ToolResult("the step may run")
 
 
 async def confirmed(work: Work, step: PlannedStep) -> bool:
-    """Whether a person allows a step; waits for the answer."""
+    """Wait for a person's decision on a step; whether it may run."""
     arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
     call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
     asked = await work.lookups.tool_call(call.row)
@@ -34,7 +32,7 @@ async def confirmed(work: Work, step: PlannedStep) -> bool:
         return not asked["is_error"]
     if asked is None:
         await _begin(work, call)
-    allowed = asked is not None and asked["status"] == "started"  # a yes was used, and no process lived to note it
+    allowed = asked is not None and asked["status"] == "started"  # approved, but the process died before recording it
     try:
         refusal = None if allowed else await work.lookups.gate().allow(call, RUN_STEP)
     except anyio.get_cancelled_exc_class():
@@ -72,6 +70,6 @@ def _settled(work: Work, call: ToolCall, result: ToolResult) -> turn_facts.ToolS
         text=result.text,
         is_error=result.is_error,
         error_type=result.error_type,
-        ran=False,  # only a person was asked
+        ran=False,  # no tool ran
     )
     return turn_facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)

@@ -1,4 +1,4 @@
-"""A plan as people and programs read it: what was planned, joined with what became of each step. Read from rows."""
+"""A plan for people and programs: the planned steps joined with their results. Read from rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runner.roles import PLAN
 
 
 async def plan_of(reads: Reads, execution: str) -> dict[str, Any] | None:
-    """The plan of an execution in its newest version, with the steps of all versions; None for one without a plan.
+    """The newest version of an execution's plan, with the steps of all versions; None if it has no plan.
 
-    Of a route it is the plan that its message was carried out by.
+    For a route it is the plan that handled its message.
     """
     versions = await reads.plans.of(execution)
     if not versions:
@@ -25,7 +25,7 @@ async def plan_of(reads: Reads, execution: str) -> dict[str, Any] | None:
         return await plan_of(reads, carried_out) if carried_out is not None else None
     rows: dict[str, Record] = {}
     attempts: dict[str, int] = {}
-    for each in await lineage(reads, execution):  # what was done there is not done again
+    for each in await lineage(reads, execution):  # steps done there are not repeated
         rows |= {row["step_id"]: row for row in await reads.children(each) if row["role"] == "step"}
         attempts |= await reads.plans.attempts(each)
     newest = versions[-1]

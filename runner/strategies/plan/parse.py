@@ -1,8 +1,8 @@
-"""A blueprint: what a planner answered, read into steps.
+"""Parses a planner's answer into steps.
 
-Owns the forms that are accepted (an object with `steps` or a bare array; `camelCase` and `snake_case`; fenced or with words
-around it) and what is filled in. Whether the steps can be carried out is asked in `runner/strategies/plan/check.py`.
-Invariant: whatever an answer holds, reading it ends soon, with steps whose text can be stored or with NotAPlan.
+Owns the accepted forms (an object with `steps` or a bare array; `camelCase` and `snake_case`; fenced or within prose) and
+the defaults. Whether the steps can run is checked in `runner/strategies/plan/check.py`. Invariant: whatever an answer
+holds, parsing ends soon, with steps that can be stored or with NotAPlan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runner.strategies.compose import StepTask
 from runner.text import folded_keys, read_json
 
 PERFORM = "perform_action"
-"""The intent of a step that names none."""
+"""The default intent of a step."""
 
 LONGEST_SECONDS = 1e9
 
@@ -32,39 +32,39 @@ class NotAPlan(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep(StepTask):
-    """One step as planned."""
+    """A step as planned."""
 
     depends_on: tuple[str, ...] = ()
     intent: str = PERFORM
     instruction: str = ""
-    """What the user wanted of it, in words; the task is what its agent is given."""
+    """The user's wish for this step, in words; `task` is what its agent is given."""
     notes: str = ""
     confirm: bool = False
-    """Whether a person has to allow it."""
+    """Whether a person has to approve it."""
     max_retries: int | None = None
     timeout: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A plan as a planner made it."""
+    """A plan as its planner made it."""
 
     steps: tuple[PlannedStep, ...]
     analysis: str = ""
     resolved: Mapping[str, Any] = field(default_factory=dict)
     response_hint: str = ""
     dropped: int = 0
-    """Steps without anything to do."""
+    """The number of steps without a task."""
 
 
 def read_blueprint(answer: str) -> Blueprint:
-    """Read a planner's answer; raises NotAPlan."""
+    """Parse a planner's answer; raises NotAPlan."""
     value = read_json(answer, lambda value: _planned(value) is not None)
     steps = _planned(value)
     if steps is None:
         is_json = isinstance(read_json(answer), dict | list)
         raise NotAPlan(
-            "`steps` is missing, or is no list of objects" if is_json else "the answer is no JSON object or array"
+            "`steps` is missing or is not a list of objects" if is_json else "the answer is not a JSON object or array"
         )
     fields = folded_keys(value) if isinstance(value, dict) else {}
     read = _steps([folded_keys(each) for each in steps])
@@ -79,7 +79,7 @@ def read_blueprint(answer: str) -> Blueprint:
 
 
 def _planned(value: Any) -> list[Any] | None:
-    """The steps as a planner wrote them, where a value is a plan."""
+    """The raw steps, if a value is a plan."""
     if isinstance(value, dict):
         fields = folded_keys(value)
         value = fields.get("steps", fields.get("actions", fields.get("plan")))
@@ -87,9 +87,9 @@ def _planned(value: Any) -> list[Any] | None:
 
 
 def _steps(entries: Sequence[Mapping[str, Any]]) -> tuple[PlannedStep, ...]:
-    """The steps, without those that have nothing to do: a revised plan may repeat what is done.
+    """Build the steps; one without a task is dropped, as a revised plan may repeat finished steps.
 
-    A name that cannot be an id is replaced, also where another step depends on it.
+    An invalid id is replaced, also in the dependencies of other steps.
     """
     named: dict[str, str] = {}
     read: list[PlannedStep] = []

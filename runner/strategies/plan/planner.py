@@ -1,5 +1,5 @@
-"""Drafting: a planner is asked for steps, and what it answers becomes a version of the plan. A draft that cannot be carried
-out as it is goes back to a planner once; what is still wrong then is kept with its fault.
+"""Asks a planner for steps and turns its answer into a version of the plan. A plan with faults goes back to a planner once;
+a step that still has a fault is kept with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runner.strategies.staff import Staff
 
 
 class Drafting:
-    """Asks planners for one plan."""
+    """Asks planners for the versions of one plan."""
 
     def __init__(self, work: Work, staff: Staff, seating: Seating, progress: Progress) -> None:
         self._work, self._staff = work, staff
@@ -33,7 +33,7 @@ class Drafting:
         """Why there is no version, or no further one."""
 
     async def draft(self, trigger: Trigger | None, settled: Callable[[str], str]) -> Version | None:
-        """The next version, or None when none could be made. `settled` resolves dates that a task names in words."""
+        """Make the next version; None if that failed. `settled` resolves relative dates in tasks."""
         number, prompt, quoted = len(self._progress.versions) + 1, self._work.prompt, self._work.quoted
         if trigger is not None:
             prompt = quoted = self._revising(trigger, f"plan.{number}")
@@ -41,9 +41,9 @@ class Drafting:
         for seat in (f"plan.{number}", f"plan.{number}.repair"):
             blueprint = await self._blueprint(seat, prompt)
             if blueprint is None and made is None and not self._progress.versions and self._work.role == PLAN:
-                self.problem, blueprint = None, Blueprint(())  # a route goes on without one
+                self.problem, blueprint = None, Blueprint(())  # a plan for a route continues without steps
             if blueprint is None and made is not None:
-                self.problem = None  # there is a plan: what is wrong with it, its steps say
+                self.problem = None  # there is a plan: its faults are in its steps
             if blueprint is None:
                 return made
             linted = self._linted(number, blueprint, settled)
@@ -54,7 +54,7 @@ class Drafting:
         return made
 
     def _revising(self, trigger: Trigger, seat: str) -> str:
-        """What a planner is told that is to revise the plan."""
+        """The message to a planner that revises the plan."""
         steps, work = self._progress.brought(), self._work
         done = digest_of([each for each in steps if each.succeeded], planner_budget(self._staff))
         if done.cut:
@@ -74,12 +74,12 @@ class Drafting:
         if answer is None or end is None or end.result is None or end.result.status != "completed":
             cause = answer.problem if answer is not None else None
             said = cause.message if cause is not None else "it gave no answer"
-            self.problem = Problem("planning_failed", f"no plan could be made: {said}", severity="high").because_of(cause)
+            self.problem = Problem("planning_failed", f"the planner failed: {said}", severity="high").because_of(cause)
             return None
         try:
             return read_blueprint(answer.text)
         except NotAPlan as error:
-            self.problem = Problem("validation", f"no plan could be read from what the planner said: {error}")
+            self.problem = Problem("validation", f"the planner's answer holds no plan: {error}")
             return None
 
     def _linted(self, number: int, blueprint: Blueprint, settled: Callable[[str], str]) -> Linted:

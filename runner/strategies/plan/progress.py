@@ -30,7 +30,7 @@ from runner.text import Window, windowed
 
 
 class Progress:
-    """What a plan knows. Steps are known by their ids, which no two versions share."""
+    """The state of a plan. Step ids are unique across versions."""
 
     def __init__(self, spec: PlanSpec, seating: Seating, on_empty: OnEmptyPlan) -> None:
         self.spec, self._seating, self.on_empty = spec, seating, on_empty
@@ -39,10 +39,10 @@ class Progress:
         """Steps that were released, now or before a restart."""
         self.dismissed: dict[str, Dismissal] = {}
         self.status: PlanStatus | None = None
-        """How far the newest version has come, as rows have it; None before there is any."""
+        """The stored status of the newest version; None before there is one."""
 
     def restore(self, past: Past) -> None:
-        """Know again the plan and how far it had come; what it continues gives its plan on."""
+        """Restore versions, status and released steps from rows; the versions of a continued execution are taken over."""
         made = {row["version"]: Version.of_row(row) for row in past.plans if _was_made(row)}
         self.versions = list(made.values())
         own = [row["status"] for row in past.plans if row["execution_id"] not in past.earlier]
@@ -52,16 +52,15 @@ class Progress:
 
     @property
     def current(self) -> Version:
-        """The newest version."""
         return self.versions[-1]
 
     @property
     def steps(self) -> list[str]:
-        """Every step that has a row."""
+        """Ids of all steps that have a row."""
         return [step.id for version in self.versions for step in version.steps if step.id in self._seating.taken]
 
     def standing(self, step: str) -> Standing:
-        """How far a step has come."""
+        """The state of a step."""
         end = self._seating.end_in(step)
         if end is not None and end.result is not None:
             return Standing(end.result.status, end.answer)
@@ -70,12 +69,12 @@ class Progress:
         return Standing(ExecutionStatus.RUNNING if step in self.at_work else ExecutionStatus.PENDING)
 
     def course(self) -> Course:
-        """The newest version and how far it has come."""
+        """The schedule of the newest version."""
         done = frozenset(each.step.id for each in self.brought() if each.succeeded)
         return Course(self.spec, self.current.steps, {step.id: self.standing(step.id) for step in self.current.steps}, done)
 
     def brought(self) -> list[Brought]:
-        """Every step that was not replaced before it began, in order, and what became of it."""
+        """All steps in order with their results, without those that were replaced before they started."""
         found: list[Brought] = []
         for version in self.versions:
             for step in version.steps:
@@ -85,9 +84,7 @@ class Progress:
         return found
 
     def earlier(self, step: str) -> list[Brought]:
-        """What a step is shown of those before it: the newest results and failures. One after it that could never begin is
-        no result.
-        """
+        """The results that a step is shown: the newest ones and failures. A later step that never started is none."""
         brought = self.brought()
         before = {each.step.id for each in takewhile(lambda each: each.step.id != step, brought)}
         over = [
@@ -100,37 +97,37 @@ class Progress:
 
     @property
     def replaced(self) -> set[str]:
-        """Steps of versions that a later one took the place of; one without steps takes the place of nothing."""
+        """Steps of versions that a later version replaced; a version without steps replaces none."""
         newest = max((number for number, version in enumerate(self.versions) if version.steps), default=0)
         return {step.id for version in self.versions[:newest] for step in version.steps}
 
     @property
     def lost(self) -> bool:
-        """Whether a failure ends the plan that nothing took the place of."""
+        """Whether a failed step, which no later version replaced, ends the plan."""
         failed = any(each.standing.failed and each.step.id not in self.replaced for each in self.brought())
         return failed and self.spec.on_step_failure == "replan"
 
     @property
     def begun(self) -> int:
-        """How many steps ever began, or were not allowed to."""
+        """The number of steps that started or were blocked."""
         idle = (ExecutionStatus.PENDING, ExecutionStatus.SKIPPED)
         return sum(each.standing.status not in idle for each in self.brought())
 
     @property
     def beyond_limit(self) -> Problem:
-        """Why a step is not carried out that the plan has beyond its limit."""
+        """The problem of a step beyond the plan's limit."""
         return Problem("max_steps", f"a plan has at most {self.spec.max_steps} steps", recoverable=False)
 
     @property
     def unmet(self) -> Trigger | None:
-        """What calls for another version although the limits allow none; what failed says so itself."""
+        """A request for a new version that the limits forbid; a failed step reports itself."""
         if not self.versions or self._may_replan(time_left=True):
             return None
         trigger = self.course().trigger()
         return trigger if trigger is not None and trigger.type != "step_failed" else None
 
     def trigger(self, *, time_left: bool) -> Trigger | None:
-        """What calls for another version, if something does and there may be one."""
+        """The reason to replan, if there is one and limits allow it."""
         return self.course().trigger() if self._may_replan(time_left=time_left) else None
 
     def _may_replan(self, *, time_left: bool) -> bool:
@@ -138,29 +135,28 @@ class Progress:
 
 
 def _was_made(row: Record) -> bool:
-    """Whether a row holds a plan, and not only that one was asked for."""
+    """Whether a row holds a version, and not only the request for one."""
     return row["status"] != PlanStatus.PLANNING and not (row["status"] == PlanStatus.FAILED and row["steps"] == "[]")
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What is to be done now. Steps of earlier versions that succeeded are not in it."""
+    """One version of a plan. Successful steps of earlier versions are not in it."""
 
     number: int
     steps: tuple[PlannedStep, ...] = ()
     faults: Mapping[str, Fault] = field(default_factory=dict)
-    """Why some of them cannot run, by id."""
+    """Why some steps cannot run, by id."""
     analysis: str = ""
     resolved: Mapping[str, Any] = field(default_factory=dict)
     response_hint: str = ""
     trigger: Trigger | None = None
     cut: frozenset[str] = frozenset()
-    """Steps beyond the limit of the plan, by id: they are kept and not carried out."""
+    """Ids of the steps beyond the plan's limit: they are kept but do not run."""
     uncounted: int = 0
-    """Steps beyond those, of which nothing is kept."""
+    """The number of further steps, which are not kept."""
 
     def row(self, execution: str, request: str, status: PlanStatus = PlanStatus.EXECUTING) -> NewPlan:
-        """Its row."""
         steps = [
             {**asdict(step), "fault": _shown(self.faults.get(step.id)), **({"cut": True} if step.id in self.cut else {})}
             for step in self.steps
@@ -180,7 +176,7 @@ class Version:
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Version:
-        """Read a stored version."""
+        """Restore a version from its row."""
         steps: list[PlannedStep] = []
         faults: dict[str, Fault] = {}
         cut: set[str] = set()
@@ -211,7 +207,7 @@ def _shown(fault: Fault | None) -> dict[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A version of a plan was made, or has become what its status says."""
+    """A version of a plan was made, or its status changed."""
 
     place: Place
     attempt: int
@@ -227,7 +223,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PlanMarked:
-    """A version of a plan has a new status."""
+    """The status of a version changed."""
 
     place: Place
     attempt: int

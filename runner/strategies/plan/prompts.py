@@ -1,4 +1,4 @@
-"""The words of a plan: what its planner, its steps and its composer are told. Text from outside stands in blocks it cannot
+"""The prompts of a plan: the first messages of its planner and its steps. External text stands in blocks that it cannot
 break out of.
 """
 
@@ -12,26 +12,26 @@ from runner.strategies.plan.schedule import Trigger
 from runner.text import beside, inert
 
 REVISE = """\
-The plan has to be revised. Make a plan for what is still to be done, in the same form as before:
-keep what is completed and do not repeat it, replace what failed or cannot run, add steps if they are needed, and reach the
+The plan has to be revised. Make a plan for the remaining work, in the same form as before:
+keep completed steps and do not repeat them, replace steps that failed or cannot run, add steps if needed, and reach the
 goal with what is known now."""
 
-REPAIR = "Your plan cannot be carried out as it is. Make it again, in the same form, without these faults:"
+REPAIR = "Your plan cannot run as it is. Make it again, in the same form, without these faults:"
 
 SHOWN_OF_ERROR = 2_000
-"""Characters of what went wrong in a step."""
+"""Characters of a step's error that are shown."""
 
 
 def step_message(task: str, earlier: Digest) -> str:
-    """The first message of a step: its task, and what the steps before it brought."""
+    """The first message of a step: its task and the results of earlier steps."""
     if not earlier.text:
         return beside(task)
     return beside(task, f"<context_from_previous_steps>\n{earlier.text}\n</context_from_previous_steps>")
 
 
 def replan_message(request: str, trigger: Trigger, steps: Sequence[Brought], done: Digest) -> str:
-    """The first message of a planner that is to revise a plan; `done` are the steps that succeeded. A request stands beside
-    blocks, here and below: it must not hold any but its own.
+    """The first message of a planner that revises a plan; `done` holds the successful steps. `request` stands beside
+    blocks, here and below, so it must be escaped.
     """
     state = "\n".join(f"{each.opening}{inert(each.step.task)}</step>" for each in steps)
     errors = "\n".join(_error(each.step.id, each.text) for each in steps if each.standing.failed)
@@ -45,7 +45,7 @@ def replan_message(request: str, trigger: Trigger, steps: Sequence[Brought], don
 
 
 def repair_message(first: str, faults: Mapping[str, Fault]) -> str:
-    """The first message of a planner whose plan cannot be carried out."""
+    """The first message of a planner whose plan has faults."""
     listed = "\n".join(_error(step, fault.message) for step, fault in faults.items())
     return f"{first}\n\n{REPAIR}\n<errors>\n{listed}\n</errors>"
 

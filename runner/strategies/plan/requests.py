@@ -20,17 +20,17 @@ from runner.strategies.staff import Staff
 
 
 def planner_request(staff: Staff, step: str, prompt: str | None = None) -> SpawnRequest:
-    """The agent that makes a plan."""
+    """Request the agent that makes a plan."""
     return staff.request(staff.agent.plan.planner, PLANNER, step, prompt, staff.history)
 
 
 def step_request(staff: Staff, step: PlannedStep, *, gated: bool = True) -> SpawnRequest:
-    """An agent of the catalogue that carries out one step; an agent that does not exist gets a row all the same."""
+    """Request an agent of the catalogue for one step; an unknown agent gets a request too, because every step has a row."""
     plan, settings = staff.agent.plan, staff.settings
     try:
         agent = staff.dispatchable(step.agent)
     except Refusal:
-        missing = AgentSpec(step.agent, strategy="function")  # it asks no model, as it will never run
+        missing = AgentSpec(step.agent, strategy="function")  # a function needs no model; it never runs
         return SpawnRequest(missing, step.task, Limits(), STEP, step=StepInfo(step.id), start=StartMode(gated=True))
     limits = settings.limits_for(agent)
     retries = plan.retries_of(step.max_retries)
@@ -48,7 +48,7 @@ def step_request(staff: Staff, step: PlannedStep, *, gated: bool = True) -> Spaw
 
 
 def rebuilt(staff: Staff, row: Record) -> SpawnRequest:
-    """The request that a child's row was made from; raises UnknownName or Refusal."""
+    """Rebuild the request of a child from its row; raises UnknownName or Refusal."""
     role, step = row["role"], row["step_id"]
     if role == PLANNER:
         return planner_request(staff, step)
@@ -62,10 +62,10 @@ def rebuilt(staff: Staff, row: Record) -> SpawnRequest:
 
 
 def planner_budget(staff: Staff) -> int:
-    """Tokens of what a planner is told of the steps so far."""
+    """Tokens that a planner is shown of the results so far."""
     return view_of(staff.member(staff.agent.plan.planner), PLANNER).budget
 
 
 def step_budget(staff: Staff, step: PlannedStep) -> int:
-    """Tokens of what a step is told of those before it."""
+    """Tokens that a step is shown of earlier results."""
     return view_of(staff.dispatchable(step.agent), STEP).budget

@@ -1,6 +1,6 @@
-"""The course of a plan: what may start next, who can no longer run, and whether what came calls for another plan.
+"""The schedule of a plan: which steps may start, which can no longer run, and whether a result calls for a new plan.
 
-Pure: from steps and how far each has come to what follows. No strategy compares a number of a plan but here.
+Pure: from steps and their states to decisions. All limits of a plan are compared here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from runner.strategies.plan.parse import PlannedStep
 TriggerType = Literal["step_failed", "new_information", "missing_data", "intent_clarified"]
 
 SHOWN_OF_CONTEXT = 2_000
-"""Characters of what a step found that calls for another plan."""
+"""Characters that are kept of the output that calls for a new plan."""
 
 _SIGNALLED: dict[str, TriggerType] = {
     "new_information": "new_information",
@@ -39,7 +39,7 @@ class Trigger:
     new_context: Any = None
 
     def shown(self) -> dict[str, Any]:
-        """As events and rows have it; what is long is in the row of the step."""
+        """The trigger as events and rows have it; long output is cut, as the step's row has all of it."""
         context = self.new_context
         if context is not None and len(text := to_json(context).decode()) > SHOWN_OF_CONTEXT:
             context = f"{text[:SHOWN_OF_CONTEXT]}…"
@@ -48,31 +48,31 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The steps of the current version, in order, and how far each has come."""
+    """The steps of the current version, in order, and their states."""
 
     spec: PlanSpec
     steps: Sequence[PlannedStep]
     standings: Mapping[str, Standing] = field(default_factory=dict)
     done: frozenset[str] = frozenset()
-    """Steps of earlier versions that succeeded."""
+    """Successful steps of earlier versions."""
 
     def of(self, step: str) -> Standing:
-        """How far a step has come."""
+        """The state of a step."""
         return self.standings.get(step, NOT_BEGUN)
 
     @property
     def explicit(self) -> bool:
-        """Whether dependencies are given; then they alone decide what must wait for what."""
+        """Whether the plan has dependencies; then they alone decide the order."""
         return any(step.depends_on for step in self.steps)
 
     @property
     def left(self) -> list[PlannedStep]:
-        """Steps that have not begun."""
+        """Steps that have not started."""
         return [step for step in self.steps if self.of(step.id).status == ExecutionStatus.PENDING]
 
     @property
     def ahead(self) -> list[PlannedStep]:
-        """Steps that have not begun and still may: where a failure ends the plan, only those that come before it."""
+        """Steps that have not started and still may: if a failure ends the plan, only those before the failed step."""
         if self.spec.on_step_failure == "continue":
             return self.left
         before = takewhile(lambda step: not self.of(step.id).failed, self.steps)
@@ -80,11 +80,11 @@ class Course:
 
     @property
     def running(self) -> list[str]:
-        """Ids of the steps at work."""
+        """Ids of the running steps."""
         return [step.id for step in self.steps if self.of(step.id).status == ExecutionStatus.RUNNING]
 
     def startable(self) -> list[PlannedStep]:
-        """The steps that may begin now, at most as many as may run at once."""
+        """The steps that may start now, within the limit of parallel steps."""
         free = self.spec.max_concurrent - len(self.running)
         found: list[PlannedStep] = []
         for step in self.ahead:
@@ -99,10 +99,10 @@ class Course:
         return found
 
     def doomed(self) -> dict[str, list[str]]:
-        """Steps that can no longer run, with the dependencies that did not succeed; what waits for them is doomed too."""
+        """Steps that can no longer run, with their failed dependencies; dependents of such steps are included."""
         lost = {step.id for step in self.steps if self.of(step.id).over and not self.of(step.id).succeeded}
         found: dict[str, list[str]] = {}
-        for step in self.steps:  # dependencies come before what depends on them
+        for step in self.steps:  # dependencies come before their dependents
             broken = [each for each in step.depends_on if each in lost]
             if broken and step in self.left:
                 found[step.id] = broken
@@ -111,12 +111,12 @@ class Course:
 
     @property
     def lost(self) -> bool:
-        """Whether a step that failed has ended the plan: nothing after it runs, and nothing before it is left to run."""
+        """Whether a failed step ends the plan: no step after it runs, and none before it is left."""
         failed = any(self.of(step.id).failed for step in self.steps)
         return self.spec.on_step_failure == "replan" and failed and not self.ahead
 
     def trigger(self) -> Trigger | None:
-        """What calls for another plan, if anything does."""
+        """The reason to replan, if there is one."""
         for step in self.steps:
             standing = self.of(step.id)
             if standing.over:
@@ -127,7 +127,7 @@ class Course:
 
 
 def trigger_of(step: str, standing: Standing, *, steps_left: bool) -> Trigger | None:
-    """What the end of a step calls for: a wish for another plan always counts, emptiness and failure if steps are left."""
+    """The reason to replan from one step: a request for it always counts, an empty or failed result if steps are left."""
     result = standing.result
     signals: Mapping[str, Any] = result.signals if result is not None else {}
     if signals.get("needs_replan"):
@@ -144,5 +144,5 @@ def trigger_of(step: str, standing: Standing, *, steps_left: bool) -> Trigger | 
 
 
 def may_replan(spec: PlanSpec, *, replans: int, begun: int, time_left: bool) -> bool:
-    """Whether a plan may be revised once more: replans left, and room for steps, and time."""
+    """Whether the plan may be revised again: replans, steps and time are left."""
     return replans < spec.max_replans and begun < spec.max_steps and time_left

@@ -1,8 +1,8 @@
 """plan: a planner makes steps, agents carry them out, a composer words the answer. All of them are children of the plan.
 
-A step is born held, as a pending row, and released when it may begin: the whole plan is visible before its first step is at
-work. What a plan knows is in rows, so it goes on after a crash at its next step. What follows from an end is decided in
-`runner/strategies/plan/schedule.py`; nothing is compared here.
+A step is spawned gated, as a pending row, and released when it may start: the whole plan is visible before its first step
+runs. All state is in rows, so a resumed plan continues at its next step. `runner/strategies/plan/schedule.py` decides what
+follows from a result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from runner.strategies.staff import Staff
 
 
 class Plan:
-    """A plan at work."""
+    """A running plan."""
 
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, AgentSpec)
@@ -46,23 +46,23 @@ class Plan:
 
     @property
     def partial_output(self) -> str:
-        """What the steps brought so far, also those that were stopped with it."""
+        """Results of the steps so far, also of those cancelled with the plan."""
         return "\n\n".join(text for step in self._progress.steps if (text := self._seating.text_of(step)))
 
     def restore(self, past: Past) -> None:
-        """Know again the plan and how far it had come."""
+        """Restore the plan and its progress from rows."""
         self._seating.restore(past)
         self._progress.restore(past)
 
     async def run(self) -> Result:
-        """Plan, carry out, revise, and word an answer; once: what arrives after that is only noted."""
+        """Plan, run the steps, revise, and compose an answer, once; a later delivery is only stored."""
         if self._answer is None:
             self._answer = await self._come_to_an_end()
         await self._seating.read()
         return self._answer
 
     async def _come_to_an_end(self) -> Result:
-        """The answer; a plan that is stopped, or runs out of time, has failed."""
+        """Run to the answer; a plan that is stopped, or times out, is marked failed."""
         answer: Result | None = None
         try:
             answer = await self._work_out()
@@ -73,7 +73,7 @@ class Plan:
                 work.recorder.record_nowait(facts.PlanGivenUp(work.place, work.epoch, self._number))
 
     async def _work_out(self) -> Result:
-        if self._progress.versions and self._progress.status is None:  # of what it continues
+        if self._progress.versions and self._progress.status is None:  # taken over from the execution it continues
             await self._planned(self._progress.current, PlanStatus.EXECUTING)
         await self._seating.heed_again()
         self._answering.keep_price()
@@ -87,7 +87,7 @@ class Plan:
     # -- plan ----------------------------------------------------------------------------------------------------------
 
     async def _advance(self, trigger: Trigger | None) -> bool:
-        """Make the next version; False when there is none."""
+        """Make the next version; False if there is none."""
         work = self._work
         if trigger is None:
             work.set_activity("planning")
@@ -102,10 +102,10 @@ class Plan:
         self._progress.versions.append(version)
         return True
 
-    # -- carry out -----------------------------------------------------------------------------------------------------
+    # -- run steps -----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self) -> Trigger | None:
-        """Run the steps of the newest version; what calls for another one, or None when there is nothing more to do."""
+        """Run the steps of the newest version; returns the reason to replan, or None when it is finished."""
         await self._seat_steps()
         while True:
             await self._seating.read()
@@ -127,9 +127,9 @@ class Plan:
                 return trigger
 
     async def _seat_steps(self) -> None:
-        """Every step has a row before the first begins; one that cannot run says why, and so do those it replaces."""
+        """Spawn every step before the first one starts; impossible and replaced steps are dismissed with a reason."""
         version = self._progress.current
-        self._skip(Problem("replaced", "another plan took its place"), but=[step.id for step in version.steps])
+        self._skip(Problem("replaced", "a newer version of the plan replaced it"), but=[step.id for step in version.steps])
         for step in version.steps:
             await self._seating.give(step.id, step_request(self._staff, step))
             if step.id in version.cut:
@@ -142,7 +142,7 @@ class Plan:
         await self._seating.repeat_what_was_said()
 
     def _refusal(self, step: PlannedStep) -> Problem | None:
-        """Why the agent of a step may not be started, if it never may; what is only so at the moment passes."""
+        """Why the agent of a step may never start; None if it may, or if the reason is only temporary."""
         try:
             self._work.children.admit(step.agent)
         except Refusal as refusal:
@@ -151,7 +151,7 @@ class Plan:
         return None
 
     async def _start(self, steps: Sequence[PlannedStep]) -> None:
-        for step in sorted(steps, key=lambda each: each.confirm):  # nobody waits for a person who need not
+        for step in sorted(steps, key=lambda each: each.confirm):  # steps without an approval start first
             self._work.set_activity(f"step {step.id}: {step.agent}")
             child = self._seating.taken[step.id]
             if step.confirm and not await confirmed(self._work, step):
@@ -168,14 +168,14 @@ class Plan:
             self._progress.at_work.add(step.id)
 
     def _prompt(self, step: PlannedStep) -> str:
-        """What a step is told: its task, and what those before it brought."""
+        """The first message of a step: its task and earlier results."""
         earlier = digest_of(self._progress.earlier(step.id), step_budget(self._staff, step))
         if earlier.cut:
             self._work.recorder.record_nowait(facts.Noticed(self._work.place, "context.trimmed", earlier.told(step.id)))
         return step_message(step.task, earlier)
 
     async def _known(self, step: PlannedStep, prompt: str) -> Result | None:
-        """What the same step brought lately, where that may be used again."""
+        """A recent result of the same step, if results may be reused."""
         seconds, work = self._progress.spec.cache_ttl, self._work
         row = await work.lookups.same_step(step.agent, prompt, seconds) if seconds else None
         if row is None:
@@ -198,18 +198,18 @@ class Plan:
 
     async def _conclude(self) -> Result:
         why = self._seating.why_stop
-        self._skip(Problem(why or "not_needed", "the plan ended before its turn came"))
+        self._skip(Problem(why or "not_needed", "the plan ended before this step started"))
         await self._seating.until_ended(self._progress.steps)
         result = await self._answering.answer(why, self._drafting.problem)
         await self._mark(self._final_status(result, why), outcome=result.outcome.value)
         return result
 
     def _final_status(self, result: Result, why: str | None) -> PlanStatus:
-        """A plan that was cut short, or that a failure ended, has failed, whatever it brought until then."""
+        """The final status: a plan that was cut short, or ended by a failure, has failed, even with results."""
         through = result.outcome is Outcome.PARTIAL and why is None and not self._progress.lost
         return PlanStatus.COMPLETED if result.outcome is Outcome.COMPLETED or through else PlanStatus.FAILED
 
-    # -- say -----------------------------------------------------------------------------------------------------------
+    # -- record --------------------------------------------------------------------------------------------------------
 
     def _dismiss(self, step: str, dismissal: Dismissal) -> None:
         if not self._progress.standing(step).over and step not in self._progress.at_work:
@@ -231,7 +231,7 @@ class Plan:
 
     @property
     def _number(self) -> int:
-        """The version that is under way: the first one, also while it is being made."""
+        """The number of the current version; 1 while the first one is being made."""
         return max(1, len(self._progress.versions))
 
     async def _record(self, fact: Planned | PlanMarked, status: PlanStatus) -> None:
@@ -242,7 +242,7 @@ class Plan:
 
 
 def _on_empty(work: Work) -> OnEmptyPlan:
-    """What a plan without steps comes to: whoever asks for one is answered; a route had agents in mind."""
+    """The policy for a plan without steps: answer a direct request; for a route, run its only agent, or say so."""
     assert isinstance(work.subject, AgentSpec)
     if work.role != PLAN:
         return work.subject.plan.on_empty_plan or "answer"

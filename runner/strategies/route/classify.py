@@ -1,4 +1,4 @@
-"""A decision about a message: whom it concerns and whether it takes a plan, read from what a classifier answered. Pure."""
+"""The decision about a message, parsed from a classifier's answer: its agents, and whether it needs a plan. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from runner.text import folded_keys, read_json
 
 GENERAL = "general"
 _SEVERAL = {"multitask", "multiagent", "multi"}
-"""What a classifier calls a message that concerns several agents, when it names none."""
+"""Intents that mean several agents when the classifier names none."""
 LONGEST_INTENT = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who is concerned; nobody for a message that is answered in words."""
+    """The agents that handle a message; without agents it is answered in words."""
 
     intent: str = GENERAL
     agents: tuple[str, ...] = ()
@@ -27,12 +27,12 @@ class Decision:
 
     @property
     def needs_plan(self) -> bool:
-        """Whether steps have to be planned: it takes several agents, or several operations of one."""
+        """Whether the message needs several agents, or several operations of one."""
         return self.plan or len(self.agents) > 1
 
 
 def read_decision(answer: str, agents: Sequence[str]) -> Decision:
-    """Read a classifier's answer; what is no decision, or names nobody there is, is answered in words."""
+    """Parse a classifier's answer; without a known agent in it, the message is answered in words."""
     value = read_json(answer, lambda value: isinstance(value, dict))
     if not isinstance(value, dict):
         return Decision()

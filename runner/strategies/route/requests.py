@@ -20,17 +20,17 @@ from runner.strategies.staff import Staff
 
 
 def classifier_request(staff: Staff, prompt: str | None = None) -> SpawnRequest:
-    """The agent that decides which agents handle a message."""
+    """Request the agent that decides which agents handle a message."""
     return staff.request(staff.agent.route.classifier, CLASSIFIER, CLASSIFIER, prompt, staff.agent.route.history)
 
 
 def respondent_request(staff: Staff, prompt: str | None = None) -> SpawnRequest:
-    """The agent that answers a message itself."""
+    """Request the agent that answers a message itself."""
     return staff.request(staff.agent.route.respondent, ANSWER, ANSWER, prompt)
 
 
 def plan_request(staff: Staff, agents: Sequence[str], prompt: str | None = None) -> SpawnRequest:
-    """The agent that handles a message by a plan, with these agents only."""
+    """Request the agent that handles a message by a plan, with these agents only."""
     planner = staff.settings.agent(staff.agent.route.planner)
     instructions = "\n\n".join(filter(None, (staff.agent.custom_instructions, planner.custom_instructions)))
     return SpawnRequest(
@@ -47,7 +47,7 @@ def plan_request(staff: Staff, agents: Sequence[str], prompt: str | None = None)
 
 
 def direct_request(staff: Staff, name: str, prompt: str | None = None, step: str = DIRECT) -> SpawnRequest:
-    """An agent of the catalogue that handles a message alone."""
+    """Request an agent of the catalogue that handles a message alone."""
     agent = staff.dispatchable(name)
     return SpawnRequest(
         agent=agent,
@@ -61,7 +61,7 @@ def direct_request(staff: Staff, name: str, prompt: str | None = None, step: str
 
 
 def rebuilt(staff: Staff, row: Record) -> SpawnRequest:
-    """The request that a child's row was made from; raises UnknownName or Refusal."""
+    """Rebuild the request of a child from its row; raises UnknownName or Refusal."""
     role = row["role"]
     if role == CLASSIFIER:
         return classifier_request(staff)
@@ -74,7 +74,7 @@ def rebuilt(staff: Staff, row: Record) -> SpawnRequest:
     if is_errand(row):
         return commissioned_again(staff.settings, row, name_of(row))
     if role == DIRECT:
-        if row["step_id"] != DIRECT:  # of an agent that may not work for the user: it never starts
+        if row["step_id"] != DIRECT:  # the user may not use this agent: it never starts
             raise Refusal("permission_denied", f"`{name_of(row)}` was not allowed", "start it again")
         return direct_request(staff, name_of(row))
     raise Refusal("unknown_agent", f"the route `{staff.agent.name}` has no role `{role}`", "start it again")

@@ -1,8 +1,8 @@
-"""route: a command goes by its table; of any other message one classifier call decides who handles it: an agent directly,
-several by a plan, or nobody but words.
+"""route: a command goes by its rules. For any other message one classifier call decides: one agent directly, several by a
+plan, or an answer in words.
 
-The route itself asks no model and calls no tool. Whether an agent may work for the user is the guard's question on every
-path; one that may not gets a row that says why. What was decided is in rows: after a crash no classifier is asked again.
+The route itself calls no model and no tool. The guard checks on every path whether an agent may work for the user; one
+that may not gets a row that says why. Decisions are in rows: a resumed route does not ask the classifier again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from runner.text import is_raw, tokens_of
 
 
 class Route:
-    """A message on its way to whoever handles it."""
+    """A message on its way to the agent that handles it."""
 
     def __init__(self, work: Work) -> None:
         assert isinstance(work.subject, AgentSpec)
@@ -44,27 +44,27 @@ class Route:
         try:
             call = work.request.root.command if work.role == ROOT else call_in(work.subject, work.task)
             self._course = Course(work, self._seating, call) if call is not None else None
-        except Refusal as refusal:  # whoever called it hears why; at the top nothing was begun for it
+        except Refusal as refusal:  # its parent gets the reason; a top-level order is refused before this
             problem = Problem(refusal.kind, str(refusal), recoverable=False, recommendation=refusal.hint)
             self._answer = failed(problem)
 
     @property
     def partial_output(self) -> str:
-        """What whoever handles the message has said."""
+        """The output so far of the agent that handles the message."""
         if self._course is not None:
             return self._course.partial_output
         texts = [self._seating.text_of(seat) for seat in (COMPOSER, PLAN, DIRECT, ANSWER)]
         return next((text for text in texts if text), "")
 
     def restore(self, past: Past) -> None:
-        """Know again who was asked."""
+        """Restore the children from rows."""
         if self._course is not None:
             self._course.restore(past)
         else:
             self._seating.restore(past)
 
     async def run(self) -> Result:
-        """Decide, hand over, and pass on what comes back; once: what arrives after that is only noted."""
+        """Decide, hand over, and return the result, once; a later delivery is only stored."""
         if self._answer is None:
             await self._seating.heed_again()
             self._answer = await (self._course.run() if self._course is not None else self._handled())
@@ -72,12 +72,12 @@ class Route:
         return self._answer
 
     async def _handled(self) -> Result:
-        """Without anybody to choose from there is nothing to decide."""
+        """Handle the message; without a catalogue there is nothing to decide."""
         return await self._handle(await self._decide() if self._work.catalogue else Decision())
 
     async def _decide(self) -> Decision:
         work = self._work
-        work.set_activity("deciding who handles it")
+        work.set_activity("choosing an agent")
         end = await self._end_of(CLASSIFIER, classifier_request(self._staff, work.prompt))
         names = [entry.name for entry in work.catalogue]
         decision = read_decision(end.text, names) if end.outcome is not Outcome.FAILED else Decision()
@@ -91,7 +91,7 @@ class Route:
     async def _handle(self, decision: Decision) -> Result:
         if not decision.agents:
             return await self._end_of(ANSWER, respondent_request(self._staff, self._work.prompt))
-        at_work = not HANDLERS.isdisjoint(self._seating.taken)  # since before a restart: that was allowed
+        at_work = not HANDLERS.isdisjoint(self._seating.taken)  # admitted before a restart
         if not at_work and self._seating.why_stop is None:
             refusals = [refusal for agent in decision.agents if (refusal := self._refusal(agent)) is not None]
             if len(refusals) == len(decision.agents):
@@ -110,17 +110,17 @@ class Route:
         worded = await self._end_of(COMPOSER, self._composer(agent, result))
         if worded.outcome is not Outcome.FAILED and not is_raw(worded.text):
             return replace(result, summary=worded.summary, output=worded.text)
-        work.warnings.append(f"what `{agent}` answered is data that nobody could put into words; its own result has it")
+        work.warnings.append(f"the composer failed: `{agent}` answered with data, which is in its own result")
         text = phrase("count", work.locale, done=int(result.outcome is Outcome.COMPLETED), all=1)
         return replace(result, summary=text, output=text)
 
     def _keep_price(self) -> None:
-        """Keep what a composer costs, from what an agent that has been born leaves: that one comes first."""
+        """Keep the price of a composer from the budget left once the agent has been spawned, which comes first."""
         if COMPOSER not in self._seating.taken and self._conclusion.limited:
             self._conclusion.keep(self._staff.composer(self._work.quoted))
 
     def _composer(self, agent: str, result: Result) -> SpawnRequest:
-        """The request for a composer that puts data into words; of the data it is told what can be paid."""
+        """Request a composer that puts data into words; the data is cut to what the budget covers."""
         quoted, budget = self._work.quoted, self._staff.composer_budget
         request = self._staff.composer(wording_of(quoted, agent, result, budget))
         if over := self._conclusion.over(request):
@@ -137,7 +137,10 @@ class Route:
         return None
 
     async def _denied(self, decision: Decision, refusals: list[Refusal]) -> Result:
-        """Nobody concerned may work for the user: each gets a row that says why, and the user is told; raises Refusal."""
+        """Block all chosen agents, none of which may work for the user: a row for each, and an answer that says why.
+
+        Raises Refusal.
+        """
         for refusal in refusals:
             if refusal.kind in UNSAFE:
                 raise refusal
@@ -158,7 +161,7 @@ class Route:
         return phrase("not_startable", self._work.locale, agent=agent)
 
     async def _end_of(self, seat: str, request: SpawnRequest, began: Callable[[], None] = lambda: None) -> Result:
-        """What whoever has a seat returned; nobody new gets one when it is time to conclude."""
+        """Spawn an agent for a step and return its result; no agent is spawned once the route has to conclude."""
         seating = self._seating
         if seat not in seating.taken and seating.why_stop is not None:
             return partial("", seating.why_stop)

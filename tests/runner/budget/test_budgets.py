@@ -109,8 +109,8 @@ async def test_a_model_without_a_price_is_told_of_because_the_budget_cannot_bind
 
         told = [each.result.metadata.get("warnings") for each in (partly, unpriced, unlimited) if each.result is not None]
         assert told == [
-            ["the budget does not count everything: `m` has no price for cache_read, cache_write"],
-            ["the budget does not count everything: `free` has no price for input, output, cache_read, cache_write"],
+            ["the budget does not count every cost: `m` has no price for cache_read, cache_write"],
+            ["the budget does not count every cost: `free` has no price for input, output, cache_read, cache_write"],
             None,
         ]
         assert len(service.sql("select 1 from events where type = 'budget.unpriced'")) == 2
@@ -132,7 +132,7 @@ async def test_a_call_waits_for_one_in_flight_that_may_not_use_all_that_was_set_
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(10):
             await service.model.started("Left")
-            while not any("waiting for money" in each.activity for each in service.dispatcher.tree):
+            while not any("waiting for budget" in each.activity for each in service.dispatcher.tree):
                 await anyio.lowlevel.checkpoint()
             running = service.model.running
             opened.set()

@@ -1,7 +1,7 @@
-"""A call: a message that begins with `/`, read as a command and what follows its name.
+"""A call: a message that begins with `/`, parsed into a command and its arguments.
 
-Pure. Owns the grammar: which message is a call, what arguments look like, what is said of one that is written wrong.
-Invariant: a call that is read has every argument its command asks for, and nothing left over.
+Pure. Owns the grammar: which message is a call, the form of arguments, and the refusal of a malformed call. Invariant: a
+parsed call has every argument that its command requires, and nothing left over.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from registry import RESERVE_SHARE, AgentSpec, ArgumentSpec, ChainSpec, CommandS
 from runner.errors import Refusal
 
 MOST_ITEMS = 100
-"""Of one call: a range is quickly written, and each number in it is work for an agent."""
+"""Per call: a range is quickly written, and each number in it is work for an agent."""
 
 SLACK_SECONDS = 10.0
-"""Added to the time of a command, so that whoever carries it out has the whole of it, however long it took to begin."""
+"""Added to the timeout of a command, so that its agents have all of it, however long they took to start."""
 
 _NUMBER = r"#?[0-9]{1,9}"
 _SPAN = rf"{_NUMBER}(?:\s*-\s*{_NUMBER})?"
@@ -30,15 +30,15 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command as it was called."""
+    """A command with its arguments."""
 
     command: CommandSpec
     arguments: str
-    """What was written behind its name."""
+    """The text after its name."""
     values: Mapping[str, Any]
-    """The same, by the names of its arguments."""
+    """The same, by argument name."""
     numbers: tuple[int, ...] = ()
-    """The work items it is about, in the order given."""
+    """The work items it is about, in the given order."""
 
     @property
     def line(self) -> str:
@@ -46,15 +46,15 @@ class Call:
         return f"/{self.command.name} {self.arguments}".strip()
 
     def about(self, number: int | None) -> str:
-        """The call for one of its work items alone, as people would write it."""
+        """The call for a single work item, as people would write it."""
         if number is None or len(self.numbers) == 1:
             return self.line
         written = (self._written(argument, number) for argument in self.command.arguments)
         return " ".join([f"/{self.command.name}", *(each for each in written if each)])
 
     def seconds(self, reserve: float) -> float:
-        """How long a route has for all of it: the time of the command for each work item, a moment to begin, and what is
-        kept back for the answer, which is at most `reserve`.
+        """The timeout of a route for all of it: the command's timeout for each work item, slack for the start, and the time
+        kept for the answer, at most `reserve`.
         """
         work = self.command.timeout * max(1, len(self.numbers))
         return work + min(reserve, work * RESERVE_SHARE / (1 - RESERVE_SHARE)) + min(work, SLACK_SECONDS)
@@ -67,7 +67,7 @@ class Call:
 
 
 def call_in(subject: AgentSpec | ChainSpec, text: str) -> Call | None:
-    """The call that a message to an agent is, if it is one; raises Refusal for one that is written wrong."""
+    """Parse the call in a message to an agent; None if the message is no call. Raises Refusal for a malformed call."""
     if isinstance(subject, ChainSpec) or subject.strategy != "route":
         return None
     commands = subject.route.commands
@@ -75,7 +75,7 @@ def call_in(subject: AgentSpec | ChainSpec, text: str) -> Call | None:
 
 
 def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
-    """Read a message that begins with `/`; raises Refusal."""
+    """Parse a message that begins with `/`; raises Refusal."""
     name, *rest_of_it = re.split(r"\s+", text.strip()[1:], maxsplit=1)
     command = next((each for each in commands.values() if fold(each.name) == fold(name)), None)
     if command is None:
@@ -89,7 +89,7 @@ def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
         value, rest = _taken(argument, rest, command)
         values[argument.name] = value
     if rest:
-        raise misused(command, f"`{_short(rest)}` is more than it takes" if command.arguments else "it takes nothing")
+        raise misused(command, f"unexpected `{_short(rest)}`" if command.arguments else "it takes no arguments")
     numbered = command.item_argument
     given = values[numbered.name] if numbered is not None else None
     numbers = () if given is None else tuple(given) if isinstance(given, list) else (given,)
@@ -97,23 +97,25 @@ def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
 
 
 def misused(command: CommandSpec, what: str) -> Refusal:
-    """The refusal of a call that is written wrong."""
+    """The refusal of a malformed call."""
     return Refusal("usage", f"`/{command.name}`: {what}", f"write `{command.usage}`", {"command": command.name})
 
 
 def _taken(argument: ArgumentSpec, rest: str, command: CommandSpec) -> tuple[Any, str]:
-    """The value of an argument, and what is left behind it."""
+    """The value of an argument, and the text left after it."""
     found = _matched(argument, rest) or 0
     value, left = (_value(argument, rest[:found], command), rest[found:].lstrip()) if found else ("", rest)
     if value != "":
         return value, left
     if argument.required:
-        raise misused(command, f"`{_short(left)}` is no {argument.shown}" if left else f"{argument.shown} is missing")
+        raise misused(
+            command, f"`{_short(left)}` does not match {argument.shown}" if left else f"{argument.shown} is missing"
+        )
     return argument.default, left
 
 
 def _matched(argument: ArgumentSpec, rest: str) -> int | None:
-    """How many characters of what is left are this argument, if any are."""
+    """The length of this argument at the start of the text; None if it does not match."""
     if argument.kind == "text":
         return len(rest) if rest else None
     match = {"item": _ITEM, "items": _ITEMS, "choice": _WORD}[argument.kind].match(rest)
@@ -137,20 +139,20 @@ def _choice(argument: ArgumentSpec, word: str) -> str | None:
 
 
 def _unquoted(text: str) -> str:
-    """Quotes around the whole are no part of it."""
+    """Strip quotes around the whole text."""
     closing = _QUOTES.get(text[0])
     whole = closing is not None and len(text) > 1 and text.find(closing, 1) == len(text) - 1
     return text[1:-1].strip() if whole else text
 
 
 def _numbers(written: str, command: CommandSpec) -> list[int]:
-    """The numbers of a list such as `3, 105-107`, each once."""
+    """The numbers in a list such as `3, 105-107`, each once."""
     numbers: dict[int, None] = {}
     for span in re.sub(r"[\s#]", "", written).split(","):
         first, _, last = span.partition("-")
         low, high = int(first), int(last or first)
         if high < low:
-            raise misused(command, f"`{span}` goes down")
+            raise misused(command, f"the range `{span}` goes down")
         numbers.update(dict.fromkeys(range(low, min(high, low + MOST_ITEMS) + 1)))
         if len(numbers) > MOST_ITEMS:
             raise misused(command, f"it takes at most {MOST_ITEMS} work items at once")

@@ -16,22 +16,22 @@ from runner.strategies.route.commands.parse import Call
 from runner.text import is_raw
 
 FILE = "file"
-"""What an artifact is called that nobody gave a kind."""
+"""The kind of an artifact that has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of one work item, or of a call without any."""
+    """The result of one work item, or of a call without any."""
 
     number: int | None
     result: Result
     notes: tuple[str, ...] = ()
-    """What the board says now."""
+    """Changes on the board, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What somebody brought."""
+    """The result of one phase's agent."""
 
     agent: str
     result: Result
@@ -39,14 +39,14 @@ class Phase:
 
     @property
     def holds(self) -> bool:
-        """Whether it goes on after this."""
+        """Whether the next phase may start."""
         return self.result.outcome is Outcome.COMPLETED or not self.critical
 
 
 def united(phases: Sequence[Phase], artifact: str | None) -> Result:
-    """The result of those who worked one after the other: the last one's who matters, with all that was made.
+    """Combine the results of phases that ran in order: the result of the last critical one, with all artifacts.
 
-    What is there when a later one did not succeed is a part of the whole. A failure that does not matter is only listed.
+    If a later critical phase failed after one that completed, the whole is partial. Other failures are only listed.
     """
     decisive = [each for each in phases if each.critical] or list(phases)
     last = decisive[-1]
@@ -67,7 +67,7 @@ def united(phases: Sequence[Phase], artifact: str | None) -> Result:
 
 
 def told(call: Call, reports: Sequence[Report]) -> Result:
-    """The whole: one report as it is, several as a batch. Its text is what people read, its `answer` what programs do."""
+    """The result of the call: one report as it is, several as a batch. Text is for people, `answer` for programs."""
     batch = len(reports) > 1
     result = _batch(reports) if batch else reports[0].result
     notes = [note for report in reports for note in report.notes]
@@ -101,20 +101,20 @@ def _listed(reports: Sequence[Report]) -> str:
 
 
 def _in_full(result: Result) -> Result:
-    """With all that was said, where it was said in words."""
+    """Use the full text as the summary, if it is prose."""
     said = isinstance(result.output, str) and result.outcome is Outcome.COMPLETED and not is_raw(result.output)
     return replace(result, summary=result.output) if said else result
 
 
 def plan_in(result: Result) -> str | None:
-    """Where the plan is that a result brings, if it brings one; what leads out of the folder is none."""
+    """The path of the plan among a result's artifacts, if it has one; a path that leaves the folder does not count."""
     paths = (str(each.get("path") or "") for each in result.artifacts if each.get("type") == "plan")
     return next((path for path in paths if path and not leaves(path)), None)
 
 
 def not_begun(why: str) -> Result:
-    """Of an item nobody came to work on."""
-    problem = Problem("not_started", f"nobody began to work on it ({why})")
+    """The result of a work item that was not started."""
+    problem = Problem("not_started", f"it was not started ({why})")
     return Result(Outcome.FAILED, summarise(problem.message), None, why, errors=(problem,))
 
 
@@ -123,7 +123,7 @@ def _of_item(problem: Problem, number: int | None) -> Problem:
 
 
 def _named(artifact: Mapping[str, Any], kind: str | None) -> Mapping[str, Any]:
-    """A file that nobody gave a kind is what the command makes."""
+    """A file without a kind gets the kind of artifact that the command makes."""
     return {**artifact, "type": kind} if kind is not None and artifact.get("type", FILE) == FILE else artifact
 
 
@@ -145,7 +145,7 @@ AGAIN = "Try again: it may succeed"
 
 
 def processed(result: Result) -> dict[str, Any]:
-    """A result as its caller processes it; fields of the agent's own are passed on."""
+    """A result as programs process it; the agent's own fields are passed on."""
     told: dict[str, Any] = {**own_fields(result), "success": result.outcome is Outcome.COMPLETED, "message": result.summary}
     if result.outcome in (Outcome.COMPLETED, Outcome.PARTIAL):
         told["artifacts"] = [dict(each) for each in result.artifacts]
@@ -164,14 +164,14 @@ def processed(result: Result) -> dict[str, Any]:
 
 
 def recovery(result: Result) -> list[str]:
-    """What to do about a result that is not whole: what it says itself, else whether trying again may help."""
+    """Advice for an incomplete result: its own, else whether a retry may help."""
     if result.next_steps:
         return list(result.next_steps)
     return [AGAIN if all(each.recoverable for each in result.errors) else MANUAL]
 
 
 def answer_text(command: str, result: Result, notes: Sequence[str] = ()) -> str:
-    """What people read of a command, such as `/implement 191`: how it ended, what there is, what to do next."""
+    """The answer to a command line such as `/implement 191` for people: its status, artifacts and next steps."""
     line = command if command.startswith("/") else f"/{command}"
     parts = [
         f"Command: {line[1:].split(maxsplit=1)[0]}\nStatus: {_status(result)}",
@@ -236,7 +236,7 @@ def _errors(problems: Sequence[Problem]) -> str:
 
 
 def _advice(line: str, result: Result) -> str:
-    """Next steps and recommendations, and how to go on with what is not whole."""
+    """Next steps and recommendations, and how to continue an incomplete result."""
     wise = list(dict.fromkeys(each.recommendation for each in result.errors if each.recommendation))
     said = [f"Recommendation: {each}" for each in wise]
     said += [f"Next step: {each}" for each in result.next_steps if each not in wise]

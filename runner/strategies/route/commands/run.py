@@ -46,20 +46,20 @@ from runner.work_items.board import Board, WorkItem
 
 
 class Course:
-    """A call on its way."""
+    """A running call."""
 
     def __init__(self, work: Work, seating: Seating, call: Call) -> None:
         self._work, self._seating, self._call = work, seating, call
         self._board: Board = work.lookups.board()
         self._judged: dict[int | None, Mapping[str, Any]] = {}
-        """What was judged of an item, as the input of whoever began to work on it says."""
+        """The assessment of each work item, as the input of its first agent's row has it."""
         self._before: dict[str, Record] = {}
-        """Who had a seat when the same command was called before, and was not finished."""
+        """Children by step id from an earlier, unfinished call of the same command."""
         self._refusals: list[tuple[str, Refusal]] = []
-        """Who could not be sent, and why."""
+        """Agents that could not be spawned, and why."""
 
     def restore(self, past: Past) -> None:
-        """Know again who works, what was judged, and how far the command had come before."""
+        """Restore children, assessments and the progress of an earlier call from rows."""
         own: list[Record] = []
         for row in past.children:
             if row["parent_execution_id"] not in past.earlier:
@@ -72,14 +72,14 @@ class Course:
 
     @property
     def partial_output(self) -> str:
-        """What those who have ended brought, so far."""
+        """The results of the agents that have ended."""
         texts = (self._seating.text_of(seat) for seat in self._seating.taken)
         return "\n\n".join(text for text in texts if text)
 
     async def run(self) -> Result:
-        """Work through all items; one that fails does not keep the next from its turn."""
+        """Run all work items; a failed one does not stop the others."""
         if self._work.role == ROOT and self._work.input:
-            self._work.warnings.append("a command takes what stands in its line: the input given beside it was not used")
+            self._work.warnings.append("a command takes its arguments from its line: the separate input was ignored")
         if self._call.command.answer is not None:
             return listing(self._call, self._call.command.answer, await self._board.all())
         reports = [await self._report(number) for number in self._call.numbers or (None,)]
@@ -99,7 +99,7 @@ class Course:
         return Report(number, result, await self._noted(errand, result))
 
     async def _errand(self, number: int | None) -> Errand:
-        """An item with what was judged of it; raises Refusal."""
+        """Build the task of a work item, with its assessment; raises Refusal."""
         item = await self._board.find(number) if number is not None else None
         if number is not None and item is None:
             raise no_item(number)
@@ -112,12 +112,12 @@ class Course:
         language, complexity = language_of(item, plan), complexity_of(command, item, len(self._call.numbers))
         rule = rule_for(command, Question(language, item is not None and item.plan is not None, complexity))
         if rule is None:
-            message = f"nobody carries out `/{command.name}` for {language}, {complexity}"
+            message = f"no rule of `/{command.name}` matches language `{language}` and complexity `{complexity}`"
             raise Refusal("not_in_catalogue", message, "add a rule without `when` to its `agents`")
         return Errand(self._call, number, item, language, complexity, rule, plan)
 
     async def _plan_of(self, item: WorkItem | None) -> str:
-        """The text of an item's plan; nothing where it has none that can be read."""
+        """The text of a work item's plan; empty if it has none or it cannot be read."""
         if item is None or item.plan is None:
             return ""
         assert isinstance(self._work.subject, AgentSpec)
@@ -125,14 +125,14 @@ class Course:
         try:
             return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
         except Unreadable as fault:
-            self._work.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, is not shown: {fault}")
+            self._work.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, could not be read: {fault}")
             return ""
 
     async def _carried_out(self, errand: Errand) -> Result:
-        """Let those work whom the table names, one after the other, until one does not succeed who must."""
+        """Run the phases of the matching rule in order, until a critical one does not succeed."""
         phases: list[Phase] = []
         fresh = False
-        """Whether something was done anew: then what follows from it is, too."""
+        """Whether a phase was run again: then all later ones are, too."""
         for number, spec in enumerate(errand.phases, start=1):
             row = None if fresh else self._same_before(errand.seat(number), spec)
             fresh = row is None or not self._takes_up(errand.seat(number), row)
@@ -147,19 +147,19 @@ class Course:
         return united(phases, errand.command.artifact)
 
     def _same_before(self, seat: str, spec: PhaseSpec) -> Record | None:
-        """Whoever had the seat before, if it is the same agent."""
+        """The earlier child of a step, if it has the same agent."""
         row = self._before.get(seat)
         return row if row is not None and name_of(row) == spec.agent else None
 
     def _takes_up(self, seat: str, row: Record) -> bool:
-        """Whether all was done in a seat before; then it is not done again."""
+        """Take over an earlier result, if it is complete; then the step does not run again."""
         done = is_whole(row)
         if done and seat not in self._seating.taken:
             self._seating.taken[seat], self._seating.ends[row["id"]] = row["id"], end_of(row)
         return done
 
     async def _end_of(self, errand: Errand, number: int, phases: Sequence[Phase], before: Record | None) -> Result:
-        """What whoever works in a phase returned; raises Refusal."""
+        """Run one phase and return its result; raises Refusal."""
         seat, spec, work = errand.seat(number), errand.phases[number - 1], self._work
         if seat in self._seating.taken:
             return await self._seating.result_in(seat)
@@ -187,7 +187,7 @@ class Course:
         )
 
     def _time(self) -> float:
-        """Seconds for whoever works: the command's, or what there is if that is less, or if the call gave more."""
+        """The timeout of an agent: the command's, or the time left if that is less or if the call was given more."""
         allowance, own = self._work.allowance, self._call.command.timeout
         left = round(allowance.seconds_before_wrap_up, 3)
         usual = self._call.seconds(self._work.limits.wrap_up_reserve)
@@ -195,7 +195,7 @@ class Course:
         return left if given or left < own else own
 
     async def _noted(self, errand: Errand, result: Result) -> tuple[str, ...]:
-        """Put down on the board what came of an item, unless it says so; what it says now, in words."""
+        """Record the result of a work item on the board, unless it is there already; returns the changes in words."""
         item, wanted = errand.item, errand.command.sets if result.outcome is Outcome.COMPLETED else None
         if item is None or (wanted is None and not result.artifacts):
             return ()
@@ -211,7 +211,7 @@ class Course:
         return (f"Task {item.number} {' and '.join([*marked, *linked])}.",)
 
     async def _record(self, result: Result) -> None:
-        """Write down who could not be sent; the first of them is told by the end, where that is a failure."""
+        """Record the agents that could not be spawned; if that failed the command, its end reports the first one."""
         work, failed_by_it = self._work, result.outcome is Outcome.FAILED
         for agent, refusal in self._refusals[failed_by_it:]:
             fact = Refused(work.place, work.name, agent, refusal.kind, str(refusal), refusal.context)
@@ -219,12 +219,12 @@ class Course:
 
 
 def no_item(number: int) -> Refusal:
-    """The refusal of a command about a work item that is not there."""
-    return Refusal("usage", f"there is no work item {number}", "look at the board for those there are", {"item": number})
+    """The refusal of a command about an unknown work item."""
+    return Refusal("usage", f"there is no work item {number}", "see the board for existing work items", {"item": number})
 
 
 def _going_on(request: SpawnRequest, before: Record | None) -> SpawnRequest:
-    """Somebody who goes on with what they began before; a function knows nothing of it, and who had not begun neither."""
+    """Continue the earlier child of a step; a function, or a child that never started, starts afresh."""
     assert isinstance(request.agent, AgentSpec)
     if before is None or before["started_at"] is None or request.agent.strategy == "function":
         return request
@@ -232,7 +232,7 @@ def _going_on(request: SpawnRequest, before: Record | None) -> SpawnRequest:
 
 
 def _says(item: WorkItem | None, status: str | None, plan: str | None, artifacts: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a work item is as it is to become."""
+    """Whether the board has these values already."""
     if item is None:
         return False
     linked = all(each in item.artifacts for each in artifacts)
@@ -248,10 +248,12 @@ def _refused(refusal: Refusal) -> Result:
 
 
 def listing(call: Call, template: Template, items: Sequence[WorkItem]) -> Result:
-    """The template with all work items in it, and what was written behind the command's name."""
+    """Render the command's template with all work items and the arguments of the call."""
     values = {**call.values, "items": [shown_item(each) for each in items]}
     try:
         text = template.render(values, str).strip()
     except TooMuch as fault:
-        return failed(Problem("answer", f"the answer of `/{call.command.name}` cannot be made: {fault}", recoverable=False))
-    return Result(Outcome.COMPLETED, summarise(text) or "there is nothing", text)
+        return failed(
+            Problem("answer", f"rendering the answer of `/{call.command.name}` failed: {fault}", recoverable=False)
+        )
+    return Result(Outcome.COMPLETED, summarise(text) or "the answer is empty", text)

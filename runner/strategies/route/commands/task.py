@@ -29,12 +29,12 @@ from runner.text import BYTES_PER_TOKEN, excerpt
 from runner.work_items.board import WorkItem
 
 RULE = "rule"
-"""Where the number of the rule that held stands in the input of an execution."""
+"""The key of the matching rule's number in an execution's input."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """What is to be done for one work item, or for none."""
+    """A command task: the work for one work item, or for a call without any."""
 
     call: Call
     number: int | None
@@ -43,34 +43,33 @@ class Errand:
     complexity: Complexity
     rule: int
     plan: str = ""
-    """The text of the item's plan, where it can be read."""
+    """The text of the item's plan, if it can be read."""
 
     @property
     def command(self) -> CommandSpec:
-        """The command."""
         return self.call.command
 
     @property
     def phases(self) -> Sequence[PhaseSpec]:
-        """Who works, one after the other."""
+        """The phases of its rule, in order."""
         return self.command.rules[self.rule].phases
 
     def seat(self, phase: int) -> str:
-        """The seat of who works in a phase, counted from 1."""
+        """The step id of a phase, counted from 1."""
         return seat_of(self.number, phase)
 
     @property
     def task(self) -> str:
-        """What its agents are told: the text of the command, with what was written behind its name put in as it stands."""
+        """The task of its agents: the command's prompt with the arguments inserted as they were written."""
         prompt = self.command.prompt
         if prompt is None:
             return self.call.about(self.number)
         return prompt.replace(ARGUMENTS, self.call.about(self.number).partition(" ")[2])
 
     def input(self, phase: PhaseSpec, agent: AgentSpec, delegation: Delegation) -> dict[str, Any]:
-        """What an agent's row keeps: the arguments by their names, the item, its mode, the delegation, the rule.
+        """The input of an agent's row: arguments by name, work item, mode, delegation and rule.
 
-        Raises Refusal where the arguments are not what the agent takes.
+        Raises Refusal if the agent does not accept the arguments.
         """
         values = dict(self.call.values)
         numbered = self.command.item_argument
@@ -84,12 +83,12 @@ class Errand:
 
 
 def seat_of(number: int | None, phase: int) -> str:
-    """The seat of who works on an item in a phase."""
+    """The step id of a work item's phase."""
     return f"{number}/{phase}" if number is not None else str(phase)
 
 
 def number_of(seat: str) -> int | None:
-    """The item whose seat it is."""
+    """The work item of a step id."""
     number, slash, _ = seat.partition("/")
     return int(number) if slash else None
 
@@ -97,7 +96,7 @@ def number_of(seat: str) -> int | None:
 def commissioned(
     settings: Settings, errand: Errand, phase: int, delegation: Delegation, earlier: Sequence[tuple[str, str]]
 ) -> SpawnRequest:
-    """Somebody who works in a phase, counted from 1; `earlier` is what those before brought, by their names.
+    """Request the agent of a phase, counted from 1; `earlier` holds the results of earlier phases by agent.
 
     Raises Refusal.
     """
@@ -112,17 +111,17 @@ def commissioned(
 
 
 def commissioned_again(settings: Settings, row: Record, name: str) -> SpawnRequest:
-    """The request a row of an errand was made from."""
+    """Rebuild the request of a command task from its row."""
     return _request(settings, name, row["step_id"], row["task"] or "", from_json(row["input"]))
 
 
 def is_errand(row: Record) -> bool:
-    """Whether a row was made for a command."""
+    """Whether a row belongs to a command task."""
     return row["role"] == DIRECT and row["input"] is not None and KEY in from_json(row["input"])
 
 
 def is_whole(row: Record) -> bool:
-    """Whether all was done that a row was made for."""
+    """Whether the row's work is complete."""
     return bool(row["status"] == ExecutionStatus.COMPLETED and row["outcome"] == Outcome.COMPLETED)
 
 
@@ -155,7 +154,7 @@ def _request(settings: Settings, name: str, seat: str, task: str, given: Mapping
 
 
 def _informed(settings: Settings, agent: AgentSpec, complexity: Complexity, language: str) -> AgentSpec:
-    """The agent, shown as many context files as the complexity of a request calls for; where there are any."""
+    """The agent with as many context files as the complexity calls for, if any are configured."""
     files = settings.context_files
     if not (files.common or files.languages or files.full):
         return agent
@@ -163,27 +162,27 @@ def _informed(settings: Settings, agent: AgentSpec, complexity: Complexity, lang
 
 
 def _fitted(texts: Sequence[tuple[str, str]], budget: int) -> list[tuple[str, str]]:
-    """What others brought, each cut to its share of so many tokens."""
+    """Cut each text to its share of a token budget."""
     most = budget * BYTES_PER_TOKEN // max(1, len(texts))
     return [(name, excerpt(text, most, None)) for name, text in texts]
 
 
 GENERAL = "general"
-"""The language of what says none."""
+"""The language of a work item that names none."""
 
 LEVELS: dict[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3}
-"""Which context files are shown."""
+"""The level of context files by complexity."""
 
 MANY = 5
-"""Work items of one call, or others an item waits for: from here on it is complex."""
+"""A task is complex from this number of work items in its call, or of dependencies."""
 
 _METADATA = re.compile(r"^[\s>*_-]*language[\s*_]*:[\s*_`\"']*([A-Za-z0-9][\w+#.-]*)", re.IGNORECASE | re.MULTILINE)
 _METADATA_LINES = 40
-"""Of a plan: what stands further below is its text."""
+"""Lines of a plan that may hold metadata; its text follows."""
 
 
 def language_of(item: WorkItem | None, plan: str) -> str:
-    """The language of a work item: its own, else that of its plan's metadata, else general."""
+    """The language of a work item: its own, else the one in its plan's metadata, else general."""
     if item is not None and item.language:
         return item.language
     found = _METADATA.search("\n".join(plan.splitlines()[:_METADATA_LINES]))
@@ -191,7 +190,7 @@ def language_of(item: WorkItem | None, plan: str) -> str:
 
 
 def complexity_of(command: CommandSpec, item: WorkItem | None, count: int) -> Complexity:
-    """How complex a request is: as its command or its item says, else by how many items it is about and waits for."""
+    """The complexity of a task: the command's or the item's own, else by the number of items and dependencies."""
     if command.complexity is not None:
         return command.complexity
     if item is not None and item.complexity is not None:
@@ -203,7 +202,7 @@ def complexity_of(command: CommandSpec, item: WorkItem | None, count: int) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a rule may look at."""
+    """The values that the conditions of a rule are matched against."""
 
     language: str
     has_plan: bool
@@ -211,7 +210,7 @@ class Question:
 
 
 def rule_for(command: CommandSpec, question: Question) -> int | None:
-    """The number of the rule that holds, if one does."""
+    """The index of the first matching rule, if any."""
     return next((index for index, rule in enumerate(command.rules) if _holds(rule.when, question)), None)
 
 
@@ -224,7 +223,7 @@ def _holds(when: When, question: Question) -> bool:
 
 
 def plan_text(settings: Settings, route: AgentSpec, path: str) -> str:
-    """The text of a plan, whose path may begin with the name of a workspace; raises Unreadable."""
+    """Read a plan, whose path may begin with the name of a workspace; raises Unreadable."""
     workspaces = {each.name: each.path for name in route.route.commanded for each in settings.agent(name).workspaces}
     name, _, rest = path.partition("/")
     if rest and name in workspaces:

@@ -1,7 +1,7 @@
-"""What a command left unfinished when it was called before: the same command for the same work items goes on with that.
+"""Finds an earlier, unfinished call of the same command for the same work items; the new call continues it.
 
-Owns which call counts as the same. Nothing is written here. The work items of a call are looked up, too, so that a command
-about one that is not there is refused before anything is begun for it.
+Owns which call counts as the same. It writes nothing. It also looks up the work items of a call, so that a command about
+an unknown one is refused before anything starts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runner.work_items.board import Items
 
 
 async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
-    """A top-level request; one for a command that was not finished before goes on with it. Raises Refusal."""
+    """Make a top-level request continue the unfinished call of its command, if there is one. Raises Refusal."""
     call: Call | None = request.root.command
     if call is None or not call.numbers:
         return request
@@ -40,7 +40,7 @@ async def taken_up(request: SpawnRequest, services: Services) -> SpawnRequest:
 
 
 async def _unfinished(reads: Reads, call: Call, agent: AgentSpec, rows: Sequence[Record]) -> str | None:
-    """The newest call that was about all these items, if it left something of them undone."""
+    """The id of the newest call about all these work items, if it left some of them unfinished."""
     calls = {row["id"]: read for row in rows if (read := _same(call, agent, row)) is not None}
     continued = {row["id"]: row["continues_execution_id"] for row in rows}
     for row in rows:
@@ -55,7 +55,7 @@ async def _unfinished(reads: Reads, call: Call, agent: AgentSpec, rows: Sequence
 
 
 def _same(call: Call, agent: AgentSpec, row: Record) -> Call | None:
-    """A call of before, if it was of the same command with the same arguments, work items apart."""
+    """Parse an earlier call, if it has the same command and the same arguments, apart from work items."""
     try:
         other = call_in(agent, row["task"])
     except Refusal:
@@ -71,7 +71,7 @@ def _rest(call: Call) -> Mapping[str, Any]:
 
 
 async def _is_open(reads: Reads, row: Record, call: Call, other: Call) -> bool:
-    """Whether a call that has ended left something undone of what is wanted now."""
+    """Whether an ended call left any of the requested work items unfinished."""
     if row["finished_at"] is None or is_whole(row):
         return False
     if set(other.numbers) == set(call.numbers):

@@ -166,7 +166,7 @@ async def test_a_planner_that_names_too_many_tasks_is_told_which_were_not_begun(
         assert len(service.model.of("TaskWorker")) == 100
         for told in (service.model.of("TaskPlanner")[1], service.model.of("Completer")[0]):
             assert "3 further tasks of the newest decision" in first(told)
-            assert "not begun: one decision has at most 100 tasks" in first(told)
+            assert "not started: one decision has at most 100 tasks" in first(told)
 
 
 @requirement("S3-PA-1", "S3-PO-1")

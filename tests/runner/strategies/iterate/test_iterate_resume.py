@@ -130,5 +130,5 @@ async def test_one_that_reached_its_limit_can_be_continued_with_as_many_turns_ag
             ("c", "completed"),
         ]
         assert all(each["createdAt"] <= each["completedAt"] for each in state["tasks"])
-        with pytest.raises(Refusal, match="has done all of it"):
+        with pytest.raises(Refusal, match="has completed its task"):
             await service.dispatcher.resume(whole.id)

@@ -79,7 +79,7 @@ async def test_an_answer_that_fits_is_kept_as_the_value_it_spells(tmp_path: Path
         ({"success": True}, "completed", None),
         ({"success": False, "error": {"message": "no file"}}, "failed", "no file"),
         ({"success": False, "error": "no file"}, "failed", "no file"),
-        ({"success": False}, "failed", "it says that it failed"),
+        ({"success": False}, "failed", "it reported a failure"),
     ],
 )
 async def test_who_has_to_say_whether_it_succeeded_is_believed(
@@ -104,7 +104,7 @@ async def test_what_does_not_fit_is_pointed_out_once_by_its_path_then_the_agent_
         assert kinds(service, mended.id) == ["task", "reply", "correction", "reply"]
         assert "`$.jobs`: 5 is not of type 'array'" in service.model.requests[-1].messages[-1].text
         [event] = service.sql("select payload from events where type = 'answer.unmet'")
-        assert "asked once more" in event["payload"]
+        assert "asked again" in event["payload"]
 
         service.model.scripts[agent] = [say('{"jobs": 5}'), say("there are no jobs")]
         failed = await service.run(agent)

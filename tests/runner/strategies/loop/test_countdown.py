@@ -35,7 +35,7 @@ agents:
 
         told = {agent: notes(service.model.of(agent)[-1]) for agent in ("Turns", "Money", "Tokens")}
         assert [len(each) for each in told.values()] == [2, 1, 1]
-        assert "Of your 10 turns, 2 are left." in told["Turns"][0]
+        assert "You have 2 of your 10 turns left." in told["Turns"][0]
         assert "last turn with tools" in told["Turns"][1]
         assert "Of a budget of $0.1500, " in told["Money"][0]
         assert "Of a budget of 20,000 tokens, " in told["Tokens"][0]
@@ -57,5 +57,5 @@ async def test_the_model_is_told_that_its_time_runs_low_before_it_is_over(
         first, second = service.model.requests
         assert notes(first) == notes(second)
         [told] = notes(first)
-        assert "seconds are left" in told
+        assert "seconds left" in told
         assert [message.kind for message in first.messages] == ["task", "note"]  # last: what is cached stays as it is

@@ -100,7 +100,7 @@ async def test_a_plan_is_made_in_the_words_of_the_user_where_dates_cannot_be_rec
         assert steps(service) == {"step_1": "completed", "step_2": "completed"}
         assert tasks(service) == ["List events on friday", "Remind me on friday"]
         assert ended.result is not None
-        warning = "dates could not be reckoned; they were passed on in the words they were given in"
+        warning = "dates were not resolved: they were passed on as written"
         assert ended.result.metadata["warnings"] == [warning]
         [event] = service.sql("select payload from events where type = 'context.degraded'")
         assert json.loads(event["payload"]) == {"layer": "dates", "message": warning}

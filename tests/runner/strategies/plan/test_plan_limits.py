@@ -159,4 +159,4 @@ async def test_plans_in_plans_are_not_nested_deeper_than_anything_else(tmp_path:
         assert ended.result is not None
         assert ended.result.errors[0].type == "max_depth_exceeded"
         assert service.sql("select max(depth) as deepest from executions") == [{"deepest": 3}]
-        assert len(service.model.of("Planner")) == 3, "nobody is asked for a plan that cannot be carried out"
+        assert len(service.model.of("Planner")) == 3, "no planner is asked for a plan that cannot run"

@@ -158,5 +158,5 @@ async def test_a_plan_that_ended_with_less_than_all_can_be_continued_and_is_word
         read = await plan_of(service.dispatcher.services.database.reads, second.id)
         assert read is not None
         assert (read["status"], [each["status"] for each in read["steps"]]) == ("completed", ["completed"] * 3)
-        with pytest.raises(Refusal, match="has done all of it"):
+        with pytest.raises(Refusal, match="has completed its task"):
             await service.dispatcher.resume(second.id, "and once more")

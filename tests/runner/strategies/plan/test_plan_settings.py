@@ -87,7 +87,7 @@ async def test_a_plan_is_revised_only_so_often(tmp_path: Path) -> None:
         ended = await service.run("Assistant")
         assert ended.result is not None
         assert (ended.result.outcome, ended.result.reason) == ("partial", "max_replans")
-        assert "step `s_v3` called for another plan, and there may be none" in ended.result.errors[0].message
+        assert "step `s_v3` asked for a new plan, but the limit is reached" in ended.result.errors[0].message
         assert service.sql("select max(version) as n from plans")[0]["n"] == 3
         assert roles(service).count("planner") == 3
         assert steps(service)["step_2_v3"] == "completed"

@@ -48,7 +48,7 @@ async def test_arguments_are_put_in_as_they_stand_and_never_read_again(tmp_path:
         assert service.model.requests[0].messages[0].text.startswith(f"Task Input: 195 {odd}\n")
         assert given(service, "lean-research-agent")["focus"] == odd
         assert ended.result is not None
-        assert "the input given beside it was not used" in ended.result.metadata["warnings"][0]
+        assert "the separate input was ignored" in ended.result.metadata["warnings"][0]
 
 
 async def test_hostile_titles_are_one_line_of_text_wherever_they_are_shown(tmp_path: Path) -> None:

@@ -118,13 +118,13 @@ async def test_a_call_that_is_written_wrong_is_refused_before_anything_is_writte
         (f"/{'a' * 500}", f"there is no command `/{'a' * 39}…`", "commands: `/task`, `/research`,"),
         ("/task ' '", "`/task`: TITLE is missing", "write `/task TITLE`"),
         ("/research", "`/research`: NUMBER is missing", research),
-        ("/research lean", "`/research`: `lean` is no NUMBER", research),
-        ("/plan 195 196", "`/plan`: `196` is more than it takes", "write `/plan NUMBER`"),
-        ("/todo all", "`/todo`: it takes nothing", "write `/todo`"),
-        ("/deploy mars", "`/deploy`: `mars` is no test|live", "write `/deploy test|live`"),
-        ("/implement 107-105", "`/implement`: `107-105` goes down", "write `/implement NUMBER`"),
+        ("/research lean", "`/research`: `lean` does not match NUMBER", research),
+        ("/plan 195 196", "`/plan`: unexpected `196`", "write `/plan NUMBER`"),
+        ("/todo all", "`/todo`: it takes no arguments", "write `/todo`"),
+        ("/deploy mars", "`/deploy`: `mars` does not match test|live", "write `/deploy test|live`"),
+        ("/implement 107-105", "`/implement`: the range `107-105` goes down", "write `/implement NUMBER`"),
         ("/implement 1-999999", "`/implement`: it takes at most 100 work items at once", "write"),
-        ("/implement 999", "there is no work item 999", "look at the board"),
+        ("/implement 999", "there is no work item 999", "see the board for existing work items"),
     ]
     async with bench(tmp_path, crew(tmp_path), {}) as service:
         for line, message, hint in wrong:
@@ -325,7 +325,7 @@ async def test_whoever_is_asked_to_conclude_begins_no_further_item(tmp_path: Pat
         assert ended.result is not None
         assert ended.result.outcome == "partial"
         assert [seat for seat, _ in workers(service)] == ["193/1"]
-        assert "- 196: failed: nobody began to work on it (asked)" in ended.result.text
+        assert "- 196: failed: it was not started (asked)" in ended.result.text
 
 
 async def test_an_agent_its_user_may_not_use_blocks_the_command(tmp_path: Path) -> None:

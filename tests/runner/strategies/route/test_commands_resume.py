@@ -109,7 +109,7 @@ async def test_the_same_command_again_does_only_what_is_left(tmp_path: Path) -> 
         rows = service.sql("select continues_execution_id from executions where parent_execution_id is null order by id")
         assert [row["continues_execution_id"] for row in rows] == [None, half.id]
         assert item(service, 191)["status"] == "completed"
-        with pytest.raises(Refusal, match="has done all of it"):
+        with pytest.raises(Refusal, match="has completed its task"):
             await service.dispatcher.resume(whole.id)
 
         service.model.scripts["task-executor"] = service.model.scripts["committer"] = lambda _: say("anew")

@@ -241,7 +241,7 @@ async def test_without_a_usable_summary_the_user_reads_a_count_in_their_language
             ended = await service.run("Coord", text, user="eve")
             assert ended.result is not None
             assert ended.result.text == count
-            assert "nobody could word it" in str(ended.result.metadata["warnings"])
+            assert "the composer failed: the answer was assembled" in str(ended.result.metadata["warnings"])
         composer = first(service.model.of("Composer")[0])
         assert all(f'status="{status}"' in composer for status in ("completed", "failed", "blocked"))
 

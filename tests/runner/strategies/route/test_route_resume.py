@@ -165,5 +165,5 @@ async def test_a_plan_of_a_route_that_was_not_whole_is_continued_and_answered_an
         assert (whole.result.outcome, whole.result.text) == ("completed", "done: 2")
         assert len(service.model.of("calendar")) == 1
         assert steps(service)["b"] == "completed"
-        with pytest.raises(Refusal, match="has done all of it"):
+        with pytest.raises(Refusal, match="has completed its task"):
             await service.dispatcher.resume(whole.id, "and more")
