@@ -99,5 +99,5 @@ def _adapter(name: str, annotation: Any) -> TypeAdapter[Any]:
 
 def _faults(name: str, error: ValidationError) -> list[str]:
     """The faults of a value, without the value: it may be secret, or long."""
-    told = error.errors(include_url=False, include_context=False, include_input=False)
-    return [f"`{'.'.join(map(str, (name, *each['loc'])))}`: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in told]
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return [f"`{'.'.join(map(str, (name, *each['loc'])))}`: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in found]

@@ -148,8 +148,8 @@ def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
         case AnswerTimeout():
             return _of_lapse(error, asked)
         case anthropic.APIStatusError():
-            said = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
-            return _of_status(error.status_code, error.response.headers, said, asked)
+            provider = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
+            return _of_status(error.status_code, error.response.headers, provider, asked)
         # The transport reports every failure to connect, and a connection dropped before the headers, as a connect timeout.
         case anthropic.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
             return _failure("timeout", "gave no answer", asked)
@@ -166,60 +166,60 @@ def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
     return None
 
 
-def _of_status(status: int, headers: Mapping[str, str], said: ProviderError, asked: AskedModel) -> ModelFailure:
-    named = said.type if said.type in _TYPE_KINDS else None
+def _of_status(status: int, headers: Mapping[str, str], provider: ProviderError, asked: AskedModel) -> ModelFailure:
+    named = provider.type if provider.type in _TYPE_KINDS else None
     kind = _STATUS_KINDS.get(status) or ("server" if status >= 500 else _TYPE_KINDS.get(named or "", "unknown"))
-    kind = _kind_by_phrase(said, kind) if status < 500 else kind
+    kind = _kind_by_phrase(provider, kind) if status < 500 else kind
     wait = retry_after(headers)
     retryable = kind in _RECOVERABLE
     retryable = {"true": True, "false": False}.get(headers.get("x-should-retry", ""), retryable)
-    failure = _failure(kind, f"answered with status {status}{f' ({named})' if named else ''}", asked, said)
+    failure = _failure(kind, f"answered with status {status}{f' ({named})' if named else ''}", asked, provider)
     return replace(failure, retryable=retryable, retry_after=wait)
 
 
-def _kind_by_phrase(said: ProviderError, kind: str) -> str:
+def _kind_by_phrase(provider: ProviderError, kind: str) -> str:
     """The kind by the provider's phrases, where they say more than the status."""
-    return next((known for pattern, known in _PHRASE_KINDS if pattern.search(said.message)), kind)
+    return next((known for pattern, known in _PHRASE_KINDS if pattern.search(provider.message)), kind)
 
 
 def _of_lapse(error: AnswerTimeout, asked: AskedModel) -> ModelFailure:
     spec = asked.spec
     what = _LAPSES[error.lapse].format(seconds=error.seconds)
     hint = f"raise `models.{spec.name}.timeouts.{error.lapse}`, or name a `fallback` for `models.{spec.name}`"
-    told = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
+    model_error = ModelError("timeout", f"the model `{spec.name}` {what}", hint, recoverable=True)
     # An answer that did not finish in that time would not finish in a second attempt; another model may be faster.
-    return ModelFailure(told, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
+    return ModelFailure(model_error, retryable=error.lapse != "total", elsewhere=True, midway=error.lapse == "stall")
 
 
 def _of_stream(error: StreamError, asked: AskedModel) -> ModelFailure:
-    said = ProviderError(plain(error.said, asked.hide), request_id=error.request_id)
+    provider = ProviderError(plain(error.said, asked.hide), request_id=error.request_id)
     if error.type == "oversized":
-        failure = _failure("broken_stream", "sent an answer that has no end", asked, said)
+        failure = _failure("broken_stream", "sent an answer that has no end", asked, provider)
         return replace(failure, retryable=False)
     kind = _TYPE_KINDS.get(error.type)
     if kind is None:
         what = "sent an answer that broke off or could not be read"
-        return _failure("broken_stream", what, asked, said, midway=True)
-    said = ProviderError(said.message, error.type, request_id=error.request_id)
-    kind = _kind_by_phrase(said, kind) if kind not in _RECOVERABLE else kind
-    return _failure(kind, f"broke off its answer ({error.type})", asked, said)
+        return _failure("broken_stream", what, asked, provider, midway=True)
+    provider = ProviderError(provider.message, error.type, request_id=error.request_id)
+    kind = _kind_by_phrase(provider, kind) if kind not in _RECOVERABLE else kind
+    return _failure(kind, f"broke off its answer ({error.type})", asked, provider)
 
 
 def _failure(
-    kind: str, what: str, asked: AskedModel, said: ProviderError | None = None, *, midway: bool = False
+    kind: str, what: str, asked: AskedModel, provider: ProviderError | None = None, *, midway: bool = False
 ) -> ModelFailure:
     spec, recoverable = asked.spec, kind in _RECOVERABLE
     # A 404 without an error of the Messages API comes from some other service.
-    hint = "no_endpoint" if kind == "not_found" and (said is None or said.type != "not_found_error") else kind
+    hint = "no_endpoint" if kind == "not_found" and (provider is None or provider.type != "not_found_error") else kind
     at = f" at {asked.defined_at}" if asked.defined_at else ""
-    told = ModelError(
+    model_error = ModelError(
         kind,
         f"the model `{spec.name}` {what}" + (f": {_MEANING[kind]}" if kind in _MEANING else ""),
         _HINTS[hint].format(name=spec.name, key=spec.api_key_env, model=spec.model, at=at),
         recoverable=recoverable,
-        provider=said or None,
+        provider=provider or None,
     )
-    return ModelFailure(told, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
+    return ModelFailure(model_error, recoverable, elsewhere=recoverable or kind in _ELSEWHERE, midway=midway)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

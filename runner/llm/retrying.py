@@ -105,12 +105,12 @@ class Retrying(Generic[Answer]):
         doubled = self._retry.first_wait * 2 ** min(max(0, self._rounds - 1), _DOUBLINGS)
         jitter = random.uniform(0, min(self._retry.longest_wait, doubled))  # noqa: S311
         next_up = min(waiting, key=lambda each: each.not_before)
-        told = max(0.0, next_up.not_before - now)
+        earliest = max(0.0, next_up.not_before - now)
         left = min(left, max(0.0, anyio.current_effective_deadline() - now))
-        if told > left:
-            raise self._given_up(now, f"it cannot be asked again for {told:.0f} s, and {left:.0f} s are left")
+        if earliest > left:
+            raise self._given_up(now, f"it cannot be asked again for {earliest:.0f} s, and {left:.0f} s are left")
         # The last attempt is made at the end of the time, not before.
-        seconds = max(told, min(left, told + jitter))
+        seconds = max(earliest, min(left, earliest + jitter))
         assert next_up.failure is not None
         return RetryWait(next_up.name, next_up.failure.error, seconds, left)
 
@@ -126,7 +126,7 @@ class Retrying(Generic[Answer]):
             parts.append(why)
         elif self._made > 1:
             parts.append(f"asked {self._made} times in {now - self._began:.3g} s")
-        told = "; ".join(parts)
-        given_up = ModelError(error.kind, told, error.hint, recoverable=error.recoverable, provider=error.provider)
+        message = "; ".join(parts)
+        given_up = ModelError(error.kind, message, error.hint, recoverable=error.recoverable, provider=error.provider)
         given_up.__cause__ = error.__cause__
         return given_up

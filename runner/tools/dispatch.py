@@ -215,8 +215,8 @@ def _with_spent(usage: Mapping[str, Any], together: Mapping[str, Any]) -> dict[s
     if "budget" not in usage:
         return dict(usage)
     spent = {"usd": together["cost_usd"], "tokens": together["tokens"]}
-    told = {f"spent_{unit}": spent[unit] for unit in spent if unit in usage["budget"]}
-    return {**usage, "budget": {**told, **usage["budget"]}}
+    totals = {f"spent_{unit}": spent[unit] for unit in spent if unit in usage["budget"]}
+    return {**usage, "budget": {**totals, **usage["budget"]}}
 
 
 def _marks(children: Sequence[Child], most: int) -> str:

@@ -73,10 +73,10 @@ def learning_tool(lesson: Lesson) -> OwnTool[KeepFactsArguments]:
             return refuse("not_said", "none of these quotes is in the user's messages", hint)
         kept = await lesson.memory.remember([(fact.category, fact.content) for fact in true])
         new, known = ([_shown(fact) for fact in kept if bool(fact.known) is old] for old in (False, True))
-        told = {"stored": new, "known": known, "left_out": len(arguments.facts) - len(true)}
-        summary = f"{len(new)} facts kept, {len(known)} known, {told['left_out']} left out"
-        lesson.finish(Result(Outcome.COMPLETED, summary, told))
-        return answer(told)
+        outcome = {"stored": new, "known": known, "left_out": len(arguments.facts) - len(true)}
+        summary = f"{len(new)} facts kept, {len(known)} known, {outcome['left_out']} left out"
+        lesson.finish(Result(Outcome.COMPLETED, summary, outcome))
+        return answer(outcome)
 
     return OwnTool(
         KEEP_FACTS,

@@ -23,9 +23,9 @@ class Memory:
     def __init__(self, keeper: Keeper, known: Facts, recorder: Recorder) -> None:
         self._keeper, self._known, self._recorder = keeper, known, recorder
 
-    async def remember(self, told: Sequence[tuple[str, str]]) -> Sequence[UserFact]:
+    async def remember(self, facts: Sequence[tuple[str, str]]) -> Sequence[UserFact]:
         """Store facts, given as category and content. Returns all; those that existed before are marked as known."""
-        ticket = await self._recorder.record_fenced(memories.remember(self._keeper, told), self._keeper.place.id)
+        ticket = await self._recorder.record_fenced(memories.remember(self._keeper, facts), self._keeper.place.id)
         return [UserFact(*row) for row in ticket.touched]
 
     async def search(self, words: str, limit: int) -> Sequence[Mapping[str, Any]]:

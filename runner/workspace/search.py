@@ -59,10 +59,10 @@ def pattern_matches(texts: Sequence[str], pattern: str, most: int, *, ignore_cas
         )
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
         raise BadPattern(f"it takes longer than {SECONDS} s, or too much memory") from None
-    told = json.loads(done.stdout)
-    if "fault" in told:
-        raise BadPattern(told["fault"])
-    return [Match(*found) for found in told["found"]]
+    answer = json.loads(done.stdout)
+    if "fault" in answer:
+        raise BadPattern(answer["fault"])
+    return [Match(*found) for found in answer["found"]]
 
 
 def _lines(texts: Sequence[str], find: Callable[[str], int]) -> Iterator[Match]:

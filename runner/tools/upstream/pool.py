@@ -270,9 +270,9 @@ class UpstreamTools:
         """Report missing servers and omissions, each once."""
         self._listed = True
         self._unavailable = {server: missing[server] for server in self._upstreams if server in missing}
-        told = [(server, "unavailable", reason) for server, reason in self._unavailable.items()]
-        told += [(server, kind, self._mask.text(text)) for server in listings for kind, text in listings[server].remarks]
-        for server, kind, message in told:
+        reports = [(server, "unavailable", reason) for server, reason in self._unavailable.items()]
+        reports += [(server, kind, self._mask.text(text)) for server in listings for kind, text in listings[server].remarks]
+        for server, kind, message in reports:
             if (kind, message) not in self._remarked:
                 self._remarked.add((kind, message))
                 self._owner.notify(UpstreamNotice(server, kind, message, self._scope_id))
