@@ -36,7 +36,7 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
         if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
             _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
             if agent_behaviour(agent).strategy in CALLERS:
-                _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+                _check_caller(findings, ("agents", name), agent, is_built_in=name in ON_DEMAND)
             if agent.route is not None and agent_behaviour(agent).strategy == "route":
                 check_commands(findings, ("agents", name, "route", "commands"), agent.route.commands, names)
                 _check_command_agents(findings, name, agent.route, document)
@@ -116,14 +116,14 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
                 staff.check((*path, key, role), written, "plan" if (key, role) == ("route", "planner") else "alone")
 
 
-def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
+def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, is_built_in: bool) -> None:
     strategy = agent_behaviour(agent).strategy
     for key in _TOOLS if strategy in CHOOSERS else ("memory", "returns"):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)
     commanded = agent.route is not None and bool(agent.route.commands)
-    if agent.sub_agents == () and not everybody and strategy in CHOOSERS and not commanded:
+    if agent.sub_agents == () and not is_built_in and strategy in CHOOSERS and not commanded:
         findings.add((*path, "sub_agents"), f"no agents to {strategy} for", "add agents, each with a `description`")
 
 

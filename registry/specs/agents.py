@@ -221,10 +221,10 @@ class AgentSpec:
     @property
     def can_dispatch(self) -> bool:
         """Say whether its own definition lets it dispatch, apart from a chain's `sub_agents`."""
-        return self.has_everybody if self.sub_agents is None else bool(self.sub_agents)
+        return self.has_whole_registry if self.sub_agents is None else bool(self.sub_agents)
 
     @property
-    def has_everybody(self) -> bool:
+    def has_whole_registry(self) -> bool:
         """Say whether it may dispatch every agent when there is no `sub_agents` list."""
         return self.type == "orchestrator" or self.strategy in CHOOSERS
 

@@ -44,14 +44,14 @@ def resolve_catalogue(
     """Return the catalogue of `agent`, given the `sub_agents` lists over its own, most specific first.
 
     The first given list decides, also an empty one. Without a list an orchestrator, and an agent that plans or routes,
-    has the whole registry, any other agent nothing. An agent that plans has no Synthesizer: its composer merges results.
+    has the whole registry, any other agent nothing. The latter have no Synthesizer: a composer merges results.
     `agents` is keyed by configured names.
     """
     decisive = next((each for each in (*lists, agent.sub_agents) if each is not None), None)
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
-    everybody = sub_agent_registry(agents.values()) if agent.has_everybody else ()
-    return tuple(entry for entry in everybody if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
+    registered = sub_agent_registry(agents.values()) if agent.has_whole_registry else ()
+    return tuple(entry for entry in registered if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
 
 
 def commanded_agents(agents: Mapping[str, AgentSpec], agent: AgentSpec) -> tuple[CatalogueEntry, ...]:
