@@ -1,7 +1,7 @@
 """The command line of the benchmark: `python -m bench [SCENARIO …] [--rounds N] [--only NAME,…]`.
 
-Owns: which trials are run, and in which order. Must not know: how one is run. Invariant: tables on standard output,
-progress on standard error; contestants take turns, so that a busy minute of the machine hits all of them.
+Owns: the selection and order of trials. Must not know: how one is run. Invariant: tables on standard output, progress on
+standard error; contestants alternate, so that a busy minute of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from bench.trials import attempt
 
 
 def read_arguments(words: Sequence[str]) -> argparse.Namespace:
-    """The command line, checked as far as argparse can."""
+    """Parse the command line."""
     lines = [f"  {scenario.key:8} {scenario.title}" for scenario in SCENARIOS.values()]
     names = [f"  {contestant.name}" for contestant in CONTESTANTS]
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="measure what Outrider costs, beside loops that do the same work with nothing around them",
+        description="measure the cost of Outrider beside bare loops that do the same work",
         epilog="\n".join(["scenarios:", *lines, "", "contestants:", *names]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -33,17 +33,17 @@ def read_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="trials of each contestant (default: 3)")
     parser.add_argument("--only", default="", metavar="NAME,…", help="these contestants alone")
     parser.add_argument("--timeout", type=float, default=240.0, help="seconds one trial may take (default: 240)")
-    parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="where the JSON goes")
+    parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="file for the JSON record")
     arguments = parser.parse_args(words)
     if unknown := [key for key in arguments.scenarios if key not in SCENARIOS]:
-        parser.error(f"there is no scenario `{unknown[0]}`\nhint: the scenarios are {', '.join(SCENARIOS)}")
+        parser.error(f"no scenario named `{unknown[0]}`\nhint: use one of {', '.join(SCENARIOS)}")
     if arguments.rounds < 1:
         parser.error("`--rounds` must be at least 1")
     return arguments
 
 
 def run(scenario: Scenario, contestants: Sequence[Contestant], record: Record, timeout: float) -> bool:
-    """All rounds of one scenario, and its table; whether every trial went well."""
+    """Run all rounds of one scenario and print its table; returns whether every trial succeeded."""
     fine = True
     for number in range(record.rounds):
         for contestant in contestants:
@@ -58,7 +58,7 @@ def run(scenario: Scenario, contestants: Sequence[Contestant], record: Record, t
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what the command line asks for; 1 if a trial failed, 2 if the command line is wrong."""
+    """Run the benchmark; 1 if a trial failed, 2 if the command line is wrong."""
     arguments = read_arguments(words)
     try:
         contestants = chosen(name for name in arguments.only.split(",") if name)

@@ -1,4 +1,4 @@
-"""What the fake model thinks: a tiny program written in the conversation itself, so that nothing is kept between requests.
+"""The replies of the fake model: a tiny program inside the conversation itself, so that no state is kept between requests.
 
 Owns: the directives and the answers to them. Must not know: any wire format. Invariant: equal conversations, equal replies.
 
@@ -6,8 +6,8 @@ Owns: the directives and the answers to them. Must not know: any wire format. In
   `WORK id=<i> turns=4`, and says `DONE n=50 ok=50` when 50 good results are there, `WAITING` until then.
 - `WORK id=7 turns=4` makes a worker: one `lookup(key="7-<turn>")` a turn, then `RESULT id=7 ok=<good lookups>`.
 
-A supervisor's directive may go on with `tool=NAME arg=NAME extra={...}`: the delegate tool, its argument for the task and
-further constant arguments. The lookup tool is whichever offered tool's name ends in `lookup`.
+A supervisor's directive may continue with `tool=NAME arg=NAME extra={...}`: the delegate tool, its argument for the task
+and further constant arguments. The lookup tool is the offered tool whose name ends in `lookup`.
 """
 
 import json
@@ -31,7 +31,7 @@ class NoDirective(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What there is to think about."""
+    """The input of the fake model."""
 
     user_text: str
     tool_results: Sequence[str]
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What the model says: some calls, or a text."""
+    """A reply of the model: some calls, or a text."""
 
     supervisor: bool
     text: str = ""
@@ -76,10 +76,10 @@ def _supervise(conversation: Conversation, directive: re.Match[str]) -> Thought:
 
 
 def _good_results(conversation: Conversation, turns: int) -> int:
-    """How many workers reported that every lookup came back.
+    """The number of workers that reported success for every lookup.
 
-    Results may stand in tool results or, where sub-agents run in the background, in a later text of the user; one that is
-    shown twice, as a summary and in full, counts once.
+    Results are in tool results or, if sub-agents run in the background, in a later text of the user; a result that is shown
+    twice, as a summary and in full, counts once.
     """
     good = re.compile(rf"RESULT id=(\S+) ok={turns}\b")
     return len({id_ for text in (*conversation.tool_results, conversation.user_text) for id_ in good.findall(text)})

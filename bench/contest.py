@@ -1,7 +1,7 @@
-"""The work as a contestant sees it, and the shape of a contestant.
+"""The work of a contestant, and the interface of a contestant.
 
 Owns: the task, the prompts, the options of one run. Must not know: any contestant, or what is measured.
-Invariant: a run is good only if its final text is the one the fake model says when every result came back.
+Invariant: a run counts only if its final text is the fake model's reply after every result came back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Tool = Literal["inproc", "mcp"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """One run: the size of the work, where the fake model listens, and which form of the contestant is asked for."""
+    """One run: the size of the work, the address of the fake model, and the variant of the contestant."""
 
     fanout: int
     turns: int
@@ -40,19 +40,19 @@ class Options:
 
     @property
     def answer(self) -> str:
-        """What a good run ends with."""
+        """The final text of a successful run."""
         return f"DONE n={self.fanout} ok={self.fanout}"
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A contestant that is built and ready. Without its own `cancel` it is cancelled by cancelling `run`."""
+    """A contestant ready to run. Without its own `cancel` it is cancelled by cancelling `run`."""
 
     run: Callable[[], Awaitable[str]]
     cancel: Callable[[], Awaitable[None]] | None = None
     warm: Callable[[], Awaitable[None]] | None = None
-    """Makes what is otherwise left to the first request: the clock of the work starts after it."""
+    """Does the setup of the first request in advance; the clock starts after it."""
 
 
 Contest = Callable[[Options], AbstractAsyncContextManager[Entrant]]
-"""Entering it imports and builds everything; what it yields does the work and returns the supervisor's last text."""
+"""Entering it imports and builds everything; the entrant does the work and returns the supervisor's last text."""

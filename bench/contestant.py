@@ -1,7 +1,7 @@
-"""Outrider as a contestant: a service as any program embeds it, with persistence on, and nothing switched off.
+"""Outrider as a contestant: an embedded service with persistence and every other feature on.
 
-Owns: the configuration of the work and how it is started and cancelled. Must not know: Outrider's insides; it uses the
-service, its dispatcher and the seam for tools. Invariant: the service that is measured is the one that `serve` runs.
+Owns: the configuration of the work, its start and its cancellation. Must not know: Outrider's internals; it uses the
+service, its dispatcher and the seam for tools. Invariant: the measured service is the one that `serve` runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from server.app import Blueprint, open_service
 
 ROOT = Path(__file__).resolve().parents[1]
 DELEGATE = 'tool=dispatch_agent arg=task extra={"name": "worker"}'
-"""How the fake model is told to dispatch with Outrider's own tool."""
+"""The part of the directive that names Outrider's dispatch tool."""
 ENVIRONMENT = {"ANTHROPIC_API_KEY": "fake"}
 
 
@@ -45,7 +45,7 @@ class Lookup:
         return self._tools
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Look it up."""
+        """Return the value of the key."""
         return ToolResult(lookup.value_of(call.arguments["key"]))
 
     async def close(self) -> None:
@@ -53,7 +53,7 @@ class Lookup:
 
 
 def configuration(options: Options) -> dict[str, Any]:
-    """A supervisor that may dispatch a worker as often as the work asks for, all at once."""
+    """A supervisor that may dispatch all workers of the run at once."""
     limits = {"max_concurrent_agents": options.fanout, "max_dispatches": options.fanout}
     worker: dict[str, Any] = {"description": "Looks up keys", "custom_instructions": WORKER_PROMPT}
     worker["max_iterations"] = options.turns + 1
@@ -104,7 +104,7 @@ async def contest(options: Options) -> AsyncIterator[Entrant]:
     await file.write_text(json.dumps(configuration(options)), encoding="utf-8")  # JSON is YAML
     settings = load(Path(file))
     tools = [Lookup] if options.tool == "inproc" else []
-    # The models of the configuration, as the service would make them: the floors, too, have their client before the clock.
+    # Builds the models before the clock starts, because the floors have their client by then, too.
     models = Models(settings.models, ENVIRONMENT)
     try:
         async with open_service(Blueprint(settings, options.database, models=models, extra_tools=tools)) as dispatcher:

@@ -1,7 +1,7 @@
-"""Every event of a floor's agents as rows of one SQLite file: the least a service pays that keeps what happened.
+"""Writes every event of a floor's agents to one SQLite file: the least cost of a service that persists events.
 
-Owns: the file and the thread that writes it. Must not know: agents. Invariant: with `durable`, what was added before
-`committed()` is on the disk when it returns; without, the queue may be lost with the process.
+Owns: the file and the thread that writes it. Must not know: agents. Invariant: with `durable`, events added before
+`committed()` are on disk when it returns; without it, the queue may be lost with the process.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import anyio.lowlevel
 import anyio.to_thread
 
 BATCH = 500
-"""Queue items that share one commit at most."""
+"""The most queue items in one commit."""
 
 Row = tuple[float, str, str, Any]
 
 
 class EventLog:
-    """A queue in front of one writer thread; the event loop pays for a put and no more."""
+    """A queue in front of one writer thread; the event loop pays only for a put."""
 
     def __init__(self, path: Path, *, durable: bool) -> None:
         self._durable = durable
@@ -41,18 +41,18 @@ class EventLog:
         self._thread.start()
 
     def add(self, agent: str, kind: str, body: Any) -> None:
-        """Hand over one event."""
+        """Queue one event."""
         self._queue.put((time.time(), agent, kind, body))
 
     async def committed(self) -> None:
-        """Wait until everything added so far is committed, where durability was asked for."""
+        """With `durable`, wait until every event so far is committed."""
         if self._durable:
             done = anyio.Event()
             self._queue.put(done)
             await done.wait()
 
     async def close(self) -> None:
-        """Write what is queued, and end the thread."""
+        """Write the queued events and end the thread."""
         self._queue.put(None)
         await anyio.to_thread.run_sync(self._thread.join)
         self._connection.close()

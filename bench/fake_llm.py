@@ -1,9 +1,9 @@
 """The fake model as a server: `python -m bench.fake_llm [--latency-ms X] [--hold]`.
 
-Owns: connections, latency and the counts that `GET /stats` tells. Must not know: who asks. Invariant: the first line of
-output is the address as JSON; a reply that was never sent counts as aborted once its connection is closed.
+Owns: connections, latency and the counts of `GET /stats`. Must not know: the contestants. Invariant: the first line of
+output is the address as JSON; an unsent reply counts as aborted once its connection is closed.
 
-With `--hold` the workers' replies are never sent, so that as many requests are in flight as the contestant can have.
+With `--hold` it never replies to workers, so that the contestant reaches its highest number of requests in flight.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from bench.wire import encode, message_of, read_request, stream_of
 
 @dataclass
 class Stats:
-    """What the server has seen."""
+    """The counts of the server."""
 
     requests: int = 0
     streamed: int = 0
@@ -41,7 +41,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class FakeModel:
-    """The server: how it answers, and what it has seen."""
+    """The server: its settings and its counts."""
 
     stats: Stats
     latency: float
@@ -79,7 +79,7 @@ class FakeModel:
         self.stats.first_request_at = self.stats.first_request_at or time.time()
         try:
             supervisor, data = self._reply_to(request.body)
-        except (NoDirective, KeyError, ValueError) as error:  # the contestant's mistake: the run must not pass
+        except (NoDirective, KeyError, ValueError) as error:  # the contestant's fault: the run must not pass
             self._complain(error)
             problem = {"type": "error", "error": {"type": "invalid_request_error", "message": repr(error)}}
             await stream.send(response("400 Bad Request", encode(problem)))
@@ -87,7 +87,7 @@ class FakeModel:
 
         held = self.hold and not supervisor
         if held or self.latency:
-            # In a task of its own, so that this connection is still read from and its end is noticed.
+            # In a task of its own, so that this loop keeps reading and notices the end of the connection.
             replies.start_soon(self._reply_later, stream, data, held)
         else:
             self.stats.max_in_flight = max(self.stats.max_in_flight, 1)
@@ -126,7 +126,7 @@ class FakeModel:
 
 
 async def serve(latency: float, hold: bool) -> None:
-    """Listen on a free port of loopback until the process is told to end."""
+    """Listen on a free port of loopback until the process is terminated."""
     model = FakeModel(Stats(), latency, hold)
     async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0) as listener:
         port = listener.extra(SocketAttribute.local_port)

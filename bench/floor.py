@@ -1,10 +1,10 @@
-"""The floors: the same work done by the anthropic SDK and a loop, with nothing of a service around it.
+"""The floors: the anthropic SDK and a loop do the same work, without a service around them.
 
 Owns: the bare loop. Must not know: Outrider. Invariant: no floor does less than the work; the variants only add to it.
 
-- `plain`: the SDK over its aiohttp client, nothing kept.
-- `sqlite`: and one row per event (start, request, reply, tool call, tool result, end), written behind.
-- `durable`: and every request waits until the agent's events so far are committed, by group commit with
+- `plain`: the SDK over its aiohttp client, nothing persisted.
+- `sqlite`: also one row per event (start, request, reply, tool call, tool result, end), written behind.
+- `durable`: also every request waits until the agent's events so far are committed, by group commit with
   `synchronous=FULL`: the floor of a service that loses nothing.
 """
 
@@ -34,12 +34,12 @@ DELEGATE: ToolParam = {
 }
 
 Carry = Callable[[Mapping[str, Any]], Awaitable[str]]
-"""How a tool is carried out."""
+"""The implementation of a tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """An agent: model and tool in turn until the model calls no more."""
+    """An agent: model and tool in turn until the model calls no tool."""
 
     client: AsyncAnthropic
     log: EventLog | None

@@ -1,6 +1,6 @@
-"""HTTP/1.1 as far as the benchmark needs it: requests cut out of the bytes of one connection, replies put into bytes.
+"""A small part of HTTP/1.1: parses requests from the bytes of one connection and encodes replies.
 
-Owns: the framing. Must not know: what a request means. Invariant: bytes in, requests out, whatever the cuts between reads.
+Owns: the framing. Must not know: what a request means. Invariant: requests are parsed alike however reads split the bytes.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ HEADER_END = b"\r\n\r\n"
 
 
 class Unreadable(Exception):
-    """A request this reader does not understand; it reads bodies with a `Content-Length` only."""
+    """A request that this reader cannot parse; a body needs a `Content-Length`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""How soon a host gets its first answers: `outrider serve` beside a bare server of the SDK, over stdio.
+"""Time to a host's first answers: `outrider serve` beside a bare server of the SDK, over stdio.
 
 Run it with `python -m bench.handshake [--rounds N]`. Owns: the two commands, the dialogue and the clock. Invariant: rounds
-alternate, so that a machine that becomes slower is slow for both.
+alternate, so that a slower machine affects both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HELLO = {
 
 
 def commands(folder: Path) -> Mapping[str, Sequence[str]]:
-    """Who takes part, and how each is started."""
+    """The command of each server."""
     bare = folder / "bare.py"
     bare.write_text(BARE, encoding="utf-8")
     outrider = Path(sys.executable).with_name("outrider")
@@ -82,7 +82,7 @@ def _answer(process: subprocess.Popen[bytes], identifier: int) -> None:
 
 def main() -> None:
     """Measure, and print a table."""
-    parser = argparse.ArgumentParser(description="How soon a host gets its first answers.")
+    parser = argparse.ArgumentParser(description="Measure the time to a host's first answers.")
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """The upstream tool of the benchmark: as a function, and as a real MCP server over stdio with `python -m bench.lookup`.
 
-Owns: the tool's name, schema and answer. Must not know: who calls it. Invariant: an answer is a pure function of the key.
+Owns: the tool's name, schema and answer. Must not know: its callers. Invariant: an answer is a pure function of the key.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """One run inside a contestant's process: its command line, its clock, and the report it prints as one line of JSON.
 
-Owns: what is measured from the inside. Must not know: which contestant it is. Invariant: wall and CPU seconds cover the
-work alone, from the moment everything is imported and built.
+Owns: the measurements from the inside. Must not know: which contestant it is. Invariant: wall and CPU seconds cover only
+the work, after everything is imported and built.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from anyio.abc import TaskStatus
 from bench.contest import CANCELLED, Contest, Entrant, Options
 
 SETTLING_SECONDS = 2.0
-"""After a cancellation: how long tasks may still take to go before they count as left behind."""
+"""After a cancellation: the time for tasks to end before they count as leaked."""
 
 Report = dict[str, Any]
 
 
 def cpu_seconds() -> float:
-    """CPU of this process and of the children that ended."""
+    """CPU of this process and of its ended children."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def stored(database: Path) -> tuple[int, int]:
-    """All rows of all tables of the SQLite file the contestant wrote, and the bytes of their values."""
+    """The number of rows in the contestant's SQLite file, and the bytes of their values."""
     if not database.exists():
         return 0, 0
 
@@ -56,7 +56,7 @@ def stored(database: Path) -> tuple[int, int]:
 
 @dataclass
 class Work:
-    """The work under way: what it ended with, and when it was told to stop."""
+    """The running work: its final text, and the moment of its cancellation."""
 
     entrant: Entrant
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -64,7 +64,7 @@ class Work:
     cancelled_at: float | None = None
 
     async def run(self) -> None:
-        """Do the work; whatever is raised becomes the final text."""
+        """Do the work; an exception becomes the final text."""
         with self.scope:
             try:
                 self.final = await self.entrant.run()
@@ -72,7 +72,7 @@ class Work:
                 self.final = f"FAILED {type(error).__name__}: {error}"[:500]
 
     async def cancel_on_signal(self, *, task_status: TaskStatus[None]) -> None:
-        """Wait for SIGUSR1, then cancel the way this contestant is cancelled."""
+        """Wait for SIGUSR1, then cancel the work."""
         with anyio.open_signal_receiver(signal.SIGUSR1) as signals:
             task_status.started()
             async for _ in signals:
@@ -113,7 +113,7 @@ async def measure(contest: Contest, options: Options, cancel: bool) -> Report:
 
 
 async def _aftermath(cancelled_at: float, tasks_before: int) -> Report:
-    """What is left at once and after a while; the harness meanwhile looks at the fake model's side."""
+    """The tasks left at once and after a while; the harness meanwhile checks the fake model."""
     report: Report = {"cancel_at": cancelled_at, "cancel_s": round(time.time() - cancelled_at, 4)}
     report["tasks_left"] = len(anyio.get_running_tasks()) - tasks_before
     report["threads_left"] = threading.active_count() - 1
@@ -145,4 +145,4 @@ def main(contest: Contest, variants: Sequence[str] = ("default",)) -> None:
         print(json.dumps(anyio.run(measure, contest, options, arguments.cancel)), flush=True)
 
     sys.stdout.flush()
-    os._exit(0)  # exit handlers are no part of the measure
+    os._exit(0)  # exit handlers are not measured

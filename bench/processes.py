@@ -1,7 +1,7 @@
-"""The processes of a run: the fake model and one contestant, both on loopback, both gone afterwards.
+"""The processes of a run: the fake model and one contestant, both on loopback, both ended afterwards.
 
-Owns: starting, asking and ending them. Must not know: what is measured. Invariant: only what was started here is ended,
-by its process id.
+Owns: starting, querying and ending them. Must not know: what is measured. Invariant: it ends only processes that it
+started, by id.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class FakeModelProcess:
         self.url: str = json.loads(process.stdout.readline())["url"]
 
     def stats(self) -> dict[str, Any]:
-        """What it has seen so far."""
+        """Its counts so far."""
         with urllib.request.urlopen(self.url + "/stats", timeout=30) as reply:
             stats: dict[str, Any] = json.load(reply)
             return stats
 
     def cpu_seconds(self) -> float:
-        """What it cost itself."""
+        """Its own CPU seconds."""
         times = self._process.cpu_times()
         return times.user + times.system
 
 
 class ContestantProcess:
-    """A running contestant; what it says on standard error is kept for the case that it fails."""
+    """A running contestant; its standard error is kept in case it fails."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
         assert process.stdout is not None
@@ -53,7 +53,7 @@ class ContestantProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it still runs."""
         return self._process.poll() is None
 
     def report(self, timeout: float) -> dict[str, Any]:
@@ -70,12 +70,12 @@ class ContestantProcess:
         self._process.send_signal(number)
 
     def resident_mb(self) -> float:
-        """Resident memory of the process and those it started."""
+        """Resident memory of the process and its children."""
         root = psutil.Process(self._process.pid)
         return sum(member.memory_info().rss for member in [root, *root.children(recursive=True)]) / MEBIBYTE
 
     def complaints(self) -> str:
-        """The end of what it said on standard error."""
+        """The end of its standard error."""
         return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
 
 
@@ -92,7 +92,7 @@ def fake_model(*arguments: str) -> Iterator[FakeModelProcess]:
 
 @contextmanager
 def contestant(command: Sequence[str]) -> Iterator[ContestantProcess]:
-    """A contestant from its start until it, and whatever it started, is gone."""
+    """Start a contestant; at the end, end it and its children."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         log = Path(folder, "stderr")
         with (

@@ -1,7 +1,7 @@
-"""The record of one call of the benchmark: what was run where, every report, and the medians, as one JSON file.
+"""The record of one benchmark: commit, machine, every report and the medians, as one JSON file.
 
-Owns: the shape and the place of that file. Must not know: how anything is measured. Invariant: it is written after every
-trial, so that an interrupted call leaves what it has.
+Owns: the shape and the path of that file. Must not know: how anything is measured. Invariant: it is written after every
+trial, so that an interrupted benchmark keeps its results.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ VERSIONS = ("outrider", "anthropic", "mcp", "anyio", "aiohttp", "httpx2", "sqlmo
 
 
 def revision() -> str:
-    """The commit that is measured, `-dirty` if the tree differs from it; empty outside a repository."""
+    """The measured commit, with `-dirty` if the tree differs from it; empty outside a repository."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     git = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, check=False, encoding="utf-8")
     return git.stdout.strip()
 
 
 def machine() -> dict[str, Any]:
-    """What figures depend on."""
+    """The properties of the machine that figures depend on."""
     return {
         "cpus": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
@@ -57,7 +57,7 @@ class Record:
     scenarios: dict[str, Scenario] = field(default_factory=dict)
 
     def add(self, scenario: Scenario, contestant: str, report: dict[str, Any]) -> None:
-        """Keep one report, and write everything."""
+        """Add one report and write the file."""
         self.scenarios[scenario.key] = scenario
         self.results.setdefault(scenario.key, {}).setdefault(contestant, []).append(report)
         self._write()

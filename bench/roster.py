@@ -1,6 +1,6 @@
-"""Who takes part: the floors and Outrider, each a module that runs in a process of its own.
+"""The contestants: the floors and Outrider, each a module that runs in a process of its own.
 
-Owns: the names and how each is started. Must not know: what is measured. Invariant: all run on this interpreter.
+Owns: their names and commands. Must not know: what is measured. Invariant: all run on this interpreter.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class UnknownContestant(Exception):
     """A name that is not on the roster."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no contestant `{name}`")
-        self.hint = "the contestants are " + ", ".join(f"`{each.name}`" for each in CONTESTANTS)
+        super().__init__(f"no contestant named `{name}`")
+        self.hint = "use one of " + ", ".join(f"`{each.name}`" for each in CONTESTANTS)
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """A contestant's name, its module, the variant of it, and where it can have the lookup tool."""
+    """A contestant's name, module and variant, and the places of the lookup tool that it supports."""
 
     name: str
     module: str
@@ -30,12 +30,12 @@ class Contestant:
     tools: tuple[Tool, ...] = ("inproc",)
 
     def command(self, *arguments: str) -> list[str]:
-        """How to start it."""
+        """The command that starts it."""
         return [sys.executable, "-m", self.module, "--variant", self.variant, *arguments]
 
 
 REFERENCE = "floor-sdk-aiohttp-sqlite"
-"""The floor that ratios are taken against: the least that writes everything down."""
+"""The floor that ratios are relative to: the cheapest one that persists every event."""
 
 CONTESTANTS = (
     Contestant("floor-sdk-aiohttp", "bench.floor", "plain", ("inproc", "mcp")),
@@ -46,7 +46,7 @@ CONTESTANTS = (
 
 
 def chosen(names: Iterable[str]) -> list[Contestant]:
-    """The contestants of these names in their order on the roster, or all; raises UnknownContestant."""
+    """The contestants of these names in the order of the roster, or all; raises UnknownContestant."""
     wanted = set(names)
     if unknown := wanted - {each.name for each in CONTESTANTS}:
         raise UnknownContestant(min(unknown))

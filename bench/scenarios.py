@@ -1,7 +1,6 @@
-"""The scenarios: how much work, how slow a model, where the tool is, and how the run is looked at.
+"""The scenarios: the size of the work, the latency of the model, the place of the tool, and the kind of measurement.
 
-Owns: their sizes and titles. Must not know: how a run is started. Invariant: a scenario says everything that makes two runs
-comparable.
+Owns: their sizes and titles. Must not know: how a run is started. Invariant: two runs of one scenario are comparable.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from typing import Literal
 from bench.contest import Tool
 
 Kind = Literal["work", "start", "memory", "cancel", "growth"]
-"""Work done to its end, the start of a process, memory with everything in flight, a cancellation of all that, or what a
-turn costs early and late in a long conversation."""
+"""Complete work, the start of a process, memory with all requests in flight, their cancellation, or the cost of an early
+and a late turn of a long conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,8 @@ SCENARIOS = {
         Scenario("mcp", "as a, with `lookup` behind an MCP server over stdio", 50, tool="mcp"),
         Scenario("memory", "memory with 1000 sub-agents waiting for the model", 1000, turns=1, kind="memory"),
         Scenario("cancel", "cancellation with 200 sub-agents waiting for the model", 200, kind="cancel"),
-        Scenario("growth", "what a turn stores: the 20th and the 200th of a sub-agent", 1, turns=200, kind="growth"),
+        Scenario("growth", "bytes stored by the 20th and the 200th turn of a sub-agent", 1, turns=200, kind="growth"),
     )
 }
 QUICK = ("a", "b")
-"""What `make bench` runs."""
+"""The scenarios of `make bench`."""

@@ -1,7 +1,7 @@
-"""Reports as people read them: one table a scenario, medians over the rounds that went well.
+"""Tables of reports: one a scenario, medians over the successful rounds.
 
-Owns: columns, medians, ranges and ratios. Must not know: how a report came to be. Invariant: a contestant without one good
-round shows why instead of a figure, and a time that differs from round to round is shown with its range.
+Owns: columns, medians, ranges and ratios. Must not know: how a report was made. Invariant: a contestant without a
+successful round shows the reason instead of a figure, and a time that varies between rounds is shown with its range.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Column:
     ratio: bool = False
     """Whether the figure is divided by that of the reference floor."""
     ranged: bool = False
-    """Whether the least and the greatest are shown beside the median: what lies within is no difference."""
+    """Whether minimum and maximum are shown beside the median: a difference within this range means nothing."""
 
 
 def _field(name: str) -> Callable[[Report], float | None]:
@@ -103,7 +103,7 @@ def summary(scenario: Scenario, results: Results) -> dict[str, dict[str, float]]
 
 
 def table(scenario: Scenario, results: Results) -> str:
-    """The medians as a table, with how many rounds went well."""
+    """The medians as a table, with the number of successful rounds."""
     columns = COLUMNS[scenario.kind]
     figures = summary(scenario, results)
     lines = [["contestant", "ok", *(column.heading for column in columns)]]
@@ -151,7 +151,7 @@ def _shown(column: Column, figure: float | None, reports: Sequence[Report]) -> s
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Cells as a Markdown table that is also easy to read as it stands."""
+    """Cells as an aligned Markdown table."""
     widths = [max(len(line[place]) for line in lines) for place in range(len(lines[0]))]
     rows = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |" for line in lines]
     return "\n".join([rows[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *rows[1:]])

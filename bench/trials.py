@@ -1,7 +1,7 @@
-"""One trial of one contestant in one scenario, seen from the outside.
+"""One trial of one contestant in one scenario, measured from the outside.
 
-Owns: what is done and looked at in each kind of scenario. Must not know: tables or files. Invariant: every trial has
-its own fresh fake model and its own process, and one that fails is a report with `ok: false`, never an exception.
+Owns: the steps and measurements of each kind of scenario. Must not know: tables or files. Invariant: every trial has its
+own fake model and its own process, and a failed one is a report with `ok: false`, never an exception.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bench.scenarios import Scenario
 
 POLL_SECONDS = 0.1
 STALLED_SECONDS = 10.0
-"""A contestant whose number of requests in flight does not grow for so long has as many as it will have."""
+"""After so long without growth, the number of requests in flight is final."""
 EARLY = 20
-"""The turn that a late one is compared with."""
+"""The early turn that a late one is compared with."""
 SPAN = 10
-"""Turns over which what is stored is averaged: ids and numbers of other lengths must not count."""
+"""Turns over which stored bytes are averaged: the lengths of ids and numbers must not matter."""
 SETTLING_SECONDS = 0.3
-"""After the last request arrived, or the last task ended: until memory and sockets show it."""
+"""After the last request arrived or the last task ended: the time until memory and sockets show it."""
 
 Report = dict[str, Any]
 
@@ -89,7 +89,7 @@ def _memory(who: Contestant, scenario: Scenario, timeout: float) -> Report:
 
 
 def _growth(who: Contestant, scenario: Scenario, timeout: float) -> Report:
-    """Bytes stored for one turn around an early one and around the last, from conversations of four lengths."""
+    """Bytes stored for an early and for a late turn, from conversations of four lengths."""
     report: Report = {"ok": True}
     for name, turn in (("early_bytes", EARLY), ("late_bytes", scenario.turns)):
         ends = [_work(who, replace(scenario, turns=turn + step), timeout) for step in (-SPAN // 2, SPAN // 2)]
@@ -111,7 +111,7 @@ def _held(who: Contestant, scenario: Scenario, n: int, timeout: float) -> Report
 
 
 def _cancel(who: Contestant, scenario: Scenario, timeout: float) -> Report:
-    """A cancellation with every sub-agent waiting for the model, as seen by the contestant and by the model."""
+    """A cancellation while every sub-agent waits for the model, as the contestant and the model see it."""
     with (
         fake_model("--hold") as model,
         contestant(who.command(*_arguments(scenario, model, scenario.n), "--cancel")) as process,

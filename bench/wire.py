@@ -1,6 +1,6 @@
-"""The Messages API as far as the benchmark needs it: a request read, a reply written whole or as a stream of events.
+"""A small part of the Messages API: reads a request, writes a reply as a whole or as a stream of events.
 
-Owns: the shapes on the wire. Must not know: sockets, or what the model thinks. Invariant: ids are unique in one process.
+Owns: the shapes on the wire. Must not know: sockets, or how replies are chosen. Invariant: ids are unique in one process.
 """
 
 import itertools
@@ -19,7 +19,7 @@ def encode(value: Any) -> bytes:
 
 
 def read_request(body: Mapping[str, Any]) -> Conversation:
-    """What a request says, without what the model itself said before."""
+    """The conversation of a request, without the model's own earlier texts."""
     texts: list[str] = []
     results: list[str] = []
     for message in body["messages"]:
@@ -36,7 +36,7 @@ def read_request(body: Mapping[str, Any]) -> Conversation:
 
 
 def message_of(model: str, thought: Thought, request_size: int) -> dict[str, Any]:
-    """A thought as a message of the assistant; tokens are guessed from the sizes."""
+    """A thought as a message of the assistant; tokens are estimated from sizes."""
     content: list[dict[str, Any]] = [{"type": "text", "text": thought.text}] if thought.text else []
     content += [
         {"type": "tool_use", "id": _new_id("toolu"), "name": call.tool, "input": call.arguments} for call in thought.calls

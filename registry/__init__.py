@@ -1,7 +1,7 @@
-"""What exists: `config.yaml` as validated, frozen specs.
+"""The configuration: `config.yaml` as validated, frozen specs. `__all__` is what the other packages import.
 
 Owns: agents, chains, models, upstream servers, users, limits, prices and catalogues as declared. Must not know: how
-anything is run or stored. Invariant: no I/O but reading files; what was loaded never changes.
+anything is run or stored. Invariant: no I/O but reading files; loaded settings never change.
 """
 
 from registry.checks.input_schema import filled_in, meant

@@ -248,7 +248,7 @@ class Reads:
         return await self._all(listed(wanted))
 
     async def typical_seconds(self, agent: str, principal: str | None = None) -> float | None:
-        """The median duration of an agent's last completed executions, for all principals or one; None without any."""
+        """The usual duration of an agent, for all principals or one: the median of its last completed executions."""
         rows = await self._all(recently_completed(agent, principal))
         lengths = [(moment(row["finished_at"]) - moment(row["started_at"])).total_seconds() for row in rows]
         return median(lengths) if lengths else None

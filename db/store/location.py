@@ -37,7 +37,7 @@ def _from_url(given: str) -> Path:
     if "://" in given:
         scheme = given.split(":", 1)[0]
         raise DatabaseUnavailable(
-            f"this version has no database driver for `{scheme}`",
+            f"no database driver for `{scheme}` in this version",
             "use `sqlite:///path/to/outrider.db` or a path",
         )
     return Path(given).expanduser().absolute()

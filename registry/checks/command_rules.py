@@ -1,7 +1,7 @@
-"""Rules about commands: what one needs, and what in one would have no effect.
+"""Rules about commands: required settings, and settings without effect.
 
 Owns: these checks. Must not know: how a command is carried out. Invariant: as in `registry.checks.dispatch_rules`, a
-setting that could have no effect is a problem, never ignored.
+setting without effect is a problem, never ignored.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from registry.text.findings import Findings
 from registry.text.names import Directories, fold, name_fault, suggestion
 
 _WORK = ("prompt", "timeout", "complexity", "artifact", "sets")
-"""What matters only where somebody works."""
+"""Settings that need agents."""
 
 
 def check_commands(findings: Findings, path: TreePath, commands: Mapping[str, CommandEntry], names: Directories) -> None:
@@ -33,10 +33,10 @@ def check_commands(findings: Findings, path: TreePath, commands: Mapping[str, Co
 def _check_command(findings: Findings, path: TreePath, entry: CommandEntry, names: Directories) -> None:
     if bool(entry.agents) is (entry.answer is not None):
         hint = "add `agents`" if entry.answer is None else "remove one of the two"
-        findings.add(path, "a command has `agents` who carry it out, or an `answer`", hint, key=True)
+        findings.add(path, "a command needs either `agents` or an `answer`", hint, key=True)
     for key in _WORK if entry.answer is not None else ():
         if getattr(entry, key) is not None:
-            message = f"`{key}` has no effect here: nobody works for a command with an `answer`"
+            message = f"`{key}` has no effect here: no agent carries out a command with an `answer`"
             findings.add((*path, key), message, f"remove `{key}`", key=True)
     _check_arguments(findings, path, argument_entries(entry))
     _check_argument_names(findings, (*path, "arguments"), entry)
@@ -51,25 +51,32 @@ def _check_command(findings: Findings, path: TreePath, entry: CommandEntry, name
 def _check_arguments(findings: Findings, path: TreePath, arguments: tuple[ArgumentEntry, ...]) -> None:
     items = [index for index, each in enumerate(arguments) if each.kind in ("item", "items")]
     if len(items) > 1:
-        findings.add((*path, "arguments", items[1]), "a command has one argument of work items", "use the kind `items`")
+        findings.add(
+            (*path, "arguments", items[1]), "a command may have only one argument of work items", "use the kind `items`"
+        )
     for index, each in enumerate(arguments):
         here = (*path, "arguments", index)
         if each.kind == "text" and index < len(arguments) - 1:
-            findings.add(here, "a `text` is all the rest, so that nothing can follow it", "put it last")
+            findings.add(here, "no argument can follow a `text`, which takes all the rest", "put it last")
         if bool(each.choices) is (each.kind != "choice"):
             hint = "add `choices`" if each.kind == "choice" else "remove them, or write `kind: choice`"
-            findings.add(here, "`choices` belong to the kind `choice`, and it needs some", hint)
+            findings.add(here, "`choices` and the kind `choice` need each other", hint)
         elif each.choices and each.default is not None and each.default not in each.choices:
-            findings.add((*here, "default"), "the default is none of the `choices`", "add it to them")
+            findings.add((*here, "default"), "`default` is not one of the `choices`", "add it to them")
         if each.kind in ("item", "items") and each.default is not None:
-            findings.add((*here, "default"), "no work item is meant unless it is named", "remove `default`", key=True)
+            findings.add(
+                (*here, "default"),
+                "`default` has no effect on work items: a call must name them",
+                "remove `default`",
+                key=True,
+            )
 
 
 def _check_argument_names(findings: Findings, path: TreePath, entry: CommandEntry) -> None:
     taken: list[str] = ["items"] if entry.answer is not None else [*TOLD]
     for index, each in enumerate(argument_entries(entry)):
         if each.name in taken:
-            findings.add((*path, index, "name"), f"`{each.name}` has a meaning of its own here", "call it something else")
+            findings.add((*path, index, "name"), f"`{each.name}` is a reserved name here", "call it something else")
         taken.append(each.name)
 
 
@@ -84,5 +91,5 @@ def _check_rules(findings: Findings, path: TreePath, rules: tuple[RuleEntry, ...
                 findings.add((*here, *place), f"no agent named `{shown}`", suggestion(name, names.agents))
         if rule.when == WhenEntry() and index < len(rules) - 1:
             findings.add(
-                here, "this rule always holds, so that those after it never count", "put it last, or give it a `when`"
+                here, "this rule always matches, so the rules after it have no effect", "put it last, or give it a `when`"
             )

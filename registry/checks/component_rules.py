@@ -1,7 +1,7 @@
-"""Rules about the components of agents that iterate: who they may be, and what would have no effect on them.
+"""Rules about the components of agents that iterate: which agents they may be, and settings without effect.
 
 Owns: these checks. Must not know: how an iteration works. Invariant: as in `registry.checks.dispatch_rules`, a setting
-that could have no effect is a problem, never ignored.
+without effect is a problem, never ignored.
 """
 
 from registry.checks.output_schema import faults
@@ -16,14 +16,14 @@ from registry.text.names import Directories, fold, suggestion
 from registry.text.sources import TemplateEntry
 
 _SHARED = ("model", "limits", *FLAT_LIMITS)
-"""What a built-in component always has from the agent it works for."""
+"""Settings that a built-in component takes from the agent it works for."""
 
 _WORKERS = ("mcp_servers", "sub_agents", "utilities", "require_tool_call")
-"""What a built-in worker has from the agent it works for."""
+"""Settings that a built-in worker takes from the agent it works for."""
 
 
 def check_components(findings: Findings, document: Document, names: Directories) -> None:
-    """Check every agent's `iterate`, and that nobody changes a built-in component where it has no effect."""
+    """Check every agent's `iterate`, and that no entry changes a built-in component without effect."""
     for name, agent in document.agents.items():
         if not findings.sound("agents", name):
             continue
@@ -31,13 +31,13 @@ def check_components(findings: Findings, document: Document, names: Directories)
             _check_agent(findings, ("agents", name), agent, Staff(findings, document, names), names)
         for key in _SHARED if is_component(name, agent.description) else ():
             if getattr(agent, key) is not None:
-                message = f"has no effect: a built-in component has the {key} of the agent it works for"
-                findings.add(("agents", name, key), message, "write it there", key=True)
+                message = f"`{key}` has no effect here: a built-in component has the {key} of the agent it works for"
+                findings.add(("agents", name, key), message, "set it on that agent", key=True)
 
 
 def _check_objective(findings: Findings, path: TreePath, objective: TemplateEntry | None) -> None:
     if objective is not None and not objective.text.strip() and findings.sound(*path):
-        findings.add(path, "the text is empty", "say what is to be reached; without an objective it is the task")
+        findings.add(path, "the text is empty", "write the goal, or remove `objective`: the task is the goal then")
 
 
 def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff, names: Directories) -> None:

@@ -1,7 +1,7 @@
-"""Rules about who dispatches whom: orchestrators, `sub_agents` lists, stages and their synthesis.
+"""Rules about dispatching: orchestrators, `sub_agents` lists, stages and their synthesis.
 
-Owns: what a file may not say about dispatching, because it could never work. Must not know: how a dispatch is run.
-Invariant: a setting that could have no effect is a problem, never ignored; names that do not exist are not judged here.
+Owns: the checks for dispatches that could never work. Must not know: how a dispatch is run.
+Invariant: a setting without effect is a problem, never ignored; unknown names are reported elsewhere.
 """
 
 from registry.checks.document import lists
@@ -21,13 +21,13 @@ class Rules:
     """Applies the rules to one document."""
 
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
-        """Take what the checks of names have left."""
+        """Start with the findings of the earlier checks."""
         self._findings = findings
         self._document = document
         self._names = names
 
     def apply(self) -> None:
-        """Report everything that breaks a rule."""
+        """Report every broken rule."""
         for path, references in lists(self._document):
             self._check_list(path, tuple(each.name for each in references))
         self._check_list(("serve", "agents"), self._document.serve.agents or ())
@@ -38,7 +38,7 @@ class Rules:
         self._check_alert_types()
 
     def _agent(self, name: str) -> AgentEntry | None:
-        """Return the agent of that name if nothing is wrong with it."""
+        """Return the agent of that name if it has no problem."""
         known = self._names.agents.find(name)
         if known is None or not self._findings.sound("agents", known):
             return None
@@ -51,8 +51,8 @@ class Rules:
             agent = self._agent(name)
             written = self._findings.written(here, name)
             if agent is not None and not agent.description.strip():
-                message = f"`{written}` has no description, so nobody can dispatch it"
-                self._findings.add(here, message, "give it a `description`: it is what whoever dispatches reads")
+                message = f"`{written}` has no description, so it cannot be dispatched"
+                self._findings.add(here, message, "give it a `description`: dispatching agents read it")
             if fold(name) in seen and self._findings.sound(*here):
                 self._findings.add(here, f"`{written}` is listed twice", "remove one")
             seen.add(fold(name))
@@ -65,7 +65,7 @@ class Rules:
             self._check_synthesis_agent(path, agent)
         elif agent.type == "orchestrator" and not self._has_someone_to_dispatch(agent):
             place = path if agent.sub_agents is None else (*path, "sub_agents")
-            self._findings.add(place, "an orchestrator without anyone to dispatch", "add agents, each with a `description`")
+            self._findings.add(place, "an orchestrator without agents to dispatch", "add agents, each with a `description`")
         self._refuse_self((*path, "sub_agents"), name, agent.sub_agents, self._cycle_check(agent))
 
     def _check_synthesis_agent(self, path: TreePath, agent: AgentEntry) -> None:
@@ -142,7 +142,7 @@ class Rules:
                 path = ("agent_chains", name, "alert_types", index)
                 if owner != name and self._findings.sound(*path):
                     message = f"alert type `{self._findings.written(path, alert_type)}` already starts the chain `{owner}`"
-                    self._findings.add(path, message, "an alert starts exactly one chain; remove it from one")
+                    self._findings.add(path, message, "remove it from one of the chains: an alert starts exactly one")
 
 
 def _can_dispatch(agent: AgentEntry) -> bool:

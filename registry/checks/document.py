@@ -1,8 +1,8 @@
 """Checks across the document: every name exists, no two are alike, and settings fit together.
 
-Owns: what can only be seen when the whole file is read, as far as it concerns names, models and servers.
+Owns: the checks of names, models and servers that need the whole file.
 Must not know: how orchestrators, stages and catalogues work (`registry.checks.dispatch_rules` does).
-Invariant: each check looks only at parts that are sound, and reports everything it sees.
+Invariant: each check reads only parts without a problem, and reports everything it finds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ _FAULTS = {"mcp_servers": server_name_fault, "models": model_name_fault}
 
 
 def check_names(findings: Findings, tree_names: dict[str, list[str]], registered: Iterable[str]) -> None:
-    """Check how things are called, and that no two names of one kind fold alike."""
+    """Check the form of names, and that no two names of one kind fold alike."""
     for section, names in tree_names.items():
         fault_of = _FAULTS.get(section, name_fault)
         for name in names:
@@ -52,7 +52,7 @@ def check_names(findings: Findings, tree_names: dict[str, list[str]], registered
 
 
 def check_models(findings: Findings, document: Document, names: Directories, folder: Path) -> None:
-    """Check what models and the default refer to."""
+    """Check the references of models and of the default model."""
     written = findings.located.tree.get("models")
     for path, default in ((("defaults", "model"), document.defaults.model), (("model",), document.model)):
         if default is not None:
@@ -60,7 +60,7 @@ def check_models(findings: Findings, document: Document, names: Directories, fol
     several = isinstance(written, Mapping) and len(written.keys() & document.models.keys()) > 1
     if document.default_model is None and several and findings.sound("defaults") and findings.sound("model"):
         users = [name for name, agent in document.agents.items() if agent.model is None]
-        message = f"there are several models, and none is the default for {listed(users)}"
+        message = f"no default model for {listed(users)}: there are several models"
         if users:
             findings.add(("models",), message, f"add `defaults: {{model: {next(iter(names.models))}}}`", key=True)
     for name, model in document.models.items():
@@ -75,7 +75,7 @@ def check_models(findings: Findings, document: Document, names: Directories, fol
 
 
 def check_references(findings: Findings, document: Document, names: Directories) -> None:
-    """Check that every agent, server and model that is named exists."""
+    """Check that every named agent, server and model exists."""
     for path, use in uses(document):
         known = _known(findings, (*path, "name"), "agent", use.name, names.agents)
         if known and use.model is not None:
@@ -94,7 +94,7 @@ def check_references(findings: Findings, document: Document, names: Directories)
 
 
 def check_serving(findings: Findings, document: Document, names: Directories) -> None:
-    """Check that offered agents exist, and that a token says who is calling."""
+    """Check that offered agents exist, and that each token identifies one caller."""
     for index, agent in enumerate(document.serve.agents or ()):
         _known(findings, ("serve", "agents", index), "agent", agent, names.agents)
     owners: dict[str, str] = {}
@@ -110,7 +110,7 @@ def check_serving(findings: Findings, document: Document, names: Directories) ->
 
 
 def check_chat(findings: Findings, document: Document, names: Directories) -> None:
-    """Check that whoever is to answer users exists."""
+    """Check that the agent or chain that answers users exists."""
     if document.chat is not None:
         _known(findings, ("chat", "agent"), "agent or chain", document.chat.agent, subjects(document, names))
         if document.chat.memory.model is not None:
@@ -118,12 +118,12 @@ def check_chat(findings: Findings, document: Document, names: Directories) -> No
 
 
 def subjects(document: Document, names: Directories) -> Directory:
-    """Return what can be run by its name: agents and chains."""
+    """Return the names that can be run: agents and chains."""
     return Directory([*names.agents, *document.agent_chains])
 
 
 def uses(document: Document) -> Iterator[tuple[TreePath, Use]]:
-    """Go through every place that uses an agent: all `sub_agents` lists and all agents of stages."""
+    """Yield every use of an agent: in `sub_agents` lists and in stages."""
     for path, each in lists(document):
         for index, reference in enumerate(each):
             yield (*path, index), reference
@@ -134,7 +134,7 @@ def uses(document: Document) -> Iterator[tuple[TreePath, Use]]:
 
 
 def lists(document: Document) -> Iterator[tuple[TreePath, tuple[ReferenceEntry, ...]]]:
-    """Go through every `sub_agents` list."""
+    """Yield every `sub_agents` list."""
     for name, agent in document.agents.items():
         if agent.sub_agents is not None:
             yield ("agents", name, "sub_agents"), agent.sub_agents
@@ -158,7 +158,7 @@ def _known(findings: Findings, path: TreePath, kind: str, name: str, known: Dire
     if known.find(name) is not None:
         return True
     if isinstance(findings.located.value(path[:-1]), str):
-        path = path[:-1]  # the short form, where the name stands for the whole mapping
+        path = path[:-1]  # the short form: the name is written instead of the mapping
     if findings.sound(*path):
         written = findings.written(path, name)
         hint = suggestion(name, known) if written == name else f"known: {listed(known)}"
@@ -176,7 +176,7 @@ def _servers(findings: Findings, path: TreePath, servers: tuple[str, ...], names
 
 
 def _filter(findings: Findings, path: TreePath, entry: ToolFilterEntry | None, names: Directories) -> None:
-    """A pattern for a server that does not exist would deny nothing, in silence."""
+    """Report a pattern for an unknown server: it would silently deny nothing."""
     if entry is None:
         return
     for key, patterns in (("allow", entry.allow or ()), ("deny", entry.deny)):
@@ -205,11 +205,11 @@ def _refuse_fallback_cycles(findings: Findings, document: Document, names: Direc
         if way and not reported.intersection(way):
             reported.update(way)
             text = " → ".join((*way, name))
-            findings.add(("models", name, "fallback"), f"fallbacks lead back: {text}", "take one of them out")
+            findings.add(("models", name, "fallback"), f"fallbacks form a cycle: {text}", "take one of them out")
 
 
 def _way_back(graph: dict[str, tuple[str, ...]], start: str, trail: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names on a way from the start back to it, or nothing when there is none."""
+    """Return the names on a cycle through `start`, or nothing."""
     for following in graph.get(trail[-1], ()):
         if following == start:
             return trail

@@ -1,7 +1,7 @@
-"""Validation errors in the words of the configuration's reader.
+"""Validation errors as messages for the author of a configuration.
 
-Owns: the sentence and hint for each kind of validation error. Must not know: where in the file it is.
-Invariant: a value is named by its kind or its source, never by what a variable holds.
+Owns: the message and hint for each kind of validation error. Must not know: its position in the file.
+Invariant: a message shows a value's kind or source, never the value of a variable.
 """
 
 import typing
@@ -36,14 +36,14 @@ _BOUNDS = {
 }
 
 _NAMED = ("ReferenceEntry", "StageAgentEntry", "SynthesisEntry", "WorkspaceUse")
-"""What may also be written as a bare name."""
+"""Entries that may also be written as a bare name."""
 
 _TEXTS = ("SourceEntry", "TemplateEntry")
-"""What may also be written as a bare text."""
+"""Entries that may also be written as a bare text."""
 
 
 def explain(error: ErrorDetails) -> tuple[str, str]:
-    """Return the sentence and the hint for a validation error."""
+    """Return the message and the hint for a validation error."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     if kind == "model_type" and context.get("class_name") in _NAMED:
         return f"a name, or a mapping with a `name`, is expected, not {_kind(value)}", ""
@@ -66,7 +66,7 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
 
 
 def error_path(error: ErrorDetails) -> TreePath:
-    """Return the path the error is about; a check of a whole mapping says which of its keys it means."""
+    """Return the path of an error; a check of a whole mapping names one of its keys."""
     at = error.get("ctx", {}).get("at")
     return (*error["loc"], *([at] if at else []))
 
@@ -101,7 +101,7 @@ def _literals(path: TreePath) -> list[str]:
 
 
 def _annotation_at(path: TreePath) -> Any:
-    """Return the type of what may stand at the path: a step is a field, or leads into a mapping or list of one type."""
+    """Return the type of the value at a path: a step is a field, or leads into a mapping or list of one type."""
     here: Any = Document
     for step in path:
         entry = _entry_in(here)
@@ -119,7 +119,7 @@ def _texts_in(annotation: Any) -> list[str]:
 
 
 def _entry_in(annotation: Any) -> type[Entry] | None:
-    """Return the shape of the mapping an annotation holds, however it is wrapped."""
+    """Return the entry type inside an annotation, however it is wrapped."""
     if typing.get_origin(annotation) is None:
         return annotation if isinstance(annotation, type) and issubclass(annotation, Entry) else None
     return next((found for argument in typing.get_args(annotation) if (found := _entry_in(argument))), None)
@@ -131,7 +131,7 @@ def _is_dict(annotation: Any) -> bool:
 
 def _kind(value: object) -> str:
     if isinstance(value, Expanded):
-        return f"what {shown(value)} stands for"
+        return f"the value of {shown(value)}"
     if isinstance(value, bool):
         return "a flag"
     names: dict[type, str] = {str: "a text", int: "a number", float: "a number", list: "a list"}

@@ -1,7 +1,7 @@
-"""What an agent may be given: its `input_schema`, a JSON schema of an object.
+"""The input of an agent: its `input_schema`, a JSON schema of an object.
 
-Owns: whether what a file gives is one, what its defaults add to an input, and which value a word on a command line is.
-Must not know: where inputs come from. Invariant: an input that was filled in stays the same when it is filled in again.
+Owns: the checks of the schema, the defaults it adds to an input, and the value of a word on a command line.
+Must not know: where inputs come from. Invariant: filling in an input twice changes nothing.
 """
 
 import copy
@@ -16,7 +16,7 @@ from registry.text.findings import Findings
 
 
 def check_input_schemas(findings: Findings, document: Document) -> None:
-    """Check that what agents demand of their input can be demanded, and that their own defaults fulfil it."""
+    """Check that agents' input schemas are valid, and that their defaults fit them."""
     for name, agent in document.agents.items():
         if agent.input_schema is not None:
             _check(findings, ("agents", name, "input_schema"), agent.input_schema)
@@ -28,7 +28,11 @@ def _check(findings: Findings, path: TreePath, schema: Mapping[str, Any]) -> Non
     if not findings.sound(*path):
         return
     if schema.get("type", "object") != "object":
-        findings.add((*path, "type"), "an input has named values", "write `type: object`, and them under `properties`")
+        findings.add(
+            (*path, "type"),
+            "an input schema must describe an object",
+            "write `type: object` and list the values under `properties`",
+        )
     _check_defaults(findings, path, schema, schema)
 
 
@@ -38,12 +42,14 @@ def _check_defaults(findings: Findings, path: TreePath, part: Mapping[str, Any],
         if not isinstance(inner, Mapping):
             continue
         if "default" in inner and (found := misfits(filled_in(inner["default"], inner), inner, schema)):
-            findings.add((*here, "default"), f"the default itself does not fit: {found[0]}", "change it, or leave it out")
+            findings.add(
+                (*here, "default"), f"the default does not fit the schema: {found[0]}", "change it, or leave it out"
+            )
         _check_defaults(findings, here, inner, schema)
 
 
 def filled_in(value: Any, schema: Any) -> Any:
-    """Return an input with the defaults of what it does not give."""
+    """Return an input with defaults for its missing values."""
     if not isinstance(value, Mapping) or not isinstance(schema, Mapping):
         return value
     inner = _properties(schema)
@@ -53,7 +59,7 @@ def filled_in(value: Any, schema: Any) -> Any:
 
 
 def meant(text: str, key: str, schema: Mapping[str, Any] | None) -> Any:
-    """Return the value that a word stands for: JSON where it is some, unless the schema takes only the word itself."""
+    """Return the value of a word: as JSON if it is valid JSON, unless the schema accepts only the word itself."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""What an agent's answer has to look like: its `output_schema`, a JSON schema.
+"""The answer of an agent: its `output_schema`, a JSON schema.
 
-Owns: whether what a file gives is one, and how a value is held against it. Must not know: where values come from.
-Invariant: a schema without faults judges any value, with what is written in it alone: nothing is ever fetched. The
-library behind it is imported when a configuration has such a schema, and not before.
+Owns: the checks of the schema, and the validation of a value by it. Must not know: where values come from.
+Invariant: a schema without faults validates any value by itself: nothing is ever fetched. The library is imported only
+when a configuration has such a schema.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,24 +24,24 @@ TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 MOST_MISFITS = 5
 LONGEST_MISFIT = 200
-"""Of what is told about a value: a long one has as many faults as it likes, and they quote it."""
+"""The longest message about a value: messages quote it, and it may be long."""
 
 _ONE = ("additionalProperties", "propertyNames", "unevaluatedProperties", "items", "additionalItems", "contains",
         "unevaluatedItems", "not", "if", "then", "else", "contentSchema")  # fmt: skip
 _LISTED = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 _NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions", "dependencies")
-"""Keywords below which further schemas stand: one, several, or several by name."""
+"""Keywords with schemas below them: one, several, or several by name."""
 
 _REMARKS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$comment", "$defs",
             "definitions", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format",
             "then", "else", "minContains", "maxContains", "contentEncoding", "contentMediaType",
             "contentSchema")  # fmt: skip
-"""Keywords that judge nothing by themselves."""
+"""Keywords that validate nothing by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """What is wrong with a schema, and where in it."""
+    """A fault of a schema, and its path."""
 
     path: TreePath
     message: str
@@ -49,14 +49,14 @@ class SchemaFault:
 
 
 def check_output_schemas(findings: Findings, document: Document) -> None:
-    """Check that what agents demand of their answers can be demanded."""
+    """Check that agents' output schemas are valid."""
     for name, agent in document.agents.items():
         for fault in faults(agent.output_schema) if agent.output_schema is not None else ():
             findings.add(("agents", name, "output_schema", *fault.path), fault.message, fault.hint)
 
 
 def faults(schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
-    """Go through what is wrong with a schema: words it does not have, values they cannot have, references to nowhere."""
+    """Yield the faults of a schema: unknown keywords, invalid values, dangling references."""
     from jsonschema.exceptions import best_match
     from jsonschema.validators import Draft202012Validator, validator_for
     from referencing.jsonschema import UnknownDialect, specification_with
@@ -64,7 +64,7 @@ def faults(schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
     try:
         specification = specification_with(str(schema.get("$schema", LATEST)))
     except UnknownDialect:
-        yield SchemaFault(("$schema",), "no such dialect of JSON schema is known", f"leave it out, or write `{LATEST}`")
+        yield SchemaFault(("$schema",), "unknown dialect of JSON schema", f"leave it out, or write `{LATEST}`")
         return
     dialect = validator_for(schema, default=Draft202012Validator)
     seen: set[TreePath] = set()
@@ -73,7 +73,7 @@ def faults(schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
         if path not in seen:
             seen.add(path)
             hint = f"types are {listed(TYPES)}" if path[-1:] == ("type",) else ""
-            yield SchemaFault(path, f"this is no JSON schema: {_words(best_match([error]).message)}", hint)
+            yield SchemaFault(path, f"this is not a JSON schema: {_words(best_match([error]).message)}", hint)
     if not seen:
         known = frozenset({*dialect.VALIDATORS, *_REMARKS})
         yield from _unknown_words(schema, known)
@@ -81,9 +81,9 @@ def faults(schema: Mapping[str, Any]) -> Iterator[SchemaFault]:
 
 
 def misfits(value: Any, schema: Mapping[str, Any] | bool, within: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """Return what keeps a value from fitting, each with its JSON path; nothing when it fits.
+    """Return the violations of a schema by a value, each with its JSON path; nothing when it is valid.
 
-    A schema that stands `within` another may refer to parts of that one.
+    A schema `within` another may refer to parts of that one.
     """
     from jsonschema.exceptions import best_match
 
@@ -105,12 +105,12 @@ def _validator(schema: Mapping[str, Any] | bool) -> "Validator":
 
 
 def _words(text: str) -> str:
-    """What is wrong stands at the end, what it is about at the beginning."""
+    """Shorten a message in the middle: it begins with the value and ends with the fault."""
     return text if len(text) <= LONGEST_MISFIT else f"{text[: LONGEST_MISFIT // 2]} … {text[-LONGEST_MISFIT // 2 :]}"
 
 
 def _schemas(schema: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Mapping[str, Any]]]:
-    """Go through a schema and all schemas inside it."""
+    """Yield a schema and all schemas inside it."""
     if not isinstance(schema, Mapping):
         return
     yield path, schema
@@ -127,13 +127,13 @@ def _schemas(schema: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Mappi
 
 
 def _unknown_words(schema: Mapping[str, Any], known: frozenset[str]) -> Iterator[SchemaFault]:
-    """A word that JSON schema does not have would demand nothing, in silence."""
+    """Yield unknown keywords: JSON schema would silently ignore them."""
     for path, each in _schemas(schema):
         for word in each:
             if word not in known and not word.startswith("x-"):
                 near = nearest(word, sorted(known))
                 hint = f"did you mean `{near}`?" if near else "members of an object are described under `properties`"
-                yield SchemaFault((*path, word), f"`{word}` is no keyword of JSON schema", hint)
+                yield SchemaFault((*path, word), f"`{word}` is not a keyword of JSON schema", hint)
 
 
 def _lost_references(schema: Mapping[str, Any], specification: "Specification[Any]") -> Iterator[SchemaFault]:

@@ -27,7 +27,7 @@ _BLOCKS: Mapping[str, tuple[str, ...]] = {
 
 
 _TOOLS = ("mcp_servers", "utilities", "memory", "workspaces", "output_schema", "require_tool_call", "returns")
-"""What only who works alone can use."""
+"""Settings that only an agent with its own model can use."""
 
 
 def check_callers(findings: Findings, document: Document, names: Directories) -> None:
@@ -36,27 +36,27 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
         if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
             _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
             if agent_behaviour(agent).strategy in CALLERS:
-                _check_caller(findings, ("agents", name), agent, everybody=name in ON_DEMAND)
+                _check_caller(findings, ("agents", name), agent, is_built_in=name in ON_DEMAND)
             if agent.route is not None and agent_behaviour(agent).strategy == "route":
                 check_commands(findings, ("agents", name, "route", "commands"), agent.route.commands, names)
                 _check_command_agents(findings, name, agent.route, document)
 
 
 def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
-    """Whether it has the name of a built-in agent, and one of the two has others work for it where the other does not."""
+    """Report an agent with the name of a built-in agent of another kind: one calls a model itself, the other does not."""
     meant = next((each for each in ON_DEMAND if fold(each) == fold(name) and not agent.description), None)
     strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
     taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
     if taken:
-        hint = f"an entry of this name changes `{meant}`; give yours another name"
-        findings.add(("agents", name), f"`{name}` is a built-in agent, which works in another way", hint, key=True)
+        hint = f"give yours another name: an entry of this name changes `{meant}`"
+        findings.add(("agents", name), f"`{name}` is a built-in agent with another kind of strategy", hint, key=True)
     return taken
 
 
 def _check_command_agents(findings: Findings, name: str, route: RouteEntry, document: Document) -> None:
-    """A built-in agent has work of its own, in a form of its own: it does not carry out a command in a user's words.
+    """Report built-in agents named in commands: each has a fixed task and form, and cannot carry out a command.
 
-    One with a description is the user's, whatever its name.
+    An agent with a description is the user's, whatever its name.
     """
     entries = {
         each: {"strategy": agent_behaviour(entry).strategy, "sub_agents": entry.sub_agents}
@@ -69,22 +69,24 @@ def _check_command_agents(findings: Findings, name: str, route: RouteEntry, docu
         for index, rule in enumerate(entry.agents):
             for agent in (rule.agent or "", *(phase.agent for phase in rule.agents)):
                 if fold(agent) in built_in and findings.sound(*path, index):
-                    message = f"`{agent}` is the built-in agent `{built_in[fold(agent)]}` here, which has work of its own"
+                    message = (
+                        f"`{agent}` is the built-in agent `{built_in[fold(agent)]}` here, which cannot carry out commands"
+                    )
                     findings.add((*path, index), message, "give yours a `description`, or another name")
 
 
 _Kind = Literal["plan", "alone", "any"]
-"""How somebody has to work who is named: by a plan, without others, or as they like."""
+"""The kind of agent that a setting needs: one that plans, one with its own model, or any."""
 
 
 class Staff:
-    """Checks who is named to work for a strategy."""
+    """Checks the agents named for a strategy."""
 
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
         self._findings, self._document, self._names = findings, document, names
 
     def check(self, path: TreePath, written: str, wanted: _Kind) -> None:
-        """An agent that exists, and works in the way that is wanted."""
+        """Check that a named agent exists and is of the wanted kind."""
         known = self._names.agents.find(written)
         if known is None:
             self._findings.add(path, f"no agent named `{written}`", suggestion(written, self._names.agents))
@@ -94,8 +96,8 @@ class Staff:
         if wanted == "plan" and strategy != "plan":
             self._findings.add(path, f"`{written}` does not plan", "name an agent with `strategy: plan`")
         elif wanted == "alone" and strategy in CALLERS:
-            message = f"`{written}` has others work for it, and cannot do this itself"
-            self._findings.add(path, message, "name an agent that works alone")
+            message = f"`{written}` plans, routes or iterates, and cannot do this itself"
+            self._findings.add(path, message, "name an agent with its own model")
 
 
 def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff) -> None:
@@ -114,15 +116,15 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
                 staff.check((*path, key, role), written, "plan" if (key, role) == ("route", "planner") else "alone")
 
 
-def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, everybody: bool) -> None:
+def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, is_built_in: bool) -> None:
     strategy = agent_behaviour(agent).strategy
     for key in _TOOLS if strategy in CHOOSERS else ("memory", "returns"):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)
     commanded = agent.route is not None and bool(agent.route.commands)
-    if agent.sub_agents == () and not everybody and strategy in CHOOSERS and not commanded:
-        findings.add((*path, "sub_agents"), f"nobody to {strategy} for", "add agents, each with a `description`")
+    if agent.sub_agents == () and not is_built_in and strategy in CHOOSERS and not commanded:
+        findings.add((*path, "sub_agents"), f"no agents to {strategy} for", "add agents, each with a `description`")
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ _OF_MODELS = (
     "type", "mcp_servers", "custom_instructions", "sub_agents", "tools", "memory", "utilities", "context",
     "require_tool_call", "max_tokens",
 )  # fmt: skip
-"""What only an agent with a model can have."""
+"""Settings that only an agent with a model can have."""
 
 
 def check_functions(findings: Findings, document: Document) -> None:
@@ -154,15 +156,15 @@ def _check_function(findings: Findings, path: TreePath, agent: AgentEntry) -> No
         findings.add(here, message, "remove `function`, or the strategy", key=True)
     elif not _NAME.fullmatch(agent.function):
         written = findings.written(here, agent.function)
-        findings.add(here, f"`{written}` names no function", "write `module:name`, such as `prices:look_up`")
+        findings.add(here, f"`{written}` is not the name of a function", "write `module:name`, such as `prices:look_up`")
     else:
         _refuse_settings_of_models(findings, path, agent)
 
 
 def _refuse_settings_of_models(findings: Findings, path: TreePath, agent: AgentEntry) -> None:
-    # What is stored names a model for every agent.
+    # A stored configuration names a model for every agent.
     keys = _OF_MODELS if findings.stored else ("model", *_OF_MODELS)
     for key in keys:
         if getattr(agent, key) != AgentEntry.model_fields[key].default:
-            message = f"`{key}` has no effect on a function: no model is asked, and no tool is called"
+            message = f"`{key}` has no effect on a function: it calls no model and no tools"
             findings.add((*path, key), message, f"remove `{key}`", key=True)

@@ -1,7 +1,7 @@
-"""Agents in files of their own: a configuration lists them, and what stands in each is as if it stood there.
+"""Agents in files of their own: a configuration lists the files, and their content is merged into it.
 
-Owns: reading those files, what their agents are called, and that paths in them are relative to them. Must not know: what
-a setting means. Invariant: what comes out is one tree, in our own keys, in which everything knows its file and line.
+Owns: reading those files, the names of their agents, and their relative paths. Must not know: what a setting means.
+Invariant: the result is one tree, without keys of other dialects, in which every value knows its file and line.
 """
 
 import posixpath
@@ -20,13 +20,13 @@ from registry.text.sources import Texts
 from registry.text.templates import Unusable, beside
 
 _TEMPLATES = ("objective", "instructions", "answer")
-"""The keys under which templates stand."""
+"""The keys of templates."""
 
 _INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 
 
 def gather(located: Located, folder: Path) -> list[ConfigProblem]:
-    """Put the agents of other files, and those of another dialect, into the tree as our own; return what is wrong."""
+    """Merge the agents of other files, and those of another dialect, into the tree; return the problems."""
     problems = _wrapped(located) if is_foreign(located.tree) else []
     listed = located.tree.get("agents")
     if isinstance(listed, list) and listed:
@@ -41,7 +41,7 @@ def gather(located: Located, folder: Path) -> list[ConfigProblem]:
 
 
 def _wrapped(located: Located) -> list[ConfigProblem]:
-    """Take a file that is nothing but one agent for a configuration with it."""
+    """Treat a file with a single agent as a configuration of that agent."""
     whole = Located(located.file, located.tree, located.keys, located.values)
     located.tree, located.keys, located.values = {"agents": {}}, {}, {}
     return list(_add(located, whole))
@@ -55,7 +55,7 @@ def _read_all(located: Located, listed: list[Any], texts: Texts) -> list[ConfigP
         name = beside("", written) if isinstance(written, str) else None
         if name is None:
             hint = "write the path of a file that has one agent, relative to this file and in its folder"
-            problems.append(located.problem(path, "this names no file of an agent", hint))
+            problems.append(located.problem(path, "expected the path of an agent's file", hint))
             continue
         try:
             other, found = locate(texts.text(name).encode(), name)
@@ -68,13 +68,13 @@ def _read_all(located: Located, listed: list[Any], texts: Texts) -> list[ConfigP
 
 
 def _add(located: Located, other: Located) -> Iterator[ConfigProblem]:
-    """Add the agent of a file, under the name it gives itself or else that of the file."""
+    """Add the agent of a file, under its `name` or else the file's name."""
     given = other.tree.pop("name", None)
     name = given if isinstance(given, str) else PurePosixPath(other.file).stem
     place = other.values.get(("name",), Position(1, 1))
     agents = located.tree["agents"]
     if given is not None and not isinstance(given, str):
-        yield other.problem(("name",), "a name is a text", "put it in quotes")
+        yield other.problem(("name",), "a name must be a text", "put it in quotes")
     if name in agents:
         first = located.keys["agents", name]
         message = f"`{name}` is already an agent, in `{first.file or located.file}`"
@@ -85,7 +85,7 @@ def _add(located: Located, other: Located) -> Iterator[ConfigProblem]:
 
 
 def _place(located: Located, at: TreePath) -> None:
-    """Make the paths of an agent relative to the configuration instead of to its own file."""
+    """Make the paths of an agent relative to the configuration instead of its own file."""
     file = located.keys[at].file if at in located.keys else ""
     folder = posixpath.dirname(file)
     for path, value in list(leaves(located.value(at))) if folder else ():
@@ -104,5 +104,5 @@ def _is_path(path: TreePath) -> bool:
 
 
 def _is_absolute(value: str) -> bool:
-    """Say whether a path does not depend on where it is written; one that begins with a variable need not."""
+    """Say whether a path is absolute; one that begins with a variable may be."""
     return value.startswith(("/", "~", "${")) or bool(PureWindowsPath(value).anchor)

@@ -1,8 +1,8 @@
 """The effective configuration: the file after defaults, merge and overrides, in the file's own form.
 
-Owns: this tree, where each of its values came from, and its canonical text (the snapshot). Must not know: how it is
-shown. Invariant: it holds no value of a variable and no secret, only their sources and a mask; loaded again it gives
-the same specs.
+Owns: this tree, the origin of each of its values, and its canonical text (the snapshot). Must not know: how it is shown.
+Invariant: it holds no value of a variable and no secret, only their sources and a mask; loading it again gives the same
+specs.
 """
 
 import hashlib
@@ -60,26 +60,26 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
 
 
 def origin(path: TreePath, located: Located) -> TreePath | None:
-    """Return the path in the file that a value of the effective tree came from, or None when it is a default."""
+    """Return the path in the file that set a value of the effective tree, or None for a default."""
     return next((each for each in _candidates(path) if _is_scalar(located.value(each))), None)
 
 
 def snapshot_text(tree: Mapping[str, Any], source: str, files: Mapping[str, str], agents: Sequence[str]) -> str:
-    """Return the canonical text of the effective configuration, of the place it was read from and of files it names.
+    """Return the canonical text of the effective configuration, with its source and the files it names.
 
-    `agents` are the files that agents stand in: of those the names are kept, not the texts, which may hold secrets.
+    `agents` are the files of agents: only their names are kept, because their texts may hold secrets.
     """
     more = {"files": files, "agent_files": list(agents)}
     return _canonical({"config": tree, "source": source, **{key: value for key, value in more.items() if value}})
 
 
 def rehearsed_text(snapshot: str) -> str:
-    """Return the text of the same configuration, whose models are only rehearsed."""
+    """Return the snapshot of the same configuration with all models rehearsed."""
     return _canonical({**json.loads(snapshot), "rehearse": True})
 
 
 def is_rehearsed(snapshot: str) -> bool:
-    """Whether the models of that configuration are only rehearsed."""
+    """Whether all models of a snapshot are rehearsed."""
     return bool(json.loads(snapshot).get("rehearse"))
 
 
@@ -100,14 +100,14 @@ def _agent(document: Document, name: str, default_model: str) -> dict[str, Any]:
     plain["model"] = entry.model or default_model
     plain["strategy"] = strategy_name(agent_behaviour(entry))
     plain["limits"] = _decided(asdict(resolve_limits(document.defaults.limits, own_limits(entry))))
-    if is_component(name, entry.description):  # which has these from the agent it works for
+    if is_component(name, entry.description):  # it takes these from the agent it works for
         del plain["model"], plain["limits"]
-    # The order of the fields, so that the text does not depend on which of them were written.
+    # In the order of the fields, so that the text does not depend on the order in the file.
     return {key: plain[key] for key in AgentEntry.model_fields if key in plain}
 
 
 def _plain(value: Any) -> Any:
-    """Return an entry as it could be written, without what is empty by default."""
+    """Return an entry as a file could write it, without empty defaults."""
     if isinstance(value, Entry):
         if isinstance(value, Use | SynthesisEntry | WorkspaceUse) and value.model_fields_set == {"name"}:
             return value.name
@@ -126,14 +126,14 @@ def _decided(limits: dict[str, Any]) -> dict[str, Any]:
 
 
 def _safe(path: TreePath, value: Any, tree: Any, located: Located, plain: Sequence[str]) -> Any:
-    """Return a value as it may be stored: what came from a variable as its source, a literal secret as a mask."""
+    """Return a value for storage: one from a variable as its source, a literal secret as a mask."""
     came_from = origin(path, located)
     written = located.value(came_from) if came_from else None
     before = None
     if isinstance(path[-1], int) and path[-1] > 0:
         before = Located("", tree).value((*path[:-1], path[-1] - 1))
     if isinstance(written, Expanded):
-        # A default that stands in the file is a literal like any other.
+        # A default value in the file is a literal like any other.
         literal = ":-" in written.source and may_be_secret(path, str(written), before, plain)
         return MASK if literal else written.source
     return MASK if may_be_secret(path, value, before, plain) else value
@@ -157,7 +157,7 @@ def _candidates(path: TreePath) -> list[TreePath]:
 
 
 def _is_implied(model: str, located: Located) -> bool:
-    """Say whether a model is defined by its name alone: so it is again when it is read again."""
+    """Say whether a model is implied by its name: it is left out, because reading the snapshot implies it again."""
     written = located.tree.get("models")
     return implied_model(model) is not None and not (isinstance(written, Mapping) and model in written)
 

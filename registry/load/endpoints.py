@@ -1,7 +1,7 @@
-"""Endpoints: which models Anthropic's own endpoint cannot answer for, because another maker's name stands in their id.
+"""Endpoints: finds models of other vendors, by their ids, that have no `base_url`.
 
-Owns: the names of other makers' models, and the problem that one of them is without an address. Must not know: how a model
-is asked. Invariant: an id that names no maker is left to the provider.
+Owns: the names of other vendors' models, and the problem of one without an address. Must not know: how a model is
+called. Invariant: an id without a known vendor is left to the provider.
 """
 
 import re
@@ -13,7 +13,7 @@ from registry.specs.models import ModelSpec
 from registry.text.errors import ConfigError, TreePath
 
 BASE_URL_VARIABLE = "ANTHROPIC_BASE_URL"
-"""The address of all models that name none themselves."""
+"""The address of all models without their own."""
 NO_ENDPOINT_HINT = f"give it the `base_url` of an endpoint that speaks the Messages API, or set `{BASE_URL_VARIABLE}`"
 
 _OTHERS = (
@@ -39,18 +39,18 @@ _FOREIGN = re.compile(rf"(?:{'|'.join(_OTHERS)})(?=[-.:_\d]|$)", re.IGNORECASE)
 
 
 def lacks_endpoint(spec: ModelSpec, environ: Mapping[str, str]) -> bool:
-    """Say whether a model is another maker's, or a gateway's (`provider/id`), and no address is given for it."""
+    """Say whether a model of another vendor or a gateway (`provider/id`) has no address."""
     foreign = "/" in spec.model or _FOREIGN.match(spec.model) is not None
     return foreign and spec.base_url is None and not environ.get(BASE_URL_VARIABLE)
 
 
 def no_endpoint(spec: ModelSpec) -> str:
-    """What is wrong with such a model."""
-    return f"`{spec.model}` is no model of Anthropic's, and `{spec.name}` has no `base_url`"
+    """The message about such a model."""
+    return f"`{spec.model}` is not a model of Anthropic, and `{spec.name}` has no `base_url`"
 
 
 def check_endpoints(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Raise ConfigError with every model without an endpoint; one with a rehearsal and no key is not asked."""
+    """Raise ConfigError with every model without an endpoint, except models that run rehearsed."""
     faulty = [
         spec
         for spec in settings.models.values()
@@ -63,7 +63,7 @@ def check_endpoints(settings: Settings, environ: Mapping[str, str]) -> None:
 
 
 def _place(settings: Settings, spec: ModelSpec) -> TreePath:
-    """Where the id of a model stands: in its own entry, else where it is first named."""
+    """The path of a model's id: in its own entry, else its first mention."""
     own = ("models", spec.name, "model")
     if settings.located.value(own) is not None:
         return own
@@ -71,7 +71,7 @@ def _place(settings: Settings, spec: ModelSpec) -> TreePath:
 
 
 def _named(value: Any, path: TreePath) -> Iterator[TreePath]:
-    """Go through the places that name a model."""
+    """Yield the paths that name a model."""
     steps: Sequence[tuple[str | int, Any]] = ()
     if isinstance(value, Mapping):
         steps = list(value.items())

@@ -1,7 +1,7 @@
 """Loading: from `config.yaml`, or from a snapshot of it, to Settings.
 
-Owns: the order of reading, checking and building. Must not know: where the file was found, or who uses it.
-Invariant: either there is no problem and Settings come out, or one ConfigError carries every problem there is.
+Owns: the order of reading, checking and building. Must not know: how the file was found, or who uses it.
+Invariant: loading returns Settings without a problem, or raises one ConfigError with every problem.
 """
 
 import json
@@ -51,7 +51,7 @@ def load(path: Path | str, environ: Mapping[str, str] | None = None, registered:
 
 
 def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered: Iterable[AgentSpec] = ()) -> Settings:
-    """Return the settings a snapshot was made from; variables are read anew, masked secrets from the file itself."""
+    """Return the settings of a snapshot; variables are read again, masked secrets from the file itself."""
     content = json.loads(snapshot)
     file, tree = Path(content["source"]), content["config"]
     findings = Findings(Located(f"{file.name} (snapshot)", tree), [], stored=True)
@@ -63,7 +63,7 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
             if isinstance(secret, str):
                 put(tree, where, secret)
             else:
-                findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start anew")
+                findings.add(where, f"its secret is no longer in `{file.name}`", "put it back, or start a new execution")
     texts, agents = Texts(file.parent, content.get("files", {})), content.get("agent_files", [])
     reading = _Loading(file, findings, texts, tuple(registered), agents)
     settings = _settled(reading, os.environ if environ is None else environ)
@@ -71,7 +71,7 @@ def restore(snapshot: str, environ: Mapping[str, str] | None = None, registered:
 
 
 def missing_variables(snapshot: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the environment variables without which the settings of a snapshot cannot be restored, in their order."""
+    """Return the unset environment variables that a snapshot needs, in order."""
     content = json.loads(snapshot)
     given = {**built_in_variables(Path(content["source"]).parent), **environ}
     texts = (value for path, value in leaves(content["config"]) if isinstance(value, str) and not is_reference(path))
@@ -90,7 +90,7 @@ def _read(file: Path) -> tuple[Located, list[ConfigProblem]]:
 
 @dataclass(frozen=True, slots=True)
 class _Loading:
-    """What is being read, and what belongs to it."""
+    """A configuration being loaded."""
 
     file: Path
     findings: Findings
@@ -110,7 +110,7 @@ def _settled(reading: _Loading, environ: Mapping[str, str]) -> Settings:
 
 
 def _names(located: Located, registered: Iterable[AgentSpec]) -> Directories:
-    """Return the names that exist, those of faulty entries included: a fault in one is no fault of who refers to it."""
+    """Return all defined names, also of faulty entries: a reference to a faulty entry is no further problem."""
     tree = with_built_ins(located.tree)
     agents = [*_keys(tree, "agents"), *(agent.name for agent in registered)]
     return Directories(Directory(agents), Directory(_keys(tree, "mcp_servers")), Directory(_keys(tree, "models")))

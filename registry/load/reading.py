@@ -1,8 +1,8 @@
-"""From a located tree to a checked document: variables, empty values, shapes.
+"""Reading: from a located tree to a document. Expands variables, refuses empty values, validates shapes.
 
-Owns: the order of these steps, and going on after a fault so that one reading finds them all.
-Must not know: whether names exist or settings fit together. Invariant: what is faulty is taken out before the next
-step looks, so that no step reports the consequence of an earlier fault.
+Owns: the order of these steps, and continuing after a fault so that one reading finds all of them.
+Must not know: whether names exist or settings fit together. Invariant: a faulty part is removed before the next step, so
+that no step reports the consequence of an earlier fault.
 """
 
 import copy
@@ -22,10 +22,10 @@ from registry.text.variables import VariableFault, expand
 
 _ENTRY_DEPTH = 2
 _ROUNDS = 50
-"""Each round takes out what is faulty, so a file is through after as many rounds as it is nested; this is a backstop."""
+"""Each round removes faulty parts, so a file needs as many rounds as it has levels; this is a backstop."""
 
 _STAND_IN = "?"
-"""Fills in for a text that is missing or faulty, so that its neighbours can still be checked. Nothing can be named so."""
+"""Replaces a missing or faulty text, so that its neighbours can still be checked. It is not a valid name."""
 
 _STAND_INS: dict[str | int, Any] = {
     "name": _STAND_IN,
@@ -38,11 +38,11 @@ _STAND_INS: dict[str | int, Any] = {
     "issuer": "https://stand-in.invalid",
     "audience": "https://stand-in.invalid",
 }
-"""The same for every key that is required."""
+"""The replacement for every required key."""
 
 
 def read_document(findings: Findings, environ: Mapping[str, str], texts: Texts) -> Document:
-    """Return the sound part of the file as a document; every fault is in the findings. `texts` are those of other files."""
+    """Return the valid part of the file as a document; every fault is in the findings. `texts` are those of other files."""
     tree = findings.located.tree
     _expand_all(findings, environ)
     _refuse_empty_values(findings)
@@ -60,7 +60,7 @@ def read_document(findings: Findings, environ: Mapping[str, str], texts: Texts) 
 
 
 def leaves(tree: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Any]]:
-    """Go through all scalars and empty values of a tree, with their paths."""
+    """Yield all scalars and empty values of a tree, with their paths."""
     if isinstance(tree, Mapping) and tree:
         for key, value in tree.items():
             yield from leaves(value, (*path, key))
@@ -72,14 +72,14 @@ def leaves(tree: Any, path: TreePath = ()) -> Iterator[tuple[TreePath, Any]]:
 
 
 def put(tree: Any, path: TreePath, value: Any) -> None:
-    """Set what stands at the path."""
+    """Set the value at a path."""
     for step in path[:-1]:
         tree = tree[step]
     tree[path[-1]] = value
 
 
 def is_reference(path: TreePath) -> bool:
-    """Say whether the setting stays a reference to a variable until it is used."""
+    """Say whether a setting stays a reference to a variable until it is used."""
     if path[0] == "models":
         return len(path) == 3 and path[2] == "api_key"  # section, name, key
     return len(path) == 5 and path[:3] == ("serve", "http", "tokens") and path[4] == "token"
@@ -98,7 +98,7 @@ def _expand_all(findings: Findings, environ: Mapping[str, str]) -> None:
 
 
 def _refuse_empty_values(findings: Findings) -> None:
-    """Refuse a key without a value, whose meaning would be a guess; a section or an entry may be empty."""
+    """Refuse a key without a value, which is ambiguous; a section or an entry may be empty."""
     tree = findings.located.tree
     for path, value in list(leaves(tree)):
         if value is not None or _is_in_schema(path):
@@ -111,7 +111,7 @@ def _refuse_empty_values(findings: Findings) -> None:
 
 
 def _is_in_schema(path: TreePath) -> bool:
-    """Say whether it is a part of a JSON schema, in which nothing is a value like any other."""
+    """Say whether a path is inside a JSON schema, where null is an ordinary value."""
     return path[0] == "agents" and any(each in SCHEMAS for each in path[2:-1])  # section, name, settings, and below
 
 
@@ -122,7 +122,7 @@ def _may_be_empty(path: TreePath) -> bool:
 
 
 def _is_fault(detail: ErrorDetails) -> bool:
-    """Say whether the error is one of its own: a list is also called too short when its elements are faulty."""
+    """Say whether an error is not a consequence: a list of faulty elements is also reported as too short."""
     return detail["type"] != "too_short" or not detail["input"]
 
 
@@ -136,7 +136,7 @@ def _report(findings: Findings, detail: ErrorDetails, removed: set[TreePath]) ->
 
 
 def _repair(tree: Any, detail: ErrorDetails) -> TreePath:
-    """Make the rest of the tree fit to be looked at; return the path that was taken out or filled in."""
+    """Make the rest of the tree valid; return the path that was removed or replaced."""
     path = error_path(detail)
     if detail["type"] == "missing" and path[-1] in _STAND_INS:
         put(tree, path, _STAND_INS[path[-1]])
@@ -146,7 +146,7 @@ def _repair(tree: Any, detail: ErrorDetails) -> TreePath:
 
 
 def _remove(tree: Any, path: TreePath) -> None:
-    """Take out what stands at the path; an element of a list is filled in for, so that no position shifts."""
+    """Remove the value at a path; an element of a list is replaced, so that no position shifts."""
     for step in path[:-1]:
         tree = tree[step]
     if isinstance(tree, dict):

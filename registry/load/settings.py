@@ -1,7 +1,7 @@
-"""Settings: everything a configuration says, checked and frozen.
+"""Settings: a whole configuration, checked and frozen.
 
-Owns: lookups by name, and which limits and catalogue an agent has at its place. Must not know: how a file is read.
-Invariant: a Settings that exists has no problem left, and nothing in it can be changed.
+Owns: lookups by name, and the limits and catalogue of an agent at its place. Must not know: how a file is read.
+Invariant: Settings have no problem and never change.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from registry.text.names import Directory, nearest
 from registry.text.variables import Expanded, built_in_variables, names_in, needed
 
 _TOLD_TO_MODELS = frozenset({"agents", "agent_chains", "users"})
-"""Sections whose texts models read: a variable that only stands there is no secret because of that."""
+"""Sections whose texts models read: a variable used only there is not taken for a secret."""
 
 Spec = TypeVar("Spec")
 Filtered = TypeVar("Filtered", AgentSpec, UpstreamSpec)
@@ -37,7 +37,7 @@ Filtered = TypeVar("Filtered", AgentSpec, UpstreamSpec)
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds where an agent says nothing, and what holds for the service as a whole."""
+    """Settings of agents that give none, and of the service as a whole."""
 
     model: str
     limits: LimitOverrides
@@ -47,9 +47,10 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A whole configuration. Mappings are keyed by the names as configured, in their order.
+    """A whole configuration. Mappings are keyed by configured names, in their order.
 
-    `snapshot` is the canonical text of what holds, without secrets; `hash` is its SHA-256; `located` knows the lines.
+    `snapshot` is the canonical text of the effective values, without secrets; `hash` is its SHA-256; `located` knows the
+    lines.
     """
 
     models: Mapping[str, ModelSpec]
@@ -66,44 +67,44 @@ class Settings:
     hash: str
     located: Located = field(repr=False)
     rehearse: bool = False
-    """Whether every model is kept to its rehearsal, key or no key."""
+    """Whether every model runs rehearsed, even with a key."""
     work_items: WorkItemsSpec = field(default_factory=WorkItemsSpec)
     plain: tuple[str, ...] = ()
-    """Variables and headers that hold no secret, whatever they are called and wherever they are used."""
+    """Variables and headers that are declared not to be secret."""
     parts: tuple[Path, ...] = ()
-    """Further files that it was read from: those of agents, and those of texts."""
+    """Further files that it was read from: of agents and of texts."""
 
     def agent(self, name: str) -> AgentSpec:
-        """Return the agent of that name, however it is spelt."""
+        """Return the agent of that name, in any spelling."""
         return self._find("agent", ("agents",), name, self.agents)
 
     def chain(self, name: str) -> ChainSpec:
-        """Return the chain of that name, however it is spelt."""
+        """Return the chain of that name, in any spelling."""
         return self._find("chain", ("agent_chains",), name, self.chains)
 
     def model(self, name: str) -> ModelSpec:
-        """Return the model of that name, however it is spelt."""
+        """Return the model of that name, in any spelling."""
         return self._find("model", ("models",), name, self.models)
 
     def model_of(self, agent: AgentSpec) -> ModelSpec:
-        """Return the agent's model, as the agent uses it."""
+        """Return the agent's model, with the agent's overrides."""
         spec = self.model(agent.model)
         if not agent.thinking and agent.max_tokens is None:
             return spec
         return replace(spec, thinking=spec.thinking or agent.thinking, max_tokens=agent.max_tokens or spec.max_tokens)
 
     def upstream(self, name: str) -> UpstreamSpec:
-        """Return the server of that name, however it is spelt."""
+        """Return the server of that name, in any spelling."""
         return self._find("server", ("mcp_servers",), name, self.upstreams)
 
     def required_servers(self, agent: AgentSpec) -> tuple[str, ...]:
-        """Return the servers that an agent cannot work without: those that say so, and one that is its only one."""
+        """Return the servers that an agent needs: those marked `required`, and its only server."""
         alone = len(set(agent.mcp_servers)) == 1
         specs = [self.upstream(name) for name in dict.fromkeys(agent.mcp_servers)]
         return tuple(spec.name for spec in specs if (alone if spec.required is None else spec.required))
 
     def user(self, name: str) -> UserSpec:
-        """Return the user of that id or alias, however it is spelt."""
+        """Return the user of that id or alias, in any spelling."""
         known = {each: user for user in self.users.values() for each in (user.id, *user.aliases)}
         found = Directory(known).find(name)
         if found is None:
@@ -111,13 +112,13 @@ class Settings:
         return known[found]
 
     def agent_or_chain(self, name: str) -> AgentSpec | ChainSpec:
-        """Return what can be run under that name; agents and chains share their names."""
+        """Return the agent or chain of that name; they share one namespace."""
         found = self.find(name)
         both: dict[str, AgentSpec | ChainSpec] = {**self.agents, **self.chains}
         return self._find("agent or chain", ("agents", "agent_chains"), name, both) if found is None else found
 
     def find(self, name: str) -> AgentSpec | ChainSpec | None:
-        """Return what can be run under that name, or None when there is nothing."""
+        """Return the agent or chain of that name, or None."""
         chain, agent = Directory(self.chains).find(name), Directory(self.agents).find(name)
         return self.chains[chain] if chain is not None else self.agents[agent] if agent is not None else None
 
@@ -130,7 +131,7 @@ class Settings:
         raise UnknownName("alert type", alert_type, known)
 
     def sub_agents(self) -> tuple[CatalogueEntry, ...]:
-        """Return every agent that can be dispatched without being named in a list."""
+        """Return every agent that can be dispatched without a list."""
         return sub_agent_registry(self.agents.values())
 
     def offered(self) -> tuple[CatalogueEntry, ...]:
@@ -138,12 +139,12 @@ class Settings:
         return offered_agents(self.agents, self.serve.agents)
 
     def catalogue(self, agent: AgentSpec, place: Place | None = None) -> tuple[CatalogueEntry, ...]:
-        """Return which agents this one may dispatch, at its place in a chain if it has one."""
+        """Return the agents that an agent may dispatch, at its place in a chain if it has one."""
         lists = () if place is None else (place.agent.sub_agents, place.stage.sub_agents, place.chain.sub_agents)
         return resolve_catalogue(self.agents, agent, *lists)
 
     def commanded(self, agent: AgentSpec) -> tuple[CatalogueEntry, ...]:
-        """Return which agents its commands may start."""
+        """Return the agents that its commands may start."""
         return commanded_agents(self.agents, agent)
 
     def limits_for(self, agent: AgentSpec, place: Place | None = None, call: LimitOverrides | None = None) -> Limits:
@@ -152,27 +153,27 @@ class Settings:
         return resolve_limits(self.defaults.limits, agent.limits, *layers, call)
 
     def limits_for_chain(self, chain: ChainSpec, call: LimitOverrides | None = None) -> Limits:
-        """Return the limits of the execution that stands for the whole chain."""
+        """Return the limits of a chain's root execution."""
         return resolve_limits(self.defaults.limits, chain.limits, call)
 
     def stage_agent(self, place: Place) -> AgentSpec:
-        """Return the agent of a stage with the model and servers its place gives it."""
+        """Return the agent of a stage with the overrides of its place."""
         return self.agent(place.agent.name).overridden(place.agent.overrides)
 
     def variables(self) -> tuple[str, ...]:
-        """Return the environment variables it reads: the keys of its models, then those it gives no default for."""
+        """Return the environment variables it reads: the keys of its models, then those without a default."""
         keys = (model.api_key_env for model in self.models.values())
         sources = (value.source for _, value in leaves(self.located.tree) if isinstance(value, Expanded))
         given = built_in_variables(self.source.parent)
         return tuple(dict.fromkeys([*keys, *(name for source in sources for name in needed(source) if name not in given)]))
 
     def secret_variables(self) -> frozenset[str]:
-        """Return the names of the variables that hold a key of a model or the token of a caller."""
+        """Return the names of the variables with a model's key or a caller's token."""
         keys = {model.api_key_env for model in self.models.values()}
         return frozenset(keys | {token.token_env for token in self.serve.http.tokens.values()})
 
     def secrets(self, environ: Mapping[str, str]) -> frozenset[str]:
-        """Return every secret that a process with these settings and this environment holds."""
+        """Return every secret of a process with these settings and this environment."""
         sources = (
             value.source
             for path, value in leaves(self.located.tree)
@@ -182,12 +183,12 @@ class Settings:
         return held_secrets(self.upstreams.values(), environ, self.secret_variables(), named, self.plain)
 
     def rehearsed(self) -> "Settings":
-        """Return the same, rehearsed; so does whoever goes on with its executions, because their snapshot says so."""
+        """Return the same settings, rehearsed; the snapshot says so, and resumed executions stay rehearsed."""
         snapshot = rehearsed_text(self.snapshot)
         return replace(self, rehearse=True, snapshot=snapshot, hash=hash_of(snapshot))
 
     def denying(self, today: "Settings") -> "Settings":
-        """Return these settings as today's allow: a resumed execution gets no tool back, and asks where it has to now."""
+        """Return these settings restricted by today's deny-lists and gates, for resumed executions."""
         agents = {name: _denied(agent, today.agents.get(name)) for name, agent in self.agents.items()}
         upstreams = {
             name: _gated(_denied(each, now), now)
@@ -197,7 +198,7 @@ class Settings:
         return replace(self, agents=MappingProxyType(agents), upstreams=MappingProxyType(upstreams))
 
     def defined_at(self, *path: str | int) -> str:
-        """Return where a path such as `"agents", "LogAnalyzer"` is defined, as `config.yaml:14`; empty if it is not."""
+        """Return the line of a path such as `"agents", "LogAnalyzer"`, as `config.yaml:14`; empty if it is not defined."""
         position = self.located.keys.get(path) or self.located.values.get(path)
         return f"{position.file or self.source.name}:{position.line}" if position else ""
 

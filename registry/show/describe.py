@@ -20,7 +20,7 @@ _BARE = re.compile(r"[A-Za-z0-9_./-][A-Za-z0-9_./ -]*(?<! )")
 _LINES = re.compile(
     r"(?:[!-~\u00a1-\ud7ff\ue000-\ufefe][ -~\u00a1-\ud7ff\ue000-\ufefe]*(?<! )\n+)+(?:[!-~][ -~]*(?<! ))?(?<!\n\n)"
 )
-"""Several lines that mean the same in a block: no indentation of their own, nothing that cannot be seen."""
+"""Lines that keep their meaning in a YAML block: no leading indentation, only visible characters."""
 
 
 def describe(settings: Settings) -> str:
@@ -50,13 +50,13 @@ def _lines(value: Any, path: TreePath, settings: Settings) -> Iterator[str]:
 
 
 def _remark(place: PlaceLimits) -> Iterator[str]:
-    """What holds at a place of a chain: a remark, because written there it would bind the agents below."""
+    """The limits at a place of a chain, as a comment: as a setting they would apply to the agents below."""
     yield f"# limits of {place.place}"
     yield from (f"#   {each.path}: {_word(each.value)[0]}  # {each.origin}" for each in place.limits)
 
 
 def _word(value: Any, indent: str = "") -> list[str]:
-    """Return a value as YAML, line by line: bare where it cannot be taken for something else, else in double quotes."""
+    """Return a value as YAML, line by line: bare if it cannot be misread, else in double quotes."""
     if not isinstance(value, str):
         return [json.dumps(value, ensure_ascii=False)]
     if _BARE.fullmatch(value) and isinstance(plain(value), str) and value[0] != "-":
@@ -87,7 +87,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _as_written(node: Any) -> Any:
-    """Take out what no file says: the null that stands for "not given", defaults made of it, and words of no schema."""
+    """Remove nulls that mean "not given", defaults made of them, and keywords of no schema."""
     if isinstance(node, list):
         return [_as_written(each) for each in node]
     if not isinstance(node, dict):
@@ -107,7 +107,7 @@ def _is_unsaid(key: str, value: Any) -> bool:
 
 
 def _open_to_variables(node: Any) -> Any:
-    """Allow a reference to a variable wherever a number, a flag or one of a few words is expected."""
+    """Allow a reference to a variable wherever a number, a flag or an enum is expected."""
     if isinstance(node, list):
         return [_open_to_variables(each) for each in node]
     if not isinstance(node, dict):

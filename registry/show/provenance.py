@@ -1,7 +1,7 @@
-"""Where each effective value came from, and what limits hold at each place of a chain.
+"""The origin of each effective value, and the limits at each place of a chain.
 
-Owns: the words for an origin (`config.yaml:14`, `built-in`, `default`). Must not know: how it is shown.
-Invariant: a value that stands in the file is never called a default, and no value here is a secret.
+Owns: the names of origins (`config.yaml:14`, `built-in`, `default`). Must not know: how they are shown.
+Invariant: a value from the file is never called a default, and no value here is a secret.
 """
 
 import json
@@ -22,7 +22,7 @@ BUILT_IN, DEFAULT = "built-in", "default"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value that holds."""
+    """One effective value."""
 
     path: str
     value: object
@@ -31,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLimits:
-    """The limits of whoever stands at one place: a chain as a whole, or an agent in one of its stages."""
+    """The limits at one place: of a chain as a whole, or of an agent in one of its stages."""
 
     place: str
     limits: tuple[Value, ...]
@@ -44,7 +44,7 @@ def values(settings: Settings) -> list[Value]:
 
 
 def origin_of(path: TreePath, settings: Settings) -> str:
-    """Return the line that decided the value at this path of the effective configuration, or why there is none."""
+    """Return the line that set the effective value at this path, or `built-in` or `default`."""
     came_from = origin(path, settings.located)
     if came_from is not None:
         return settings.defined_at(*came_from)
@@ -55,7 +55,7 @@ _built_in = Located("", with_built_ins({}))
 
 
 def _is_ours(path: TreePath, settings: Settings) -> bool:
-    """Whether the built-in models hold: they do only where the file names none."""
+    """Whether a built-in value applies: built-in models do only if the file defines none."""
     return path[0] != "models" or not settings.located.tree.get("models")
 
 
@@ -85,7 +85,7 @@ def _limits(settings: Settings, place: str, limits: Limits, layers: list[TreePat
 
 
 def _lines(settings: Settings, name: str, layers: list[TreePath]) -> Iterator[str]:
-    """Where a limit is written, most specific first; it may stand in a `limits` block or beside one."""
+    """The lines that set a limit, most specific first; inside a `limits` block or beside it."""
     for layer in [*layers, ("defaults",)]:
         for path in ((*layer, "limits", name), (*layer, name)):
             if settings.located.value(path) is not None:

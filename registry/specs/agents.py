@@ -1,7 +1,7 @@
-"""Agents: who does the work, with which model, tools, limits and sub-agents.
+"""Agents: their models, tools, limits and sub-agents.
 
 Owns: the shape of an `agents` entry, references to agents, and AgentSpec. Must not know: how a
-strategy works or what a model says. Invariant: a spec is whole; what its file left out is decided in it.
+strategy works or what a model replies. Invariant: a spec is complete; defaults are filled in.
 """
 
 from collections.abc import Mapping
@@ -25,31 +25,31 @@ from registry.text.entry import Count, Entry, Flag, Line, Text
 from registry.text.names import Directories
 
 SCHEMAS = ("input_schema", "output_schema")
-"""The settings that are JSON schemas: what stands in them is no setting."""
+"""The settings that are JSON schemas: their content is not configuration."""
 AgentType = Literal["", "orchestrator"]
 Returns = Literal["", "standard"]
-"""The form that an agent answers in."""
+"""The form of an agent's answer."""
 OnRestart = Literal["resume", "fail"]
-"""What becomes of an execution whose process is gone."""
+"""What happens to an execution whose process has ended."""
 
 
 class RequiresEntry(Entry):
     """`requires:` of an agent as written."""
 
-    capabilities: tuple[Line, ...] = Field(default=(), description="what the user must have enabled")
+    capabilities: tuple[Line, ...] = Field(default=(), description="capabilities that the user must have")
     connections: tuple[Line, ...] = Field(default=(), description="accounts the user must have connected")
 
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a user must have for an agent to work for them."""
+    """The capabilities and connections a user must have for an agent to work for them."""
 
     capabilities: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()
 
 
 class Use(Entry):
-    """An entry that uses an agent: what it may change about it, for this use only."""
+    """An entry that uses an agent, with overrides for this use only."""
 
     name: Line = Field(description="the agent")
     model: Line | None = Field(default=None, description="another model, for this use only")
@@ -72,42 +72,50 @@ Reference = Annotated[ReferenceEntry, BeforeValidator(named, json_schema_input_t
 class AgentEntry(Entry):
     """One entry of `agents` as written."""
 
-    description: Text = Field(default="", description="what it is for; without one nobody can dispatch it")
+    description: Text = Field(
+        default="", description="its purpose, for the agents that may dispatch it; without one it cannot be dispatched"
+    )
     type: AgentType = Field(default="", description="`orchestrator`: without `sub_agents` it may dispatch every agent")
     model: Line | None = Field(default=None, description="a name from `models`; absent: `defaults.model`")
     mcp_servers: tuple[Line, ...] = Field(default=(), description="servers whose tools it has")
-    custom_instructions: Text = Field(default="", description="how it works, in its system prompt unchanged")
+    custom_instructions: Text = Field(default="", description="its instructions, added to its system prompt unchanged")
     strategy: StrategyName | None = Field(default=None, description="how it behaves; absent: `loop`")
     iteration_strategy: StrategyName | None = Field(default=None, description="another name for `strategy`")
     sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents it may dispatch; `[]`: none")
     tools: ToolFilterEntry | None = Field(
         default=None, description="filter over all its tools; deny binds its whole subtree"
     )
-    memory: Flag = Field(default=False, description="it has the tools that change what is remembered of the user")
+    memory: Flag = Field(default=False, description="whether it has the tools that change the facts about its user")
     limits: LimitOverrides | None = Field(default=None, description="its limits")
-    on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
-    requires: RequiresEntry = Field(default=RequiresEntry(), description="what its user must have for it to work")
+    on_restart: OnRestart = Field(default="resume", description="after a crash: `resume` it, or `fail` it")
+    requires: RequiresEntry = Field(
+        default=RequiresEntry(), description="capabilities and connections that its user must have"
+    )
     utilities: Flag = Field(default=False, description="whether it has the tools for dates and times")
-    context: ContextEntry = Field(default=ContextEntry(), description="what it is told besides its task")
-    plan: PlanEntry | None = Field(default=None, description="how it plans, with the strategy `plan`")
-    route: RouteEntry | None = Field(default=None, description="how it routes, with the strategy `route`")
-    iterate: IterateEntry | None = Field(default=None, description="how it iterates, with the strategy `iterate`")
-    capabilities: tuple[Line, ...] = Field(default=(), description="what it can do, for whoever chooses among agents")
-    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema that its answer has to fit")
-    require_tool_call: Flag = Field(default=False, description="an answer counts only if it has called a tool")
-    max_tokens: Count | None = Field(default=None, description="tokens one answer may have; absent: its model's")
+    context: ContextEntry = Field(default=ContextEntry(), description="its context besides the task")
+    plan: PlanEntry | None = Field(default=None, description="settings of the strategy `plan`")
+    route: RouteEntry | None = Field(default=None, description="settings of the strategy `route`")
+    iterate: IterateEntry | None = Field(default=None, description="settings of the strategy `iterate`")
+    capabilities: tuple[Line, ...] = Field(
+        default=(), description="its capabilities, for the agent that chooses among agents"
+    )
+    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of its answer")
+    require_tool_call: Flag = Field(default=False, description="whether its answer is accepted only after a tool call")
+    max_tokens: Count | None = Field(default=None, description="the most tokens of one reply; absent: its model's")
     max_iterations: Count | None = Field(default=None, description="same as in `limits`")
     max_concurrent_agents: Count | None = Field(default=None, description="same as in `limits`")
     agent_timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     timeout: Seconds | None = Field(default=None, description="same as in `limits`")
     input_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of the input it takes")
     workspaces: tuple[WorkspaceUse, ...] = Field(
-        default=(), description="folders whose files it has tools for: names from `workspaces`, or its own with a `path`"
+        default=(), description="folders whose files its tools may use: names from `workspaces`, or its own with a `path`"
     )
     returns: Returns = Field(
-        default="", description="`standard`: it answers with status, summary, artifacts and metadata, which are checked"
+        default="", description="`standard`: its answer has status, summary, artifacts and metadata, which are checked"
     )
-    function: Line | None = Field(default=None, description="`module:name` of the Python function that it is; no model")
+    function: Line | None = Field(
+        default=None, description="`module:name` of a Python function that is this agent, without a model"
+    )
 
     @model_validator(mode="after")
     def _one_meaning(self) -> Self:
@@ -116,13 +124,13 @@ class AgentEntry(Entry):
         if first is not None and second is not None and behaviour(first) != behaviour(second):
             raise PydanticCustomError(
                 "two_meanings",
-                "`strategy` and `iteration_strategy` are one setting, and say different things here",
+                "`strategy` and `iteration_strategy` are one setting and have different values here",
                 {"at": "iteration_strategy", "hint": "remove `iteration_strategy`"},
             )
         if self.returns and self.output_schema is not None:
             raise PydanticCustomError(
                 "two_forms",
-                "`output_schema` and `returns` are two forms of one answer",
+                "`output_schema` and `returns` both set the form of the answer",
                 {"at": "returns", "hint": "remove one of them; a standard return may have fields of its own"},
             )
         return self
@@ -137,7 +145,7 @@ def flat_limits(entry: Entry) -> LimitOverrides:
         if inner is not None and inner != value:
             raise PydanticCustomError(
                 "two_values",
-                "`{name}` and `limits.{name}` are one setting, and have different values here",
+                "`{name}` and `limits.{name}` are one setting and have different values here",
                 {"name": name, "at": name, "hint": f"remove one of the two `{name}`"},
             )
     return block.model_copy(update=flat)
@@ -145,7 +153,7 @@ def flat_limits(entry: Entry) -> LimitOverrides:
 
 @dataclass(frozen=True, slots=True)
 class AgentOverrides:
-    """What one use of an agent changes: on a reference in `sub_agents`, or on an agent of a stage."""
+    """The overrides of one use of an agent: on a reference in `sub_agents`, or on an agent of a stage."""
 
     model: str | None = None
     mcp_servers: tuple[str, ...] | None = None
@@ -190,34 +198,34 @@ class AgentSpec:
     workspaces: tuple[WorkspaceSpec, ...] = ()
     returns: Returns = ""
     function: str = ""
-    """`module:name`, of one that the configuration names."""
+    """`module:name` of a configured function."""
     input_schema: Mapping[str, Any] | None = None
     is_component: bool = False
     """Whether it is a built-in component of agents that iterate, and not the user's own agent of that name."""
 
     @property
     def in_form(self) -> bool:
-        """Say whether its answer is data of a given form."""
+        """Say whether its answer is structured data."""
         return self.output_schema is not None or bool(self.returns)
 
     @property
     def dispatchable(self) -> bool:
-        """Say whether catalogues can hold it: only a description tells others what it is for."""
+        """Say whether catalogues can hold it: only a description tells a caller its purpose."""
         return bool(self.description.strip())
 
     @property
     def has_objective(self) -> bool:
-        """Say whether it knows what to do without being told."""
+        """Say whether it has an objective of its own and needs no task."""
         return self.strategy == "iterate" and self.iterate.objective is not None
 
     @property
     def can_dispatch(self) -> bool:
-        """Say whether it dispatches by its own definition, apart from what a chain grants it."""
-        return self.has_everybody if self.sub_agents is None else bool(self.sub_agents)
+        """Say whether its own definition lets it dispatch, apart from a chain's `sub_agents`."""
+        return self.has_whole_registry if self.sub_agents is None else bool(self.sub_agents)
 
     @property
-    def has_everybody(self) -> bool:
-        """Say whether it may dispatch every agent where no list says otherwise."""
+    def has_whole_registry(self) -> bool:
+        """Say whether it may dispatch every agent when there is no `sub_agents` list."""
         return self.type == "orchestrator" or self.strategy in CHOOSERS
 
     @property
@@ -232,7 +240,7 @@ class AgentSpec:
         return ()
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
-        """Return the agent as one use of it changes it."""
+        """Return the agent with the overrides of one use."""
         return replace(
             self,
             model=self.model if overrides.model is None else overrides.model,
@@ -242,7 +250,7 @@ class AgentSpec:
 
 
 def use_of(entry: Use, names: Directories) -> AgentOverrides:
-    """Return what an entry that uses an agent changes about it."""
+    """Return the overrides of an entry that uses an agent."""
     servers = None if entry.mcp_servers is None else tuple(map(names.servers.canonical, entry.mcp_servers))
     model = None if entry.model is None else names.models.canonical(entry.model)
     return AgentOverrides(model, servers, flat_limits(entry))
@@ -256,7 +264,7 @@ def references(entries: tuple[ReferenceEntry, ...] | None, names: Directories) -
 
 
 def own_limits(entry: AgentEntry) -> LimitOverrides:
-    """Return the layer of limits an agent has of its own: what it says, and what its strategy brings."""
+    """Return an agent's own layer of limits: its settings and the defaults of its strategy."""
     limits = flat_limits(entry)
     if limits.timeout is None and agent_behaviour(entry).strategy == "plan":
         return limits.model_copy(update={"timeout": PLAN_TIMEOUT})
@@ -303,7 +311,7 @@ def agent_spec(name: str, entry: AgentEntry, default_model: str, names: Director
 
 
 def as_entry(agent: AgentSpec) -> AgentEntry:
-    """Return an agent that is registered in code as far as the rules look at it."""
+    """Return an agent registered in code as an entry, with the fields that the rules read."""
     listed = None if agent.sub_agents is None else tuple(ReferenceEntry(name=each.name) for each in agent.sub_agents)
     taken, given = (None if each is None else dict(each) for each in (agent.input_schema, agent.output_schema))
     return AgentEntry(

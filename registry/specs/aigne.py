@@ -1,8 +1,8 @@
-"""Another dialect: agents written as the orchestrators of AIGNE's library are.
+"""AIGNE: agents written in the dialect of AIGNE's orchestrators.
 
-Owns: what its keys are called here, in both of its spellings. Must not know: whether what they hold is sound.
-Invariant: what is taken over keeps its place in the file; what has no meaning here stays, and is reported as any key that
-nobody knows.
+Owns: the translation of its keys, in both of their spellings. Must not know: whether their values are valid.
+Invariant: a translated value keeps its position in the file; a key without a translation stays and is reported as an
+unknown key.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from registry.text.locate import Located
 from registry.text.names import Directory
 
 ForeignType = Literal["@aigne/agent-library/orchestrator"]
-"""The `type` of an entry that is written so."""
+"""The `type` of an entry in this dialect."""
 
 LOCAL_FOLDER = "local-fs"
 """The only kind of module that is a folder."""
@@ -31,9 +31,9 @@ _SPELT = {
 
 WORKS = "works towards its objective, task by task"
 LONGEST_DESCRIPTION = 200
-"""What an agent is said to do whose objective stands in a file; and how much is told of one that does not."""
+"""The longest description made from an objective."""
 
-_FOLDER = f"a folder is `module: {LOCAL_FOLDER}` with `options`: `name`, `localPath` and `description`"
+_FOLDER = f"write `module: {LOCAL_FOLDER}` with `options`: `name`, `localPath` and `description`"
 _PARTS = ("planner", "worker", "completer")
 
 
@@ -43,7 +43,7 @@ def is_foreign(entry: object) -> bool:
 
 
 def take_over(located: Located, at: TreePath, servers: Directory) -> list[ConfigProblem]:
-    """Rewrite the agent at a path into our own keys; return what cannot be. `servers` are those of the configuration."""
+    """Translate the agent at a path; return the problems. `servers` are those of the configuration."""
     inner: list[TreePath] = [(), ("state_management",), *((part,) for part in _PARTS)]
     problems = [problem for path in inner for problem in _respell(located, (*at, *path))]
     entry = located.value(at)
@@ -65,7 +65,7 @@ def take_over(located: Located, at: TreePath, servers: Directory) -> list[Config
 
 
 def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[ConfigProblem]:
-    """Put a setting where it stands here, unless it stands there too."""
+    """Move a setting to its key here, unless that key is set too."""
     old, new = (*at, key), (*at, "iterate", ours)
     if located.value(old) is not None and located.value(new) is not None:
         message = f"`{key}` and `iterate.{ours}` are one setting"
@@ -76,7 +76,7 @@ def _settle(located: Located, at: TreePath, key: str, ours: str) -> Iterator[Con
 
 
 def _describe(located: Located, at: TreePath) -> None:
-    """Describe an agent by its objective where it does not do so itself, as it need not there: nobody could send it."""
+    """Describe an agent by its objective if it has no description: without one it could not be dispatched."""
     entry, objective = located.value(at), (*at, "iterate", "objective")
     place = located.position(objective)
     if "description" not in entry and place is not None:
@@ -88,7 +88,7 @@ def _describe(located: Located, at: TreePath) -> None:
 
 
 def _share_out(located: Located, at: TreePath, servers: Directory) -> None:
-    """Make of an agent's `skills` what they are: servers it has the tools of, and agents it may dispatch."""
+    """Split an agent's `skills` into servers and agents it may dispatch."""
     skills = located.value((*at, "skills"))
     for index, skill in enumerate(skills) if isinstance(skills, list) else ():
         known = servers.find(skill) if isinstance(skill, str) else None
@@ -98,7 +98,7 @@ def _share_out(located: Located, at: TreePath, servers: Directory) -> None:
 
 
 def _respell(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
-    """Give the keys of one mapping the spelling that is read here."""
+    """Give the keys of one mapping the usual spelling."""
     here = located.value(at)
     for other, key in _SPELT.items() if isinstance(here, dict) else ():
         if other in here and key in here:
@@ -109,14 +109,14 @@ def _respell(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
 
 
 def _folders(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
-    """Make workspaces of the modules of a file system that are folders."""
+    """Turn the folder modules of a file system into workspaces."""
     afs, modules = located.value((*at, "afs")), located.value((*at, "afs", "modules"))
     if afs is not None and (not isinstance(modules, list) or set(afs) != {"modules"}):
         yield located.problem((*at, "afs"), "a list of `modules` is expected here, and nothing else", _FOLDER, key=True)
     for index, module in enumerate(modules) if isinstance(modules, list) else ():
         path = (*at, "afs", "modules", index)
         if not isinstance(module, dict) or module.get("module") != LOCAL_FOLDER or set(module) != {"module", "options"}:
-            yield located.problem(path, "this module is no folder", _FOLDER)
+            yield located.problem(path, "this module is not a folder", _FOLDER)
             continue
         yield from _respell(located, (*path, "options"))
         located.move((*path, "options", "localPath"), (*path, "options", "path"))
@@ -125,7 +125,7 @@ def _folders(located: Located, at: TreePath) -> Iterator[ConfigProblem]:
 
 
 def _append(located: Located, path: TreePath, to: TreePath) -> None:
-    """Put what stands at a path to the end of a list."""
+    """Append the value at a path to a list."""
     there = located.value(to[:-1]).setdefault(to[-1], [])
     if isinstance(there, list):
         located.move(path, (*to, len(there)))

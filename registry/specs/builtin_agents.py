@@ -1,8 +1,8 @@
-"""The staff: agents that are built in, as they would stand in a file. An entry of the same name in the user's file
-replaces only the fields it gives.
+"""The staff: built-in agents, as a file would define them. An entry of the same name in the user's file replaces only the
+fields it gives.
 
-Owns: their instructions. Must not know: when they are called. Invariant: only the Synthesizer has a description; nobody
-can dispatch the others, they work for a strategy.
+Owns: their instructions. Must not know: when they are called. Invariant: only the Synthesizer has a description; the others
+cannot be dispatched, they work for a strategy.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,11 +30,11 @@ ALWAYS: Mapping[str, Mapping[str, Any]] = {
         ),
     },
 }
-"""Those every configuration has."""
+"""The agents of every configuration."""
 
 _PLANNER = """\
 You plan how a request is carried out. You do none of it yourself: agents do, step by step, and each of them sees only the
-task you write for it and what the steps before it brought.
+task you write for it and the results of the steps before it.
 
 Work in this order:
 1. Relative dates and times ("friday", "next week") come first: resolve each with your tools, and write the resolved value
@@ -49,7 +49,7 @@ Work in this order:
 
 Rules:
 - Use the fewest steps that do it. Different verbs or goals are separate steps, also for the same agent.
-- Each step stands for itself and says by what one can tell that it succeeded.
+- Each step stands for itself and says how to tell that it succeeded.
 - Steps run in the order given; a later one may use the results of earlier ones. Give `dependsOn` where a step needs the
   result of another.
 - What you know of the user (preferences, facts) goes into the tasks it matters for; the agents cannot see it.
@@ -65,7 +65,7 @@ _PLAN = {
 """The form of a plan: an object with steps, or the steps alone."""
 
 _COMPOSER = """\
-You word the answer to a person's request from what the steps of a plan brought.
+You write the answer to a person's request from the results of a plan's steps.
 Say what was done and found, and be open about what failed or was not done, in words the person understands.
 Do not mention steps, plans or agents, and show no raw data structures. Include every link that was made.
 Write in the language of the user, and as their preferences ask for."""
@@ -96,7 +96,7 @@ you are asked again when it is done.
 
 - Plan, do not execute. Give one task at a time; trust that you will be asked again.
 - Look at the execution state first: never give a task again that is completed, and build on what is known.
-- A task is goal-oriented: say what is to be found or made and by what one can tell that it is done, not which operations
+- A task is goal-oriented: say what is to be found or made and how to tell that it is done, not which operations
   to perform. The worker sees the objective, your task and the execution state, and has the skills listed.
 - When a task failed, look at its error: is it essential? Try another approach, go on without it, or finish with what there
   is.
@@ -119,7 +119,7 @@ _DECISION = {
         "reasoning": _TEXT,
     },
 }
-"""The form of what a planner of tasks decides."""
+"""The form of a task planner's decision."""
 
 _TASK_WORKER = """\
 You carry out one task of a larger undertaking. The objective is given for context only: do your task, and nothing beyond
@@ -138,10 +138,10 @@ _WORK = {
     },
     "required": ["success"],
 }
-"""The form of what became of a task."""
+"""The form of a task's result."""
 
 _COMPLETER = """\
-You give the answer to an objective from what the tasks of an undertaking brought. Build on the execution state alone.
+You give the answer to an objective from the results of its tasks. Build on the execution state alone.
 Put what belongs together in one place, tell what succeeded from what failed, and say what could not be established."""
 
 _EXTRACTOR = """\
@@ -165,7 +165,7 @@ _OF_CHAT_MEMORY: Mapping[str, Mapping[str, Any]] = {
         "max_tokens": 2_000,
     },
 }
-"""That of one in which something is learned of users from what they say."""
+"""The agents of a configuration that extracts facts from users' messages."""
 
 _OF_CHOOSERS: Mapping[str, Mapping[str, Any]] = {
     PLANNER: {"utilities": True, "custom_instructions": _PLANNER, "output_schema": _PLAN},
@@ -174,20 +174,20 @@ _OF_CHOOSERS: Mapping[str, Mapping[str, Any]] = {
     RESPONDENT: {"strategy": "synthesis", "custom_instructions": _RESPONDENT},
     COORDINATOR: {"strategy": "plan", "plan": {"compose": "auto", "on_step_failure": "continue"}},
 }
-"""Those of a configuration in which some agent plans, or routes to agents."""
+"""The agents of a configuration in which an agent plans, or routes to agents."""
 
 _OF_ITERATIONS: Mapping[str, Mapping[str, Any]] = {
     TASK_PLANNER: {"custom_instructions": _TASK_PLANNER, "output_schema": _DECISION},
     TASK_WORKER: {"custom_instructions": _TASK_WORKER, "output_schema": _WORK},
     COMPLETER: {"custom_instructions": _COMPLETER},
 }
-"""Those of one in which some agent iterates."""
+"""The agents of a configuration in which an agent iterates."""
 
 ON_DEMAND: Mapping[str, Mapping[str, Any]] = {**_OF_CHOOSERS, **_OF_ITERATIONS, **_OF_CHAT_MEMORY}
 
 
 def staff_of(agents: Mapping[str, Any], chat: object = None, models: Iterable[str] = ()) -> dict[str, Mapping[str, Any]]:
-    """Return the built-in agents that a configuration with these agents has, and with this `chat` section."""
+    """Return the built-in agents of a configuration with these agents and this `chat` section."""
     entries = [entry for entry in agents.values() if isinstance(entry, Mapping)]
     strategies = {str(entry.get(key)) for entry in entries for key in ("strategy", "iteration_strategy")}
     iterations = _OF_ITERATIONS if "iterate" in strategies else {}
@@ -199,7 +199,9 @@ def _of_chat_memory(chat: object, models: Iterable[str]) -> Mapping[str, Mapping
     if not isinstance(memory, Mapping) or memory.get("extract") != "after_answer":
         return {}
     model = memory.get("model")
-    known = isinstance(model, str) and Directory(models).find(model) is not None  # an unknown one is told where it stands
+    known = (
+        isinstance(model, str) and Directory(models).find(model) is not None
+    )  # an unknown model is reported at its own position
     chosen = {"model": model} if known else {}
     return {EXTRACTOR: {**_OF_CHAT_MEMORY[EXTRACTOR], **chosen}}
 
@@ -209,5 +211,5 @@ def _of_choosers(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[s
     choosers = [entry for entry in entries if any(entry.get(key) in CHOOSERS for key in keys)]
     if any(entry.get("sub_agents") not in ([], ()) for entry in choosers):
         return _OF_CHOOSERS
-    # A route with commands alone chooses nobody and plans for nobody.
+    # A route with only commands needs neither classifier nor planner.
     return {RESPONDENT: _OF_CHOOSERS[RESPONDENT]} if choosers else {}

@@ -1,7 +1,7 @@
 """Catalogues: which agents one agent may dispatch.
 
-Owns: the sub-agent registry and the rule that picks a catalogue. Must not know: what a dispatch does.
-Invariant: entries are immutable and in a fixed order: as listed, else as in the configuration.
+Owns: the sub-agent registry and the rule that selects a catalogue. Must not know: what a dispatch does.
+Invariant: entries are immutable and in a fixed order: as listed, else as configured.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from registry.specs.strategies import CHOOSERS
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """One agent as its possible callers see it, with the overrides of this use applied."""
+    """One agent as a caller sees it, with the overrides of this use applied."""
 
     name: str
     description: str
@@ -24,7 +24,7 @@ class CatalogueEntry:
     requires: Requires = Requires()  # noqa: RUF009 - frozen
     capabilities: tuple[str, ...] = ()
     input_schema: Mapping[str, Any] | None = None
-    """What it takes by name, besides its task."""
+    """Its named inputs, besides the task."""
 
 
 def sub_agent_registry(agents: Iterable[AgentSpec]) -> tuple[CatalogueEntry, ...]:
@@ -43,19 +43,19 @@ def resolve_catalogue(
 ) -> tuple[CatalogueEntry, ...]:
     """Return the catalogue of `agent`, given the `sub_agents` lists over its own, most specific first.
 
-    The first list that was given decides, an empty one included. When there is none, an orchestrator, and whoever
-    plans or routes, has the whole registry and any other agent nothing; what steps brought is merged by a composer, so
-    that the Synthesizer would be nobody to plan for. `agents` is keyed by the names as configured.
+    The first given list decides, also an empty one. Without a list an orchestrator, and an agent that plans or routes,
+    has the whole registry, any other agent nothing. The latter have no Synthesizer: a composer merges results.
+    `agents` is keyed by configured names.
     """
     decisive = next((each for each in (*lists, agent.sub_agents) if each is not None), None)
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
-    everybody = sub_agent_registry(agents.values()) if agent.has_everybody else ()
-    return tuple(entry for entry in everybody if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
+    registered = sub_agent_registry(agents.values()) if agent.has_whole_registry else ()
+    return tuple(entry for entry in registered if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
 
 
 def commanded_agents(agents: Mapping[str, AgentSpec], agent: AgentSpec) -> tuple[CatalogueEntry, ...]:
-    """Return the agents that the commands of a route may start, whoever its other messages may go to."""
+    """Return the agents that the commands of a route may start, apart from those its other messages may go to."""
     return tuple(_entry(agents[name]) for name in agent.route.commanded) if agent.strategy == "route" else ()
 
 

@@ -1,7 +1,7 @@
-"""Chains: named lists of stages, each a set of agents that work at the same time.
+"""Chains: named lists of stages, each a set of agents that run at the same time.
 
 Owns: the shape of an `agent_chains` entry, ChainSpec, StageSpec and StageAgent. Must not know: how stages are run.
-Invariant: what a chain, stage or stage agent sets binds its stage agents and nobody they dispatch.
+Invariant: settings of a chain, stage or stage agent apply to its stage agents, not to agents that these dispatch.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ SuccessPolicy = Literal["any", "all"]
 class StageAgentEntry(Use):
     """One element of a stage's `agents` as written."""
 
-    replicas: Count = Field(default=1, description="how many of it work at the same time")
+    replicas: Count = Field(default=1, description="how many replicas run at the same time")
     sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents it may dispatch here; `[]`: none")
     limits: LimitOverrides | None = Field(default=None, description="its limits here")
 
@@ -50,9 +50,9 @@ class SynthesisEntry(Entry):
 class StageEntry(Entry):
     """One element of a chain's `stages` as written."""
 
-    name: Line = Field(description="what the stage does")
+    name: Line = Field(description="the name of the stage")
     agents: tuple[Annotated[StageAgentEntry, BeforeValidator(named, json_schema_input_type=str | StageAgentEntry)], ...] = (
-        Field(min_length=1, description="agents that work at the same time")
+        Field(min_length=1, description="agents that run at the same time")
     )
     sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents its agents may dispatch; `[]`: none")
     limits: LimitOverrides | None = Field(default=None, description="limits of its agents")
@@ -65,17 +65,17 @@ class StageEntry(Entry):
 class ChainEntry(Entry):
     """One entry of `agent_chains` as written."""
 
-    description: Text = Field(default="", description="what the chain is for")
+    description: Text = Field(default="", description="the purpose of the chain")
     alert_types: tuple[Line, ...] = Field(default=(), description="types of alerts that start it")
     sub_agents: tuple[Reference, ...] | None = Field(default=None, description="agents its agents may dispatch; `[]`: none")
     limits: LimitOverrides | None = Field(default=None, description="limits of the chain and of its agents")
-    on_restart: OnRestart = Field(default="resume", description="after a crash it goes on, or has failed")
-    stages: tuple[StageEntry, ...] = Field(min_length=1, description="what happens, in order")
+    on_restart: OnRestart = Field(default="resume", description="after a crash: `resume` it, or `fail` it")
+    stages: tuple[StageEntry, ...] = Field(min_length=1, description="its stages, in order")
 
 
 @dataclass(frozen=True, slots=True)
 class StageAgent:
-    """An agent of a stage, and what the stage changes about it."""
+    """An agent of a stage, with the stage's overrides."""
 
     name: str
     replicas: int = 1
@@ -110,7 +110,7 @@ class ChainSpec:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a chain an agent stands: the three levels that may say something about it."""
+    """An agent's place in a chain: the chain, the stage and the stage agent, each of which may set limits."""
 
     chain: ChainSpec
     stage: StageSpec

@@ -1,7 +1,7 @@
-"""Commands: what the configuration says about messages that begin with `/`.
+"""Commands: messages that begin with `/`.
 
-Owns: the shape of a route's `commands`, CommandSpec, and how long a command may take if nobody says. Must not know: how a
-message is read or who carries a command out. Invariant: a spec is whole; the defaults here are the built-in ones.
+Owns: the shape of a route's `commands`, CommandSpec, and the default timeouts. Must not know: how a message is parsed or a
+command is run. Invariant: a spec is complete; the defaults here are the built-in ones.
 """
 
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ TIMEOUTS = {
     "review": 3600.0,
     "errors": 1800.0,
 }
-"""Seconds a command of that name has, unless it says otherwise."""
+"""Default timeouts of commands with these names."""
 OTHER_TIMEOUT = 3600.0
 
 ARGUMENTS = "$ARGUMENTS"
-"""What stands in a command's text for what was written behind its name."""
+"""In a command's text: stands for the text after its name."""
 
 TOLD = ("item", "mode", "delegation", "rule")
-"""What stands in the input of whoever works beside the arguments."""
+"""The keys of an agent's input beside the arguments."""
 
 
 def _several(value: object) -> object:
@@ -60,45 +60,45 @@ Complexities = Annotated[
 class ArgumentEntry(Entry):
     """One element of a command's `arguments`."""
 
-    name: Line = Field(description="what it is called, in `usage` and in the input of whoever works")
+    name: Line = Field(description="its name, in `usage` and in the input of the agents")
     kind: Kind = Field(
         default="text",
         description="`item`: the number of a work item; `items`: several, `105-107` or `3,5`; `choice`: one of `choices`;"
         " `text`: all the rest",
     )
     required: Flag = Field(default=True, description="whether a call without it is refused")
-    choices: tuple[Line, ...] = Field(default=(), description="the words a `choice` may be")
-    default: Line | None = Field(default=None, description="what it is where it is left out")
+    choices: tuple[Line, ...] = Field(default=(), description="the values of a `choice`")
+    default: Line | None = Field(default=None, description="its value when it is left out")
 
 
 class WhenEntry(Entry):
-    """`when:` of a rule as written: what is left out does not matter."""
+    """`when:` of a rule as written; absent conditions always hold."""
 
-    language: Lines | None = Field(default=None, description="the language of the work item is one of these")
+    language: Lines | None = Field(default=None, description="languages of the work item")
     plan: Flag | None = Field(default=None, description="whether the work item has a plan")
-    complexity: Complexities | None = Field(default=None, description="the request is judged to be one of these")
+    complexity: Complexities | None = Field(default=None, description="complexities of the request, as judged")
 
 
 class PhaseEntry(Entry):
     """One agent of a rule, in its long form."""
 
     agent: Line = Field(description="the agent")
-    mode: Line | None = Field(default=None, description="told to the agent: how it is to work this time")
-    critical: Flag = Field(default=True, description="`false`: where it fails, the command has not failed")
+    mode: Line | None = Field(default=None, description="the mode of work, shown to the agent")
+    critical: Flag = Field(default=True, description="`false`: its failure does not fail the command")
 
 
 Phase = Annotated[PhaseEntry, BeforeValidator(_phase, json_schema_input_type=str | PhaseEntry)]
 
 
 class RuleEntry(Entry):
-    """One element of a command's `agents`: who works, and when."""
+    """One element of a command's `agents`: its agents and conditions."""
 
-    agent: Line | None = Field(default=None, description="the agent that does it")
+    agent: Line | None = Field(default=None, description="the agent that carries out the command")
     agents: tuple[Phase, ...] = Field(
-        default=(), description="instead of `agent`: several, one after the other; each is shown what those before it found"
+        default=(), description="instead of `agent`: several in order; each is shown the results of the earlier ones"
     )
-    when: WhenEntry = Field(default=WhenEntry(), description="when this rule holds; the first that does is taken")
-    mode: Line | None = Field(default=None, description="told to its agents: how they are to work this time")
+    when: WhenEntry = Field(default=WhenEntry(), description="conditions of this rule; the first matching rule is used")
+    mode: Line | None = Field(default=None, description="the mode of work, shown to its agents")
 
     @model_validator(mode="after")
     def _somebody(self) -> Self:
@@ -115,29 +115,27 @@ Rule = Annotated[RuleEntry, BeforeValidator(_phase, json_schema_input_type=str |
 class CommandEntry(Entry):
     """One entry of `commands` as written."""
 
-    description: Text = Field(default="", description="what it does, for people")
-    usage: Line | None = Field(default=None, description="how it is written; absent: made from its arguments")
+    description: Text = Field(default="", description="its purpose, for people")
+    usage: Line | None = Field(default=None, description="its usage line; absent: made from its arguments")
     arguments: tuple[ArgumentEntry, ...] | None = Field(
-        default=None, description=f"what follows its name; absent: anything if `prompt` has `{ARGUMENTS}`, else nothing"
+        default=None, description=f"its arguments; absent: any text if `prompt` has `{ARGUMENTS}`, else none"
     )
     prompt: Source | None = Field(
-        default=None, description=f"what its agents are told, with `{ARGUMENTS}` for what follows its name"
+        default=None, description=f"the task of its agents, with `{ARGUMENTS}` for the text after its name"
     )
-    agents: tuple[Rule, ...] = Field(
-        default=(), description="who carries it out: rules, of which the first that holds counts"
-    )
+    agents: tuple[Rule, ...] = Field(default=(), description="rules that name its agents; the first matching rule is used")
     answer: TemplateSource | None = Field(
-        default=None, description="instead of `agents`: a template over `items` and the arguments, filled in at once"
+        default=None, description="instead of `agents`: a template over `items` and the arguments, answered at once"
     )
     timeout: Seconds | None = Field(default=None, description="time for one work item; absent: by its name")
     complexity: Complexity | None = Field(default=None, description="absent: judged by its work items")
-    artifact: Artifact | None = Field(default=None, description="what the files are that its agents write")
-    sets: Line | None = Field(default=None, description="the status its work item has when it is completed")
+    artifact: Artifact | None = Field(default=None, description="the kind of the files that its agents write")
+    sets: Line | None = Field(default=None, description="the status of its work item after the command completed")
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentSpec:
-    """What may follow a command's name."""
+    """An argument of a command."""
 
     name: str
     kind: Kind = "text"
@@ -147,14 +145,14 @@ class ArgumentSpec:
 
     @property
     def shown(self) -> str:
-        """Return it as it stands in a line of usage."""
+        """Return it as in a line of usage."""
         words = "|".join(self.choices) if self.kind == "choice" else self.name.upper()
         return words if self.required else f"[{words}]"
 
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """When a rule holds; None for what does not matter."""
+    """The conditions of a rule; None always holds."""
 
     language: tuple[str, ...] | None = None
     plan: bool | None = None
@@ -163,7 +161,7 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSpec:
-    """An agent that works for a command."""
+    """An agent that carries out a command."""
 
     agent: str
     mode: str | None = None
@@ -172,7 +170,7 @@ class PhaseSpec:
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
-    """Who works one after the other, and when."""
+    """The agents that work in order, and the conditions."""
 
     phases: tuple[PhaseSpec, ...]
     when: When = When()
@@ -196,12 +194,12 @@ class CommandSpec:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """Return everybody who may work for it, each once."""
+        """Return all agents that may carry it out, each once."""
         return tuple(dict.fromkeys(phase.agent for rule in self.rules for phase in rule.phases))
 
     @property
     def item_argument(self) -> ArgumentSpec | None:
-        """Return the argument that names work items, if one does."""
+        """Return the argument that names work items, or None."""
         return next((each for each in self.arguments if each.kind in ("item", "items")), None)
 
 
@@ -225,7 +223,7 @@ def command_spec(name: str, entry: CommandEntry, names: Directories) -> CommandS
 
 
 def argument_entries(entry: CommandEntry) -> tuple[ArgumentEntry, ...]:
-    """Return what may follow a command's name: as declared, else whatever its text has a place for."""
+    """Return the arguments of a command: as declared, else derived from its text."""
     if entry.arguments is not None:
         return entry.arguments
     anything = entry.prompt is not None and ARGUMENTS in entry.prompt.text

@@ -1,8 +1,8 @@
-"""Components: the three agents that work for one that iterates, as they are when they do.
+"""Components: the three agents that work for an agent that iterates.
 
-Owns: what each has of its own, and what it has from the agent it works for. Must not know: what they are asked.
-Invariant: a built-in one has the model, the workspaces and, where it carries tasks out, the tools and agents of the one it
-works for; an agent that is named stays what it is, and shares the workspaces.
+Owns: which settings a component has of its own, and which from the agent it works for. Must not know: its tasks.
+Invariant: a built-in component has the model and the workspaces of the agent it works for, and as worker also its tools
+and agents; a named agent keeps its own settings and shares the workspaces.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from registry.specs.limits import LimitOverrides
 from registry.specs.workspaces import WorkspaceSpec
 
 _WHOLE = ("timeout", "max_tokens", "max_cost_usd")
-"""Limits that hold for all of an agent's work together, and so for none of its parts."""
+"""Limits of an agent's whole work, which do not apply to its components."""
 
 
 Part = Literal["planner", "worker", "completer"]
 
 
 def component_of(role: Part, named: AgentSpec, agent: AgentSpec) -> AgentSpec:
-    """Return who works for `agent` in a role: the agent `named` for it, as that part of `iterate` changes it."""
+    """Return the component of `agent` in a role: the agent `named` for it, with the overrides of `iterate`."""
     part: ComponentSpec = getattr(agent.iterate, role)
     whole = agent.output_schema if role == "completer" else None
     component = replace(

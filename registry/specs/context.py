@@ -1,7 +1,7 @@
-"""Context: what the configuration says about how much an agent is told besides its task, and when that is made less.
+"""The `context` block: how much an agent is told besides its task, and when its conversation is compacted.
 
-Owns: the shape of an agent's `context` block and ContextSpec. Must not know: how a prompt is put together.
-Invariant: what is None is decided by the role an agent has when it is called.
+Owns: the shape of the block and ContextSpec. Must not know: how a prompt is assembled.
+Invariant: the role of the called agent decides every value that is None.
 """
 
 from dataclasses import dataclass, replace
@@ -22,23 +22,23 @@ Level = Annotated[
 ]
 
 COMPACT_AT = 0.8
-"""Estimates of a conversation's length err by less than the rest."""
+"""The remaining share exceeds the error of estimated token counts."""
 
 
 class ContextEntry(Entry):
     """`context:` of an agent as written."""
 
     memory: MemoryShown | None = Field(
-        default=None, description="facts about the user: all, those that match its task, or none; absent: by its role"
+        default=None, description="facts about the user: all, those that match its task, or none; absent: by role"
     )
     history: Annotated[int, Strict(), Field(ge=0)] | None = Field(
-        default=None, description="messages of the conversation it is shown; absent: by its role"
+        default=None, description="messages of the conversation it is shown; absent: by role"
     )
     budget: Count | None = Field(
-        default=None, description="tokens for all it is told besides its task; absent: by its role"
+        default=None, description="the most tokens of its context besides the task; absent: by role"
     )
     order: PromptOrder = Field(
-        default="seed", description="order of its prompt; `stable`: what changes comes last, so that more of it is cached"
+        default="seed", description="order of its prompt; `stable`: changing parts come last, so that more of it is cached"
     )
     level: Level | None = Field(
         default=None, description="which `context_files` it is shown: 1 common, 2 its `language` too, 3 all; absent: none"
@@ -46,13 +46,13 @@ class ContextEntry(Entry):
     language: Line | None = Field(default=None, description="whose `context_files` it is shown, with `level: 2`")
     compact_at: Share = Field(
         default=COMPACT_AT,
-        description="share of its model's `context_window` from which on old parts of the conversation are left out",
+        description="share of its model's `context_window` from which the conversation is compacted",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSpec:
-    """How much an agent is told."""
+    """The context of an agent."""
 
     memory: MemoryShown | None = None
     history: int | None = None
@@ -63,7 +63,7 @@ class ContextSpec:
     compact_at: float = COMPACT_AT
 
     def over(self, other: "ContextSpec") -> "ContextSpec":
-        """Return this one, with what it leaves open as in the other."""
+        """Return this spec, with its None values taken from the other."""
         return replace(
             self,
             memory=self.memory or other.memory,

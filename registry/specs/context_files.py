@@ -1,7 +1,7 @@
 """Context files: which files agents are shown, by their level and language.
 
 Owns: the shape of the `context_files` section, its checks and ContextFiles. Must not know: how a prompt shows a file.
-Invariant: a level sees what those below it see; no pattern is written that leads out of the configuration's folder.
+Invariant: a level sees the files of the levels below it; no pattern leads out of the configuration's folder.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from registry.text.folder import Folder, Unreadable, leads_out
 from registry.text.names import Directory, fold, listed, name_fault, suggestion
 
 FILTERED, FULL = 2, 3
-"""The levels that see more than what is common: the files of a language, and everything."""
+"""The levels that see more than the common files: those of a language, and all."""
 
 
 def _inside(pattern: str) -> str:
@@ -38,17 +38,17 @@ class ContextFilesEntry(Entry):
     """The `context_files` section as written."""
 
     common: tuple[Pattern, ...] = Field(
-        default=(), description="for every agent with a level: paths or patterns (`*`, `**`), relative to this file"
+        default=(), description="files for every agent with a level: paths or patterns (`*`, `**`), relative to this file"
     )
     languages: dict[str, tuple[Pattern, ...]] = Field(
-        default={}, description="by language: for agents of level 2 with this `language`, and for those of level 3"
+        default={}, description="files by language, for agents of level 2 with this `language`, and of level 3"
     )
-    full: tuple[Pattern, ...] = Field(default=(), description="for agents of level 3 alone, who see all the others too")
+    full: tuple[Pattern, ...] = Field(default=(), description="files for agents of level 3, which see all others too")
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFiles:
-    """Which files there are to be shown, and to whom."""
+    """The files shown to agents, by level and language."""
 
     folder: Folder
     common: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class ContextFiles:
     full: tuple[str, ...] = ()
 
     def patterns(self, level: int | None, language: str | None = None) -> tuple[str, ...]:
-        """Return what somebody of that level is shown, in order; of a language nobody wrote about, what is common."""
+        """Return the patterns of a level, in order; for a language without files, the common ones."""
         if level is None:
             return ()
         if level >= FULL:
@@ -75,13 +75,13 @@ def context_files_spec(entry: ContextFilesEntry, folder: Path) -> ContextFiles:
 def check_context_files(
     findings: Findings, section: ContextFilesEntry, agents: Mapping[str, ContextEntry], folder: Path
 ) -> None:
-    """Check that there are such files, and that every level and language of an agent has an effect."""
+    """Check that the files exist, and that every level and language of an agent has an effect."""
     _check_languages(findings, section)
     for name, context in agents.items():
         path = ("agents", name, "context")
         if findings.sound(*path) and findings.sound("context_files"):
             _check_level(findings, path, context, section)
-    if not findings.stored:  # what has begun goes on, whatever became of files since then
+    if not findings.stored:  # a stored configuration resumes, whatever happened to its files
         for place, pattern in _patterns(section):
             if findings.sound(*place):
                 _check_pattern(findings, place, pattern, Folder(folder))
@@ -102,10 +102,15 @@ def _check_languages(findings: Findings, section: ContextFilesEntry) -> None:
 def _check_level(findings: Findings, path: TreePath, context: ContextEntry, section: ContextFilesEntry) -> None:
     level, language = context.level, context.language
     if level is not None and section == ContextFilesEntry():
-        findings.add((*path, "level"), "there are no files to show", "say which under `context_files`", key=True)
+        findings.add(
+            (*path, "level"),
+            "`level` has no effect: there are no `context_files`",
+            "list files under `context_files`",
+            key=True,
+        )
     elif level == FILTERED and language is None:
         hint = f"add `language`; known: {listed(section.languages)}" if section.languages else "write `level: 1`"
-        findings.add((*path, "level"), "level 2 adds the files of a language, and none is named", hint)
+        findings.add((*path, "level"), "level 2 adds the files of a language, and `language` is missing", hint)
     elif level != FILTERED and language is not None:
         findings.add((*path, "language"), "`language` has no effect without `level: 2`", "add the level, or remove it")
     elif language is not None and Directory(section.languages).find(language) is None:
@@ -125,7 +130,7 @@ def _patterns(section: ContextFilesEntry) -> Iterator[tuple[TreePath, str]]:
 
 
 def _check_pattern(findings: Findings, path: TreePath, pattern: str, folder: Folder) -> None:
-    """Report the first thing that is wrong with what a pattern matches."""
+    """Report the first fault of a pattern's files."""
     written = findings.written(path, pattern)
     name = ""
     try:

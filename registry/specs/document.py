@@ -1,7 +1,7 @@
 """The configuration file as a whole, as written.
 
-Owns: the sections of the file and their merge over what is built in. Must not know: what holds after resolution.
-Invariant: it is the one shape that validation, the JSON schema and the error texts are made from.
+Owns: the sections of the file and their merge over the built-in ones. Must not know: the resolved values.
+Invariant: validation, the JSON schema and the error texts are all made from this one shape.
 """
 
 from collections.abc import Mapping
@@ -29,49 +29,49 @@ from registry.text.names import STAND_IN, fold
 
 
 class DefaultsEntry(Entry):
-    """`defaults` as written: what holds where an agent says nothing."""
+    """`defaults` as written: the settings of agents that give none."""
 
-    model: Line | None = Field(default=None, description="model of agents that name none; absent: the only one there is")
+    model: Line | None = Field(default=None, description="model of agents that name none; absent: the only model")
     limits: ServiceLimitOverrides = Field(default=ServiceLimitOverrides(), description="limits of agents that set none")
-    retry: RetryEntry | None = Field(default=None, description="how calls that failed are repeated, of all models")
+    retry: RetryEntry | None = Field(default=None, description="how failed calls are retried, for all models")
 
 
 class ForeignAgent(BaseModel):
     """An agent in another dialect: `registry/specs/aigne.py`."""
 
     model_config = ConfigDict(extra="allow")
-    type: ForeignType = Field(description="says that its other keys are those of AIGNE's orchestrators")
+    type: ForeignType = Field(description="its other keys are those of AIGNE's orchestrators")
 
 
 Agents = Annotated[
     dict[str, AgentEntry],
     BeforeValidator(lambda value: value, json_schema_input_type=dict[str, AgentEntry | ForeignAgent] | tuple[Line, ...]),
 ]
-"""By the time a document is made, files have been read and dialects taken over."""
+"""When a document is made, agent files have been read and dialects translated."""
 
 
 class Document(Entry):
     """The whole file."""
 
     model: Line | None = Field(default=None, description="same as `defaults.model`")
-    defaults: DefaultsEntry = Field(default=DefaultsEntry(), description="what holds where an agent says nothing")
+    defaults: DefaultsEntry = Field(default=DefaultsEntry(), description="settings of agents that give none")
     models: dict[str, ModelEntry] = Field(default={}, description="the models agents may name")
     mcp_servers: dict[str, UpstreamEntry] = Field(default={}, description="the servers whose tools agents may have")
-    agents: Agents = Field(default={}, description="who does the work; or the files that have one each")
+    agents: Agents = Field(default={}, description="the agents, or the files with one agent each")
     agent_chains: dict[str, ChainEntry] = Field(default={}, description="stages of agents, in order")
     context_files: ContextFilesEntry = Field(
-        default=ContextFilesEntry(), description="files agents are shown, by the level of their `context`"
+        default=ContextFilesEntry(), description="files shown to agents, by the level of their `context`"
     )
     workspaces: dict[str, WorkspaceEntry] = Field(default={}, description="folders in which agents work on files")
-    users: dict[str, UserEntry] = Field(default={}, description="the people agents work for")
+    users: dict[str, UserEntry] = Field(default={}, description="the users that agents work for")
     chat: ChatEntry | None = Field(default=None, description="who answers them")
-    serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients get, and who may call")
-    secrets: SecretsEntry = Field(default=SecretsEntry(), description="which values are none, of those taken for secrets")
-    work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="what there is to do, by number")
+    serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients are offered, and who may call")
+    secrets: SecretsEntry = Field(default=SecretsEntry(), description="which variables and headers are not secret")
+    work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="work items, by number")
 
     @property
     def default_model(self) -> str | None:
-        """Return the model of agents that name none, if the file says which."""
+        """Return the model of agents that name none, if the file sets one."""
         return self.defaults.model or self.model
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class Document(Entry):
         if self.model is not None and self.defaults.model not in (None, self.model):
             raise PydanticCustomError(
                 "two_values",
-                "`model` and `defaults.model` are one setting, and have different values here",
+                "`model` and `defaults.model` are one setting and have different values here",
                 {"at": "model", "hint": "remove one of the two"},
             )
         return self
@@ -89,9 +89,9 @@ SECTIONS = tuple(key for key in Document.model_fields if key != "model")
 
 
 def with_built_ins(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with what is built in laid under it: a user's agent replaces only the fields it gives.
+    """Return the tree merged over the built-in one: a user's agent replaces only the fields it gives.
 
-    One with a description of its own is no change of a built-in agent that has none, but another agent of that name.
+    A user's agent with a description does not change a built-in agent without one: it is another agent of that name.
     """
     merged = dict(tree)
     if merged.get("models", {}) == {}:
@@ -121,6 +121,6 @@ def _is_another(own: Any, built_in: Mapping[str, Any]) -> bool:
 def _under(built_in: Mapping[str, Any], own: Any) -> Any:
     if not isinstance(own, Mapping):
         return own
-    # `strategy` has a second name, so the built-in one must not stand beside the user's under the other.
+    # `strategy` has a second name: the built-in value must not stand beside the user's under the other name.
     hidden = {"strategy"} if "iteration_strategy" in own else set()
     return {**{key: value for key, value in built_in.items() if key not in hidden}, **own}

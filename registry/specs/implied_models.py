@@ -1,6 +1,6 @@
-"""Models that are defined by their names alone: `provider/id`, wherever a file names one that it does not define.
+"""Implied models: `provider/id` names a model that the file does not define.
 
-Owns: which names those are, and the entry each stands for. Must not know: what else a model has.
+Owns: the form of these names, and the entry of each. Must not know: the other settings of a model.
 Invariant: a name in the file's own `models` is never one of them.
 """
 
@@ -11,11 +11,11 @@ from registry.specs.agents import SCHEMAS
 from registry.text.names import fold, model_name_fault
 
 _OURS = "anthropic/"
-"""What stands before an id that the provider itself knows; gateways know other models by the whole name."""
+"""The prefix of an id that Anthropic itself knows; gateways know other models by the whole name."""
 
 
 def implied_model(name: str) -> dict[str, str] | None:
-    """Return the entry that a name stands for; None for one that has to be defined."""
+    """Return the entry that a name implies; None for one that has to be defined."""
     if "/" not in name or model_name_fault(name) is not None:
         return None
     return {"model": name.removeprefix(_OURS)}
@@ -37,7 +37,7 @@ def implied_models(tree: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """Go through what stands under a key `model`, but for those of JSON schemas."""
+    """Yield the values of all `model` keys outside of JSON schemas."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if key not in SCHEMAS:

@@ -1,7 +1,7 @@
-"""Iterating: what the configuration says about an agent that works towards an objective task by task.
+"""The `iterate` block: settings of an agent that works towards an objective task by task.
 
 Owns: the shape of an agent's `iterate` block and IterateSpec. Must not know: how tasks are found or carried out.
-Invariant: a spec is whole; the defaults here are the built-in ones.
+Invariant: a spec is complete; the defaults here are the built-in ones.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from registry.text.sources import TemplateEntry, TemplateSource
 from registry.text.templates import Template
 
 TASK_PLANNER, TASK_WORKER, COMPLETER = "TaskPlanner", "TaskWorker", "Completer"
-"""The built-in agents that decide on the next task, carry one out, and answer in the end."""
+"""The built-in agents that decide on the next task, carry it out, and give the final answer."""
 COMPONENTS = (TASK_PLANNER, TASK_WORKER, COMPLETER)
 
 MAX_ITERATIONS = 20
@@ -28,17 +28,17 @@ def is_component(name: str, description: str) -> bool:
 
 
 class ComponentEntry(Entry):
-    """One of the three who work for the agent, in its long form."""
+    """One of the agent's three components, in its long form."""
 
-    agent: Line | None = Field(default=None, description="the agent it is; absent: the built-in one")
+    agent: Line | None = Field(default=None, description="its agent; absent: the built-in one")
     instructions: TemplateSource | None = Field(
         default=None, description="a template instead of the built-in instructions: `objective`, `skills`, `task` …"
     )
     model: Line | None = Field(default=None, description="another model than that of the agent it works for")
     input_schema: dict[str, Any] | None = Field(
-        default=None, description="JSON schema of the input it is shown, besides what the agent's own declares"
+        default=None, description="JSON schema of the input it is shown, besides the fields of the agent's own"
     )
-    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema that its answer has to fit")
+    output_schema: dict[str, Any] | None = Field(default=None, description="JSON schema of its answer")
 
 
 def _component(value: object) -> object:
@@ -50,28 +50,32 @@ Component = Annotated[ComponentEntry, BeforeValidator(_component, json_schema_in
 
 
 class StateEntry(Entry):
-    """`state:` of an iteration as written: how long it goes on, and how much of it is shown."""
+    """`state:` of an iteration as written: how long it runs, and how much of it is shown."""
 
-    max_iterations: Count = Field(default=MAX_ITERATIONS, description="how often the planner is asked")
-    keep_recent: Count | None = Field(default=None, description="tasks that are shown, the newest; absent: all")
-    max_tokens: Count | None = Field(default=None, description="tokens of the tasks that are shown; absent: no limit")
+    max_iterations: Count = Field(default=MAX_ITERATIONS, description="how often the planner is called")
+    keep_recent: Count | None = Field(default=None, description="how many of the newest tasks are shown; absent: all")
+    max_tokens: Count | None = Field(default=None, description="tokens of the shown tasks; absent: no limit")
 
 
 class IterateEntry(Entry):
     """`iterate:` of an agent as written."""
 
     objective: TemplateSource | None = Field(
-        default=None, description="a template over its input: what is to be reached; absent: its task"
+        default=None, description="a template over its input: the goal; absent: its task"
     )
-    planner: Component | None = Field(default=None, description="who decides on the next task; absent: the built-in one")
-    worker: Component | None = Field(default=None, description="who carries tasks out; absent: the built-in one")
-    completer: Component | None = Field(default=None, description="who answers in the end; absent: the built-in one")
-    state: StateEntry = Field(default=StateEntry(), description="how long it goes on, and how much of it is shown")
+    planner: Component | None = Field(
+        default=None, description="the agent that decides on the next task; absent: the built-in one"
+    )
+    worker: Component | None = Field(default=None, description="the agent that carries out tasks; absent: the built-in one")
+    completer: Component | None = Field(
+        default=None, description="the agent that gives the final answer; absent: the built-in one"
+    )
+    state: StateEntry = Field(default=StateEntry(), description="how long it iterates, and how many tasks are shown")
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentSpec:
-    """One of the three; what is None is as with the built-in one, or with the agent it works for."""
+    """A component; None means the value of the built-in one, or of the agent it works for."""
 
     agent: str
     instructions: Template | None = None
@@ -99,7 +103,7 @@ class IterateSpec:
 
 
 def iterate_spec(entry: IterateEntry | None, names: Directories) -> IterateSpec:
-    """Return the spec of a checked entry; no entry is one that leaves everything to us."""
+    """Return the spec of a checked entry; without one, all defaults."""
     written = entry or IterateEntry()
     return IterateSpec(
         objective=_template(written.objective),

@@ -1,8 +1,8 @@
-"""Limits: what an execution may use, and how the layers of the configuration make up its limits.
+"""Limits of an execution, and how the layers of the configuration resolve to them.
 
-Owns: the names, ranges and built-in defaults of all limits, and their resolution. Must not know: who spends them (the
+Owns: the names, ranges and built-in defaults of all limits, and their resolution. Must not know: how they are spent (the
 runner's allowance does). Invariant: layers are built-in → defaults → agent → chain, stage, stage agent → call, and the
-most specific one that gives a value wins; a layer never reaches an agent that the layer's owner dispatches.
+most specific one with a value wins; a layer never applies to an agent that its owner dispatches.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -19,7 +19,7 @@ Wake = Literal["all", "any"]
 
 
 RESERVE_SHARE = 0.2
-"""How much of an execution's time may be kept back for a conclusion."""
+"""The largest share of an execution's time that may be reserved for its conclusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Limits:
     approval_timeout: float = 3600.0
 
     def reserve_of(self, allowed: float) -> float:
-        """Return the seconds kept back for wrapping up: the reserve, but at most its share of the time allowed."""
+        """Return the seconds reserved for wrapping up: the reserve, but at most its share of the allowed time."""
         return min(self.wrap_up_reserve, allowed * RESERVE_SHARE)
 
     def capped(self, cost_usd: float) -> "Limits":
-        """Return the same limits with at most this much money."""
+        """Return the same limits with at most this cost."""
         own = self.max_cost_usd if self.max_cost_usd is not None else cost_usd
         return replace(self, max_cost_usd=min(cost_usd, own))
 
@@ -59,32 +59,36 @@ MAX_CONCURRENT_ROOTS = 50
 
 
 class LimitOverrides(Entry):
-    """One layer: a `limits` block as written, or what a call asks for. What is None is left to the layers below."""
+    """One layer: a `limits` block as written, or the limits of a call. None leaves a value to the layers below."""
 
-    max_depth: Count | None = Field(default=None, description="how deep agents may dispatch agents")
-    max_concurrent_agents: Count | None = Field(default=None, description="agents of one parent that run at once")
+    max_depth: Count | None = Field(default=None, description="how deep dispatches may nest")
+    max_concurrent_agents: Count | None = Field(default=None, description="children of one parent that run at once")
     max_iterations: Count | None = Field(default=None, description="model turns before the agent must conclude")
     timeout: Seconds | None = Field(default=None, description="time for the agent itself")
     agent_timeout: Seconds | None = Field(default=None, description="time for each agent it dispatches")
-    wrap_up_reserve: SecondsOrZero | None = Field(default=None, description="time kept back for a conclusion")
+    wrap_up_reserve: SecondsOrZero | None = Field(default=None, description="time reserved for the conclusion")
     max_dispatches: Count | None = Field(default=None, description="agents dispatched in the whole tree")
     max_tokens: Count | None = Field(default=None, description="tokens of the whole tree")
     max_cost_usd: Budget | None = Field(default=None, description="US dollars of the whole tree")
-    on_limit: OnLimit | None = Field(default=None, description="a dispatch over the limit waits, or is refused")
-    on_finish: OnFinish | None = Field(default=None, description="children left at the end are waited for, or cancelled")
-    wake: Wake | None = Field(default=None, description="a waiting parent goes on when all children ended, or any")
+    on_limit: OnLimit | None = Field(default=None, description="whether a dispatch over the limit waits or is refused")
+    on_finish: OnFinish | None = Field(
+        default=None, description="whether the agent waits for open children at its end, or cancels them"
+    )
+    wake: Wake | None = Field(
+        default=None, description="whether a waiting parent continues when all children have ended, or any"
+    )
     cycle_check: Flag | None = Field(default=None, description="refuse an agent that is already in the path")
-    cancel_grace: SecondsOrZero | None = Field(default=None, description="time a cancelled agent has to end by itself")
+    cancel_grace: SecondsOrZero | None = Field(default=None, description="time for a cancelled agent to end by itself")
     model_timeout: Seconds | None = Field(default=None, description="time for one model call")
     tool_timeout: Seconds | None = Field(default=None, description="time for one upstream tool call")
-    approval_timeout: Seconds | None = Field(default=None, description="time a person has to allow a call that must be")
+    approval_timeout: Seconds | None = Field(default=None, description="time for a person to approve a call")
 
     def values(self) -> dict[str, object]:
-        """Return the values this layer decides, by name."""
+        """Return the values that this layer sets, by name."""
         return {name: value for name in LIMIT_NAMES if (value := getattr(self, name)) is not None}
 
     def over(self, below: "LimitOverrides") -> "LimitOverrides":
-        """Return one layer that holds this one's values and, where it has none, those of the layer below."""
+        """Return one layer with this one's values and, where it has none, those of the layer below."""
         return below.model_copy(update=self.values())
 
 
@@ -98,11 +102,11 @@ class ServiceLimitOverrides(LimitOverrides):
 LIMIT_NAMES = tuple(field.name for field in fields(Limits))
 
 FLAT_LIMITS = ("max_iterations", "max_concurrent_agents", "agent_timeout", "timeout")
-"""Limits that may also stand directly on an agent, as orchestrators are commonly written."""
+"""Limits that may also be set directly on an agent, as is common for orchestrators."""
 
 
 def resolve_limits(*layers: LimitOverrides | None) -> Limits:
-    """Return the limits that hold when the layers, most general first, lie over the built-in ones."""
+    """Resolve layers, most general first, over the built-in limits."""
     resolved = Limits()
     for layer in layers:
         if layer is not None:

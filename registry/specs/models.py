@@ -1,4 +1,4 @@
-"""Models: an LLM, where it is served, what it costs and what stands in for it.
+"""Models: an LLM, its endpoint, its price and its rehearsal.
 
 Owns: the shape of a `models` entry and ModelSpec. Must not know: how a model is called.
 Invariant: a key is known only by the name of its environment variable, never by its value.
@@ -24,12 +24,12 @@ DEFAULT_CONTEXT_WINDOW = 200_000
 
 Provider = Literal["anthropic"]
 CacheLifetime = Literal["auto", "5m", "1h", "off"]
-"""How long a prompt stays cached; `auto` is an hour for agents that wait for others, and five minutes for the rest."""
+"""How long a prompt stays cached; `auto` is an hour for agents that wait for children, and five minutes for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTimeouts:
-    """How long one attempt to get an answer may be silent, and how long it may take. The defaults here are built in."""
+    """The timeouts of one attempt: of silence, and of the whole reply. The defaults here are built in."""
 
     first_token: float = 120.0
     stall: float = 60.0
@@ -38,10 +38,10 @@ class StreamTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a model call that failed is repeated. The defaults here are built in."""
+    """How a failed model call is retried. The defaults here are built in."""
 
     seconds: float = 60.0
-    """From the first failure to the last attempt; 0 repeats nothing."""
+    """From the first failure to the last attempt; 0: no retry."""
     first_wait: float = 0.5
     longest_wait: float = 15.0
 
@@ -69,21 +69,21 @@ _BUILT_IN = StreamTimeouts()
 class TimeoutsEntry(Entry):
     """`timeouts:` of a model as written."""
 
-    first_token: Seconds = Field(default=_BUILT_IN.first_token, description="until an answer begins")
-    stall: Seconds = Field(default=_BUILT_IN.stall, description="without any sign of life in the middle of an answer")
-    total: Seconds = Field(default=_BUILT_IN.total, description="for one whole answer, however lively")
+    first_token: Seconds = Field(default=_BUILT_IN.first_token, description="until a reply begins")
+    stall: Seconds = Field(default=_BUILT_IN.stall, description="silence in the middle of a reply")
+    total: Seconds = Field(default=_BUILT_IN.total, description="for one whole reply")
 
 
 class RetryEntry(Entry):
-    """`retry:` of a model, or of all models, as written. What is absent here comes from `defaults.retry`."""
+    """`retry:` of a model, or of all models, as written. Absent values come from `defaults.retry`."""
 
     for_: SecondsOrZero | None = Field(
         default=None,
         alias="for",
-        description="how long a failing model API is outlasted, from the first failure on; `0s`: never; built in: `60s`",
+        description="how long failed calls are retried, from the first failure; `0s`: never; built in: `60s`",
     )
     first_wait: Seconds | None = Field(
-        default=None, description="longest wait before the second attempt; it doubles with each; built in: `500ms`"
+        default=None, description="longest wait before the second attempt; doubles with each attempt; built in: `500ms`"
     )
     longest_wait: Seconds | None = Field(default=None, description="longest wait between two attempts; built in: `15s`")
 
@@ -92,14 +92,14 @@ class RetryEntry(Entry):
         if self.first_wait is not None and self.longest_wait is not None and self.first_wait > self.longest_wait:
             raise PydanticCustomError(
                 "waits",
-                "the first wait is longer than the longest",
+                "`first_wait` is longer than `longest_wait`",
                 {"at": "first_wait", "about": ("longest_wait",), "hint": "lower `first_wait` or raise `longest_wait`"},
             )
         return self
 
 
 def retry_of(*entries: RetryEntry | None) -> Retry:
-    """Return how calls of a model are repeated: each setting as the first entry that has it, else as is built in."""
+    """Return how calls of a model are retried: each setting from the first entry that has it, else built in."""
     said = [entry for entry in entries if entry is not None]
 
     def decided(settings: Iterable[float | None], built_in: float) -> float:
@@ -118,37 +118,39 @@ class ModelEntry(Entry):
     """One entry of `models` as written."""
 
     model: Line = Field(description="the model's id at the provider")
-    provider: Provider = Field(default="anthropic", description="who speaks for the model")
+    provider: Provider = Field(default="anthropic", description="the API of the model")
     base_url: Annotated[Line, AfterValidator(web_address)] | None = Field(default=None, description="another endpoint")
     api_key: Annotated[Line, AfterValidator(_reference)] | None = Field(
-        default=None, description="`${NAME}` of the variable that holds the key; read when it is used"
+        default=None, description="`${NAME}` of the variable with the key; read at each use"
     )
-    max_tokens: Count = Field(default=DEFAULT_MAX_TOKENS, description="tokens one answer may have")
+    max_tokens: Count = Field(default=DEFAULT_MAX_TOKENS, description="the most tokens of one reply")
     context_window: Count = Field(
-        default=DEFAULT_CONTEXT_WINDOW, description="tokens a conversation and its next answer may have together"
+        default=DEFAULT_CONTEXT_WINDOW, description="the most tokens of a conversation and its next reply together"
     )
     thinking: Flag = Field(default=False, description="let the model think before it answers")
     accepts_temperature: Flag = Field(
-        default=False, description="whether it takes a temperature: plans and judgements are then asked for with 0"
+        default=False, description="whether it accepts a temperature: plans and judgements then use 0"
     )
     timeouts: TimeoutsEntry = Field(default=TimeoutsEntry(), description="how long one attempt may take")
-    retry: RetryEntry | None = Field(default=None, description="how a call that failed is repeated")
-    cache: CacheLifetime = Field(default="auto", description="how long the provider keeps prompts for reuse")
-    fallback: tuple[Line, ...] = Field(default=(), description="models asked in turn when this one cannot answer")
+    retry: RetryEntry | None = Field(default=None, description="how a failed call is retried")
+    cache: CacheLifetime = Field(default="auto", description="how long the provider caches prompts")
+    fallback: tuple[Line, ...] = Field(default=(), description="models called in order when this one fails")
     price: PriceEntry | None = Field(default=None, description="US dollars per million tokens")
-    rehearsal: Line | None = Field(default=None, description="script that stands in without a key; relative to this file")
+    rehearsal: Line | None = Field(
+        default=None, description="script that replaces the model without a key; relative to this file"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.max_tokens >= self.context_window:
             raise PydanticCustomError(
                 "window",
-                "an answer of {tokens} tokens does not fit into a context window of {window}",
+                "`max_tokens` {tokens} does not fit into a context window of {window}",
                 {
                     "tokens": self.max_tokens,
                     "window": self.context_window,
                     "at": "max_tokens" if "max_tokens" in self.model_fields_set else "context_window",
-                    "hint": "set `max_tokens` to a part of `context_window`; most of it is for the conversation",
+                    "hint": "set `max_tokens` to a part of `context_window`: the conversation needs most of it",
                 },
             )
         return self
@@ -175,7 +177,7 @@ class ModelSpec:
     rehearsal: Path | None = None
 
     def cache_writes(self, *, waits: bool) -> CacheWrites:
-        """Return how long prompts are kept for an agent that waits for others between its calls, or does not."""
+        """Return how long prompts are cached for an agent that waits for children between its calls, or does not."""
         return ("1h" if waits else "5m") if self.cache == "auto" else self.cache
 
 

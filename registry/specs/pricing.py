@@ -1,7 +1,7 @@
-"""Prices of models, and what a usage costs by them.
+"""Prices of models, and the cost of a usage.
 
-Owns: the price book entry and the arithmetic. Must not know: where a usage came from.
-Invariant: a cost says how complete it is; tokens without a price are never counted as free in silence.
+Owns: the `price` entry and the arithmetic. Must not know: where a usage comes from.
+Invariant: a cost says how complete it is; tokens without a price never count as free without notice.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from registry.text.entry import Amount, Count, Entry
 
 Completeness = Literal["priced", "partly", "unpriced"]
 CacheWrites = Literal["5m", "1h", "off"]
-"""How long the prompt of a call is kept for reuse, if it is."""
+"""How long the prompt of a call is cached, if at all."""
 
 _TOKENS_PER_PRICE = 1_000_000
 
@@ -29,9 +29,9 @@ class RateEntry(Entry):
 
 
 class TierEntry(RateEntry):
-    """`price.above`: the rates of a call whose prompt is longer than `tokens`; rates left out are not known."""
+    """`price.above`: the rates of a call whose prompt is longer than `tokens`; absent rates are unknown."""
 
-    tokens: Count = Field(description="prompt tokens, cached ones included, up to which the lower rates hold")
+    tokens: Count = Field(description="the longest prompt, in tokens with cached ones, at the lower rates")
 
 
 class PriceEntry(RateEntry):
@@ -42,7 +42,7 @@ class PriceEntry(RateEntry):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens of each kind; None where the price is not known."""
+    """US dollars per million tokens of each kind; None if unknown."""
 
     input: float | None = None
     output: float | None = None
@@ -51,16 +51,16 @@ class Price:
     cache_write_1h: float | None = None
     above_tokens: int | None = None
     above: "Price | None" = None
-    """What a call costs whose prompt is longer than `above_tokens`, all its tokens."""
+    """The price of all tokens of a call whose prompt is longer than `above_tokens`."""
 
     def of_call(self, tokens: "Tokens") -> "Price":
-        """Return the price that holds for a call: the length of its prompt decides."""
+        """Return the price of a call, by the length of its prompt."""
         if self.above is None or self.above_tokens is None or tokens.prompt <= self.above_tokens:
             return self
         return self.above
 
     def at_worst(self, prompt: int, writes: CacheWrites) -> "Rates":
-        """Return what a token may cost at most in a call with so long a prompt; what has no price counts nothing."""
+        """Return the highest cost of a token in a call with a prompt of this length; kinds without a price count 0."""
         book = self.of_call(Tokens(input=prompt))
         written = {"5m": book.cache_write, "1h": book.cache_write_1h, "off": None}[writes]
         read = max(each or 0.0 for each in (book.input, book.cache_read, written))
@@ -103,25 +103,25 @@ class Tokens:
 
     @property
     def prompt(self) -> int:
-        """Everything the model read."""
+        """All tokens that the model read."""
         return self.input + self.cache_read + self.cache_write + self.cache_write_1h
 
     @property
     def total(self) -> int:
-        """Everything the model read and wrote."""
+        """All tokens that the model read and wrote."""
         return self.prompt + self.output
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What tokens cost in US dollars, as far as prices are known."""
+    """The cost of tokens in US dollars, as far as prices are known."""
 
     usd: float
     completeness: Completeness
 
 
 def cost_of(tokens: Tokens, price: Price | None) -> Cost:
-    """Return the cost of a call at the price; only kinds that were used need one."""
+    """Return the cost of a call; only the kinds of tokens that it used need a price."""
     book = price.of_call(tokens) if price is not None else Price()
     pairs = (
         (tokens.input, book.input),

@@ -1,7 +1,7 @@
-"""Routing: what the configuration says about an agent that sends each message to whoever should handle it.
+"""The `route` block: settings of an agent that sends each message to the agent that should handle it.
 
-Owns: the shape of an agent's `route` block and RouteSpec. Must not know: how a message is judged.
-Invariant: a spec is whole; the defaults here are the built-in ones.
+Owns: the shape of an agent's `route` block and RouteSpec. Must not know: how a message is classified.
+Invariant: a spec is complete; the defaults here are the built-in ones.
 """
 
 from collections.abc import Mapping
@@ -15,22 +15,24 @@ from registry.text.entry import Count, Entry, Line
 from registry.text.names import Directories, built_in
 
 CLASSIFIER, RESPONDENT, COORDINATOR = "Classifier", "Respondent", "Coordinator"
-"""The built-in agents that judge a message, answer it in words, and carry it out by a plan."""
+"""The built-in agents that classify a message, answer it directly, and carry it out by a plan."""
 
 
 class RouteEntry(Entry):
     """`route:` of an agent as written."""
 
-    classifier: Line | None = Field(default=None, description="the agent that judges a message; absent: the built-in one")
+    classifier: Line | None = Field(
+        default=None, description="the agent that classifies a message; absent: the built-in one"
+    )
     planner: Line | None = Field(
         default=None, description="the agent with strategy `plan` for messages that need one; absent: the built-in one"
     )
     respondent: Line | None = Field(
-        default=None, description="the agent that answers messages that concern nobody; absent: the built-in one"
+        default=None, description="the agent that answers messages for no other agent; absent: the built-in one"
     )
-    history: Count = Field(default=4, description="messages of the conversation that classifier and planner are shown")
+    history: Count = Field(default=4, description="messages of the conversation shown to classifier and planner")
     commands: dict[str, CommandEntry] = Field(
-        default={}, description="what messages that begin with `/` do, without a classifier, by the name that follows it"
+        default={}, description="commands by name, for messages that begin with `/`; they need no classifier"
     )
 
 
@@ -51,7 +53,7 @@ class RouteSpec:
 
 
 def route_spec(entry: RouteEntry | None, names: Directories) -> RouteSpec:
-    """Return the spec of a checked entry; no entry is one that leaves everything to us."""
+    """Return the spec of a checked entry; without one, all defaults."""
     written = entry or RouteEntry()
     ours = {"classifier": CLASSIFIER, "planner": COORDINATOR, "respondent": RESPONDENT}
     chosen = {

@@ -1,8 +1,8 @@
-"""Which values are secrets, so that none is shown or stored: those of the configuration, and those of the environment.
+"""Secrets: which values of the configuration and the environment must not be shown or stored.
 
-Owns: what makes a value a secret, by its place, its name and its look, and what else in it is one (a password in an
-address, a line of a key). Must not know: how settings are printed or stored, or where secrets are looked for.
-Invariant: when in doubt it is one; a secret is masked whole.
+Owns: what makes a value a secret (its setting, its name, its form), and the secrets inside it (a password in an address, a
+line of a key). Must not know: how settings are printed or stored, or where secrets are searched for.
+Invariant: when in doubt a value is a secret; a secret is masked as a whole.
 """
 
 import binascii
@@ -23,16 +23,16 @@ from registry.text.errors import TreePath
 MASK = "***"
 
 SHORTEST = 6
-"""Characters below which a value is no secret worth the name, and would be found everywhere."""
+"""A shorter value is no secret: it would match everywhere."""
 _LONG_LINE = 16
-"""Characters from which on a line of a secret is one by itself."""
+"""A line of a secret with at least so many characters is a secret by itself."""
 
 
 class SecretsEntry(Entry):
     """`secrets` as written."""
 
     plain: tuple[Line, ...] = Field(
-        default=(), description="variables and headers whose values are no secrets, by name, and are never masked"
+        default=(), description="names of variables and headers whose values are not secret and are never masked"
     )
 
 
@@ -54,26 +54,26 @@ _SECRET_PART = re.compile(
 _SAID_ELSEWHERE = re.compile(
     r"(?i)(?:old)?pwd|ssh_auth_sock|xauthority|(?:xdg|desktop|gdm|term|iterm|dbus)_?session.*|session_manager"
 )
-"""Variables that every shell has, and that hold no secret whatever they are called."""
+"""Variables that every shell has; they hold no secret, whatever their names."""
 _PLAIN_HEADERS = _words(
     "accept accept-charset accept-encoding accept-language cache-control connection content-type host user-agent"
 )
 
 
 def looks_secret(name: str) -> bool:
-    """Say whether a variable, flag or header of that name holds a secret."""
+    """Say whether the name of a variable, flag or header suggests a secret."""
     if _SECRET_PART.search(name):
         return True
     return any(word.lower() in _SECRET_WORDS for word in _WORD.findall(name))
 
 
-# -- looks -------------------------------------------------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------------------------------------
 
 _PLAIN_WORDS = _words(
     "true false yes no on off none null auto default enabled disabled required optional basic bearer oauth oauth2 token"
     " password postgres secret admin root guest changeme test example mysql redis rabbitmq minio user username"
 )
-"""What stands for a setting, or is everybody's first guess: masked, it would be missing everywhere and hide nothing."""
+"""Common settings and passwords anyone would guess: masking them would garble texts and hide nothing."""
 _NUMBER = re.compile(r"[+-]?[\d.,:_-]{1,9}(?: ?(?:ms|s|sec|m|min|h|d|[kmgt]i?b?|%))?", re.IGNORECASE)
 _HOST = r"(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|\[[0-9a-f:]+\])(?::\d{1,5})?"
 _USUAL = re.compile(
@@ -86,7 +86,7 @@ _PATH = re.compile(r"(?:~|\.{1,2})?(?:/[A-Z]?[a-z0-9._-]{1,32}){2,}/?|(?:~|\.{1,
 
 
 def _is_plain(value: str, *, named: bool) -> bool:
-    """Say whether a value is no secret by its look; `named` where its name says that it is one."""
+    """Say whether the form of a value shows that it is no secret; `named`: its name suggests one."""
     text = value.strip()
     if len(text) < SHORTEST or text.lower() in _PLAIN_WORDS:
         return True
@@ -97,7 +97,7 @@ def _is_plain(value: str, *, named: bool) -> bool:
 
 
 def _exists(text: str) -> bool:
-    """Say whether it is the path of something: that is no secret, what is in it may be one."""
+    """Say whether it is an existing path: a path is no secret, its content may be."""
     if not text.startswith(("/", "~/", "./", "../")) or "\n" in text or len(text) > 1024:
         return False
     try:
@@ -114,7 +114,7 @@ _ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://(?:[^/\s]*@|[^\s]*\?)")
 def may_be_secret(path: TreePath, value: object, before: object = None, plain: Collection[str] = ()) -> bool:
     """Say whether the value of a setting may be a secret; `before` is the element before it in its list.
 
-    It is said by the setting alone, so that what is stored does not depend on what is on a disk.
+    The setting alone decides, so that a snapshot does not depend on the files of a machine.
     """
     if not isinstance(value, str) or not value:
         return False
@@ -131,7 +131,7 @@ def may_be_secret(path: TreePath, value: object, before: object = None, plain: C
 
 
 def _given(setting: str, name: str, value: str, plain: Collection[str]) -> bool:
-    """Say whether what a server is given is a secret: all is, but for what is declared, or looks, plain."""
+    """Say whether a value given to a server is a secret: every value is, unless it is declared plain or looks plain."""
     if name in plain or (setting == "headers" and name.lower() in _PLAIN_HEADERS):
         return False
     return not _is_plain(value, named=looks_secret(name))
@@ -144,10 +144,10 @@ def held_secrets(
     referenced: Collection[str] = (),
     plain: Collection[str] = (),
 ) -> frozenset[str]:
-    """Every secret this process was given: by its environment, and by the configuration for upstream servers.
+    """Every secret of this process: from its environment, and from the configuration of upstream servers.
 
-    `variables` hold one whatever they are called, `referenced` are those that the configuration names as `${…}`; what is
-    in `plain` holds none.
+    `variables` hold one whatever their names, `referenced` are those that the configuration names as `${…}`; those in
+    `plain` hold none.
     """
     held = {environ[name] for name in variables if name in environ}
     for name, value in environ.items():
@@ -180,7 +180,7 @@ def _secrets_of(spec: UpstreamSpec, plain: Collection[str]) -> Iterator[str]:
     yield from (value for _, value in parse_qsl(address.query))
 
 
-# -- what is in a value ------------------------------------------------------------------------------------------------
+# -- parts of a value --------------------------------------------------------------------------------------------------
 
 _SCHEME = re.compile(r"(?i)(bearer|basic|token|apikey|api-key|digest|negotiate|key)\s+(\S.*)", re.DOTALL)
 _FIELD = re.compile(r"(?i)(?:password|passwd|pwd|pass|secret|token|key|sig|signature)\s*=\s*([^;&\s\"']+)")
@@ -189,7 +189,7 @@ _DEEPEST = 5
 
 
 def _parts(value: str, depth: int = 0) -> Iterator[str]:
-    """A secret, and what in it is one by itself."""
+    """A secret, and the parts of it that are secrets by themselves."""
     text = value.strip()
     yield text
     if depth > _DEEPEST:
@@ -218,7 +218,7 @@ _TO_THE_LAST = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^:/@\s]*:(?!\d{1,5}/)(\S+
 
 
 def _passwords(text: str) -> Iterator[str]:
-    """The passwords in addresses, or the user where it is a token; as they are written, and decoded."""
+    """The passwords in addresses, or the user if it is a token; as written, and decoded."""
     if "://" not in text or "@" not in text:  # nearly every value
         return
     for found in _USER_INFO.finditer(text):

@@ -1,6 +1,6 @@
-"""Serving: what is offered to MCP clients, to whom, and what happens to their work when they go.
+"""The `serve` section: what MCP clients are offered, who may call, and what happens when a client disconnects.
 
-Owns: the shape of the `serve` section and ServeSpec. Must not know: how a client connects or a token is checked.
+Owns: the shape of the section and ServeSpec. Must not know: how a client connects or a token is checked.
 Invariant: a token is known only by the name of its environment variable, never by its value.
 """
 
@@ -21,7 +21,7 @@ from registry.text.names import Directories
 from registry.text.variables import referenced
 
 OnDisconnect = Literal["keep", "finish", "cancel"]
-"""What becomes of a client's running work when it goes."""
+"""What happens to a client's running executions when it disconnects."""
 
 DEFAULT_MAX_BODY = 4 * 1024 * 1024
 DEFAULT_SHUTDOWN_GRACE = 25.0
@@ -50,7 +50,7 @@ def _origin(value: str) -> str:
 
 
 def _guarded_address(value: str) -> str:
-    """Who signs tokens must not be an impostor, so only this machine may be asked without encryption."""
+    """Require `https` for the issuer of tokens, so that no impostor can sign them; this machine is exempt."""
     web_address(value)
     parts = urlsplit(value)
     if parts.username is not None or parts.query or parts.fragment:
@@ -79,19 +79,19 @@ class TokenEntry(Entry):
     """One entry of `serve.http.tokens` as written."""
 
     token: Annotated[Line, AfterValidator(_reference)] = Field(
-        description="`${NAME}` of the variable that holds the token; read when `serve --http` starts"
+        description="`${NAME}` of the variable with the token; read when `serve --http` starts"
     )
     scopes: tuple[Line, ...] = Field(
-        default=(), description="what it may do beyond its own work: `executions:read_all`, `users:speak_for_all`"
+        default=(), description="scopes beyond its own executions: `executions:read_all`, `users:speak_for_all`"
     )
 
 
 class OAuthEntry(Entry):
     """`serve.http.oauth` as written."""
 
-    issuer: GuardedAddress = Field(description="who issues access tokens, as in their `iss`")
-    audience: GuardedAddress = Field(description="address of `/mcp` as clients know it; tokens must be made for it")
-    jwks_url: GuardedAddress | None = Field(default=None, description="keys of the issuer; absent: as its metadata says")
+    issuer: GuardedAddress = Field(description="the issuer of access tokens, as in their `iss`")
+    audience: GuardedAddress = Field(description="address of `/mcp` as clients know it; the audience of their tokens")
+    jwks_url: GuardedAddress | None = Field(default=None, description="keys of the issuer; absent: from its metadata")
     scopes: tuple[Line, ...] = Field(default=(), description="scopes that every token must have")
 
 
@@ -117,12 +117,12 @@ class ServeEntry(Entry):
     )
     on_disconnect: OnDisconnect = Field(
         default="keep",
-        description="work of clients that are gone, and when the server stops: kept, finished first, or cancelled",
+        description="executions of a disconnected client, and of a stopping server: `keep`, `finish` first, or `cancel`",
     )
     shutdown_grace: SecondsOrZero = Field(
         default=DEFAULT_SHUTDOWN_GRACE,
-        description="from a signal, or a stdio client's leaving, to the end of the process: model calls and tools under "
-        "way may end, nothing new begins",
+        description="from a signal, or a stdio client's disconnect, to the end of the process: running model and tool "
+        "calls may end, new ones do not start",
     )
     http: HttpEntry = Field(default=HttpEntry(), description="who may call over HTTP")
 
@@ -148,7 +148,7 @@ class OAuthSpec:
 
 @dataclass(frozen=True, slots=True)
 class HttpSpec:
-    """Who may call over HTTP, by which names and from which pages."""
+    """Which callers, host names and web origins are accepted over HTTP."""
 
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -158,13 +158,13 @@ class HttpSpec:
 
     @property
     def authenticates(self) -> bool:
-        """Whether a caller has to say who it is."""
+        """Whether callers must authenticate."""
         return bool(self.tokens) or self.oauth is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSpec:
-    """What is offered to MCP clients. `agents` None: every agent with a description."""
+    """The offer to MCP clients. `agents` None: every agent with a description."""
 
     agents: tuple[str, ...] | None = None
     on_disconnect: OnDisconnect = "keep"

@@ -1,7 +1,7 @@
-"""Names of strategies: how an agent behaves, as the configuration says it.
+"""Names of strategies in the configuration.
 
-Owns: which names may be written and what each means. Must not know: how a strategy works (the runner does).
-Invariant: every name means one strategy and whether the model is asked to think.
+Owns: the allowed names and their meanings. Must not know: how a strategy works (the runner does).
+Invariant: every name means one strategy, with or without thinking.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ StrategyName = Literal[
     "iterate",
     "function",
 ]
-"""What a file may say. `chain` belongs to chains."""
+"""The names a file may use. `chain` belongs to chains."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a strategy's name means."""
+    """The meaning of a strategy's name."""
 
     strategy: Strategy
     thinking: bool = False
@@ -45,7 +45,7 @@ _MEANINGS: dict[StrategyName, Behaviour] = {
 
 
 def behaviour(name: StrategyName) -> Behaviour:
-    """Return what the name means."""
+    """Return the meaning of a name."""
     return _MEANINGS[name]
 
 
@@ -55,6 +55,6 @@ def strategy_name(meaning: Behaviour) -> StrategyName:
 
 
 CALLERS: tuple[Strategy, ...] = ("plan", "route", "iterate")
-"""The strategies that ask no model themselves, but have agents of the staff and of their catalogue work for them."""
+"""The strategies that call no model themselves: staff agents and agents of their catalogue do the work."""
 CHOOSERS: tuple[Strategy, ...] = ("plan", "route")
-"""Those of them that choose among the agents of their catalogue, and without one have everybody."""
+"""Those that choose among the agents of their catalogue; without a list their catalogue is every agent."""

@@ -1,6 +1,6 @@
-"""Which tools may be used: allow- and deny-lists of names and `*` patterns.
+"""Tool filters: allow- and deny-lists of names and `*` patterns.
 
-Owns: the matching of tool names. Must not know: which tools a server really has.
+Owns: the matching of tool names. Must not know: which tools a server has.
 Invariant: deny wins; an absent allow-list allows everything, an empty one nothing.
 """
 
@@ -17,7 +17,7 @@ class ToolFilterEntry(Entry):
     """`tools:` as written."""
 
     allow: tuple[Line, ...] | None = Field(default=None, description="only these tools: names or `*` patterns")
-    deny: tuple[Line, ...] = Field(default=(), description="never these tools, whatever `allow` says")
+    deny: tuple[Line, ...] = Field(default=(), description="never these tools, even if `allow` names them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ToolFilter:
 
 
 def tool_filter(entry: ToolFilterEntry | None) -> ToolFilter:
-    """Return the filter an entry describes; no entry filters nothing."""
+    """Return the filter of an entry; without one, a filter that allows everything."""
     return ToolFilter() if entry is None else ToolFilter(entry.allow, entry.deny)
 
 

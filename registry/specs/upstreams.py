@@ -1,7 +1,7 @@
 """Upstreams: the MCP servers whose tools agents use.
 
 Owns: the shape of an `mcp_servers` entry and UpstreamSpec. Must not know: how a server is started or called.
-Invariant: a server is reached in exactly one way, by a command or by an address.
+Invariant: a server has exactly one of a command and an address.
 """
 
 import re
@@ -36,19 +36,19 @@ def _words(value: object) -> object:
     if isinstance(value, str):
         raise PydanticCustomError(
             "command",
-            "a command is a list: the program and its arguments",
+            "`command` must be a list: the program and its arguments",
             {"hint": "write it as `[program, argument, ...]`; no shell is involved"},
         )
     return value
 
 
 def _header_value(value: str) -> str:
-    # Found out while sending, the value itself would stand in the error, and from there in logs and prompts.
+    # Checked here: an error while sending would carry the value into logs and prompts.
     if value and not _HEADER_VALUE.fullmatch(value):
         raise PydanticCustomError(
             "header",
-            "a header neither begins nor ends with white space and holds no control characters",
-            {"hint": "check the variable it comes from; it may be empty or end with a line break"},
+            "a header must not begin or end with white space or contain control characters",
+            {"hint": "check the variable it comes from: it may be empty or end with a line break"},
         )
     return value
 
@@ -72,23 +72,23 @@ class UpstreamEntry(Entry):
     headers: dict[str, Annotated[Text, AfterValidator(_header_value)]] = Field(
         default={}, description="headers sent to the address"
     )
-    description: Text = Field(default="", description="what the server is for, for people")
+    description: Text = Field(default="", description="the purpose of the server, for people")
     instructions: Text = Field(default="", description="how to use its tools, for the agents that have them")
-    tools: ToolFilterEntry | None = Field(default=None, description="which of its tools exist for agents")
+    tools: ToolFilterEntry | None = Field(default=None, description="which of its tools agents may use")
     effects: dict[str, Effect] = Field(default={}, description="whether a tool may run again; names or `*` patterns")
-    gates: dict[str, Gate] = Field(default={}, description="whether a person must allow a call; names or `*` patterns")
+    gates: dict[str, Gate] = Field(default={}, description="whether a call needs an approval; names or `*` patterns")
     trust_annotations: Flag = Field(
-        default=False, description="believe what the server says of its tools where `effects` and `gates` say nothing"
+        default=False, description="trust the server's annotations of tools that `effects` and `gates` do not name"
     )
     timeout: Seconds | None = Field(default=None, description="time for one call; absent: the agent's `tool_timeout`")
     start_timeout: Seconds = Field(default=DEFAULT_START_TIMEOUT, description="time to start and answer the first request")
     max_result_bytes: Count = Field(
         default=DEFAULT_MAX_RESULT_BYTES,
-        description="longest result that a model is shown whole; the rest is read with `read_result`",
+        description="the longest result shown to a model as a whole; `read_result` reads the rest",
     )
-    isolation: Isolation = Field(default="shared", description="one connection for all, or one for each execution")
+    isolation: Isolation = Field(default="shared", description="one connection for all executions, or one for each")
     required: Flag | None = Field(
-        default=None, description="whether its agents cannot work without it; absent: those that have no other server"
+        default=None, description="whether its agents need it to work; absent: only those without another server"
     )
 
     @model_validator(mode="after")
@@ -96,7 +96,7 @@ class UpstreamEntry(Entry):
         if (self.command is None) == (self.url is None):
             raise PydanticCustomError(
                 "one_way",
-                "a server has exactly one of `command` and `url`",
+                "a server needs exactly one of `command` and `url`",
                 {
                     "about": ("command", "url"),
                     "hint": "`command: [program, ...]` starts one over stdio, `url: https://...` reaches one over HTTP",
@@ -118,9 +118,9 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSpec:
-    """A server agents may name. `timeout` None leaves it to the limits of the agent that calls.
+    """A server that agents may name. `timeout` None: the limits of the calling agent decide.
 
-    What may carry a secret is not in its representation, so that no log line shows one.
+    Fields that may carry a secret are not in its representation, so that no log line shows one.
     """
 
     name: str
@@ -135,14 +135,14 @@ class UpstreamSpec:
     effects: Mapping[str, Effect] = field(default_factory=_nothing, hash=False)
     gates: Mapping[str, Gate] = field(default_factory=_nothing, hash=False)
     imposed_gates: Mapping[str, Gate] = field(default_factory=_nothing, hash=False)
-    """Those of a later configuration: a call that one of both wants a person to allow waits for one."""
+    """The gates of a later configuration: a call waits for an approval if either of the two requires it."""
     trust_annotations: bool = False
     timeout: float | None = None
     start_timeout: float = DEFAULT_START_TIMEOUT
     max_result_bytes: int = DEFAULT_MAX_RESULT_BYTES
     isolation: Isolation = "shared"
     required: bool | None = None
-    """Whether agents cannot work without it; None where that depends on the agent."""
+    """Whether agents need it to work; None if that depends on the agent."""
 
     def effect_of(self, tool: str) -> Effect | None:
         """Return the configured effect of a tool."""
@@ -157,7 +157,7 @@ V = TypeVar("V")
 
 
 def _setting_of(tool: str, settings: Mapping[str, V]) -> V | None:
-    """What is set for a tool: by its exact name, else by the first pattern that fits."""
+    """The setting of a tool: by its exact name, else by the first matching pattern."""
     exact = settings.get(tool)
     if exact is not None:
         return exact

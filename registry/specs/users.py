@@ -1,7 +1,7 @@
-"""Users: the people agents work for, and by which names they are known.
+"""Users: the people agents work for, and their names; and the `chat` section.
 
-Owns: the shape of the `users` section, its checks and UserSpec. Must not know: what is done for a user, or what is
-remembered of one. Invariant: whoever loads has a time zone that exists here, and no name means two people.
+Owns: the shape of both sections, their checks and specs. Must not know: the work for a user, or the facts about one.
+Invariant: a loaded user has an existing time zone, and no name means two users.
 """
 
 import re
@@ -26,7 +26,7 @@ _LOCALE = re.compile(
     r"(?P<extension>-u(?:-[a-z0-9]{2,8})+)?",
     re.IGNORECASE,
 )
-"""Of what may follow in a tag, only the extension `u` says something that agents go by: on which day a week begins."""
+"""Of the extensions of a tag only `u` matters to agents: it sets the first day of the week."""
 
 
 def _locale(value: str) -> str:
@@ -34,7 +34,7 @@ def _locale(value: str) -> str:
     if match is None:
         raise PydanticCustomError(
             "locale",
-            "a locale is a language, with a script or a region or without",
+            "a locale is a language, optionally with a script or a region",
             {"hint": "write `en-US`, `zh-Hant-TW`, `de`, or `he-IL-u-fw-mon` for weeks that begin on Monday"},
         )
     parts = (match["language"].lower(), (match["script"] or "").title(), (match["region"] or "").upper())
@@ -44,19 +44,19 @@ def _locale(value: str) -> str:
 class UserEntry(Entry):
     """One entry of `users` as written."""
 
-    name: Line | None = Field(default=None, description="how agents call the user; absent: the id")
+    name: Line | None = Field(default=None, description="the name that agents use; absent: the id")
     timezone: Line = Field(default=DEFAULT_TIMEZONE, description="an IANA name, such as `Europe/Berlin`")
     locale: Annotated[Line, AfterValidator(_locale)] = Field(
         default=DEFAULT_LOCALE, description="such as `en-US` or `he-IL`; `he-IL-u-fw-mon`: weeks begin on Monday"
     )
-    capabilities: tuple[Line, ...] = Field(default=(), description="what agents may do for the user")
+    capabilities: tuple[Line, ...] = Field(default=(), description="capabilities that agents may use for the user")
     connections: tuple[Line, ...] = Field(default=(), description="accounts the user has connected, such as `google`")
     aliases: tuple[Line, ...] = Field(default=(), description="other names: phone numbers, addresses")
 
 
 @dataclass(frozen=True, slots=True)
 class UserSpec:
-    """A person agents work for."""
+    """A user that agents work for."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ def user_spec(identifier: str, entry: UserEntry) -> UserSpec:
 
 
 def check_users(findings: Findings, users: Mapping[str, UserEntry]) -> None:
-    """Check that time zones exist, and that an alias means one person only."""
+    """Check that time zones exist, and that an alias means one user only."""
     owners = {fold(identifier): identifier for identifier in users}
     for identifier, user in users.items():
         _check_timezone(findings, ("users", identifier, "timezone"), user.timezone)
@@ -91,7 +91,7 @@ def check_users(findings: Findings, users: Mapping[str, UserEntry]) -> None:
             again = owner == identifier and any(fold(alias) == fold(each) for each in (identifier, *user.aliases[:index]))
             if (owner != identifier or again) and findings.sound(*path):
                 message = f"`{findings.written(path, alias)}` already means `{owner}`"
-                findings.add(path, message, "an alias belongs to one user; remove it from one of the two")
+                findings.add(path, message, "remove one of the two: an alias belongs to one user")
 
 
 def _check_timezone(findings: Findings, path: TreePath, name: str) -> None:
@@ -106,13 +106,13 @@ def _check_timezone(findings: Findings, path: TreePath, name: str) -> None:
 def _exists(name: str) -> bool:
     try:
         ZoneInfo(name)
-    except (LookupError, ValueError, OSError):  # a folder of zones, such as `Europe`, is none
+    except (LookupError, ValueError, OSError):  # a folder of zones, such as `Europe`, is no zone
         return False
     return True
 
 
 EXTRACTOR = "MemoryExtractor"
-"""The built-in agent that reads a conversation and keeps facts about its user."""
+"""The built-in agent that extracts facts about a user from a conversation."""
 
 Extract = Literal["never", "after_answer"]
 
@@ -121,37 +121,39 @@ class ChatMemoryEntry(Entry):
     """`memory` of the `chat` section as written."""
 
     extract: Extract = Field(
-        default="never", description="`after_answer`: facts are taken from the conversation, in the background"
+        default="never", description="`after_answer`: facts are extracted from the conversation in the background"
     )
     model: Line | None = Field(default=None, description="a name from `models`, a cheap one; absent: `defaults.model`")
-    max_facts: Annotated[int, Field(ge=1, le=20)] = Field(default=5, description="facts that are kept at once, at most")
-    budget_usd: Budget | None = Field(default=None, description="what it may cost each time; absent: tokens bound it")
+    max_facts: Annotated[int, Field(ge=1, le=20)] = Field(default=5, description="the most facts stored at once")
+    budget_usd: Budget | None = Field(
+        default=None, description="the most US dollars of one extraction; absent: only tokens are limited"
+    )
 
 
 class ChatEntry(Entry):
     """The `chat` section as written."""
 
-    agent: Line = Field(description="the agent or chain that answers what users say")
-    memory: ChatMemoryEntry = Field(default=ChatMemoryEntry(), description="what is learned of users from what they say")
+    agent: Line = Field(description="the agent or chain that answers users' messages")
+    memory: ChatMemoryEntry = Field(default=ChatMemoryEntry(), description="which facts are extracted from users' messages")
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMemorySpec:
-    """What is learned of users from what they say."""
+    """The extraction of facts from users' messages."""
 
     extractor: str
-    """The agent that does it."""
+    """The agent that extracts facts."""
     max_facts: int
     budget_usd: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSpec:
-    """Who answers users."""
+    """The agent or chain that answers users."""
 
     agent: str
     memory: ChatMemorySpec | None = None
-    """None where nothing is learned."""
+    """None: no facts are extracted."""
 
 
 def chat_spec(entry: ChatEntry, subjects: Directory) -> ChatSpec:

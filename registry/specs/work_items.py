@@ -1,7 +1,7 @@
-"""Work items: what there is to do, as far as the configuration says it, and the board they are numbered on.
+"""Work items of the configuration, and the board that numbers them.
 
 Owns: the shape of the `work_items` section, its checks and specs. Must not know: how items are stored or worked on.
-Invariant: a number is a positive whole number, and no item waits for itself.
+Invariant: a number is a positive integer, and no item depends on itself.
 """
 
 import re
@@ -26,26 +26,26 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 class WorkItemEntry(Entry):
     """One entry of `work_items.items` as written."""
 
-    title: Line = Field(description="what is to be done")
-    language: Line | None = Field(default=None, description="the kind of work, such as `python` or `markdown`")
-    complexity: Complexity | None = Field(default=None, description="how much there is to it")
-    status: Line = Field(default=NOT_STARTED, description="how far it has come")
-    plan: Line | None = Field(default=None, description="where its plan is, if it has one")
-    depends_on: tuple[Count, ...] = Field(default=(), description="numbers of the items it builds on")
+    title: Line = Field(description="the work to do")
+    language: Line | None = Field(default=None, description="its language, such as `python` or `markdown`")
+    complexity: Complexity | None = Field(default=None, description="its complexity")
+    status: Line = Field(default=NOT_STARTED, description="its status")
+    plan: Line | None = Field(default=None, description="path of its plan, if it has one")
+    depends_on: tuple[Count, ...] = Field(default=(), description="numbers of the items it depends on")
 
 
 class WorkItemsEntry(Entry):
     """`work_items` as written."""
 
-    board: Line = Field(default=BOARD, description="whose numbers they are; boards of one database do not share them")
+    board: Line = Field(default=BOARD, description="the name of the board; each board of a database has its own numbers")
     items: dict[str, WorkItemEntry] = Field(
-        default={}, description="items by number, written into the database unless they are there"
+        default={}, description="items by number, written into the database unless they exist"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class WorkItemSpec:
-    """An item as the configuration has it."""
+    """A configured item."""
 
     title: str
     language: str | None = None
@@ -57,20 +57,20 @@ class WorkItemSpec:
 
 @dataclass(frozen=True, slots=True)
 class WorkItemsSpec:
-    """The board, and the items to begin with."""
+    """The board, and its initial items."""
 
     board: str = BOARD
     items: Mapping[int, WorkItemSpec] = field(default_factory=dict)
 
 
 def check_work_items(findings: Findings, entry: WorkItemsEntry) -> None:
-    """Check that keys are numbers, and that no item waits for itself."""
+    """Check that keys are numbers, and that no item depends on itself."""
     for key, item in entry.items.items():
         path = ("work_items", "items", key)
         if not _NUMBER.fullmatch(key):
-            findings.add(path, f"`{key}` is no number of a work item", "number items 1, 2, 3 …", key=True)
+            findings.add(path, f"`{key}` is not a number of a work item", "number items 1, 2, 3 …", key=True)
         elif int(key) in item.depends_on and findings.sound(*path):
-            findings.add((*path, "depends_on"), f"item {key} waits for itself", "take it out of the list")
+            findings.add((*path, "depends_on"), f"item {key} depends on itself", "take it out of the list")
 
 
 def work_items_spec(entry: WorkItemsEntry) -> WorkItemsSpec:

@@ -1,7 +1,7 @@
 """Workspaces: named folders in which agents read, search and write files.
 
 Owns: the shape of the `workspaces` section and of an agent's list, their checks and WorkspaceSpec. Must not know: how a
-file is opened. Invariant: what is read-only where it is defined is read-only for everybody.
+file is opened. Invariant: a workspace that is defined read-only is read-only for all agents.
 """
 
 import os
@@ -20,17 +20,15 @@ from registry.text.names import Directory, fold, listed, name_fault, suggestion
 Access = Literal["read_write", "read_only"]
 
 DESCRIPTORS = os.open in os.supports_dir_fd
-"""Whether this system opens a file relative to an open folder, without which nobody can say where a path leads."""
+"""Whether this system opens a file relative to an open folder; without that a path cannot be confined."""
 
 
 class WorkspaceEntry(Entry):
     """One entry of `workspaces` as written."""
 
-    path: Line = Field(
-        description="the folder; relative to this file; one that may be written to is made when it is missing"
-    )
-    description: Text = Field(default="", description="what it is for, as agents are told")
-    access: Access = Field(default="read_write", description="`read_only`: nobody writes there")
+    path: Line = Field(description="the folder; relative to this file; a missing one is created unless it is `read_only`")
+    description: Text = Field(default="", description="its purpose, shown to agents")
+    access: Access = Field(default="read_write", description="`read_only`: no agent may write there")
 
 
 class WorkspaceUse(Entry):
@@ -38,8 +36,8 @@ class WorkspaceUse(Entry):
 
     name: Line = Field(description="a workspace of this file, or the name of the agent's own")
     path: Line | None = Field(default=None, description="the folder, if it is the agent's own")
-    description: Text | None = Field(default=None, description="what it is for; absent: as where it is defined")
-    access: Access | None = Field(default=None, description="`read_only`: this agent does not write there")
+    description: Text | None = Field(default=None, description="its purpose; absent: as defined under `workspaces`")
+    access: Access | None = Field(default=None, description="`read_only`: this agent may not write there")
 
 
 def _named(value: object) -> object:
@@ -51,7 +49,7 @@ Use = Annotated[WorkspaceUse, BeforeValidator(_named, json_schema_input_type=str
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSpec:
-    """A folder as one agent has it."""
+    """A folder with the access of one agent."""
 
     name: str
     path: Path
@@ -67,10 +65,10 @@ def workspace_specs(
 
 
 def _placed(folder: Path, written: str) -> Path:
-    """Return where a path leads that is relative to the folder, to somebody's home (`~/notes`) or to nothing."""
+    """Resolve a path that is absolute, or relative to the folder or to a home (`~/notes`)."""
     try:
         return folder / Path(written).expanduser()
-    except RuntimeError:  # nobody has that home
+    except RuntimeError:  # no user has that home
         return folder / written
 
 
@@ -131,16 +129,16 @@ def _check_use(
         findings.add(path, f"no workspace named `{written}`", f"{hint}; or give it a `path`")
     elif defined[known].access == "read_only" and use.access == "read_write":
         hint = "remove `access` here, or change it under `workspaces`"
-        findings.add((*path, "access"), f"`{known}` is read-only for everybody", hint)
+        findings.add((*path, "access"), f"`{known}` is read-only for all agents", hint)
 
 
 def _check_folder(findings: Findings, path: TreePath, place: Path, *, read_only: bool) -> None:
-    """A folder that could never be used is a problem; what has begun goes on, whatever became of folders since then."""
+    """Report a folder that cannot be used; executions of a stored configuration resume whatever happened to folders."""
     if not DESCRIPTORS:
         findings.add(path, "this system cannot confine agents to a folder", "use workspaces on Linux or macOS")
     if findings.stored or not findings.sound(*path):
         return
     if place.exists() and not place.is_dir():
-        findings.add(path, "it is no folder", "name the folder the file is in")
+        findings.add(path, "it is not a folder", "name the folder the file is in")
     elif read_only and not place.exists():
         findings.add(path, "there is no such folder", "paths are relative to this file")

@@ -14,14 +14,14 @@ from pydantic_core import PydanticCustomError
 from registry.text.variables import shown, typed
 
 LONGEST = 366 * 24 * 3600.0
-"""A year: anything longer is a slip of the pen, and would overflow the arithmetic of dates."""
+"""A year: a longer duration is a typing error, and would overflow the arithmetic of dates."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"(?P<amount>-?[0-9]+(?:\.[0-9]+)?) ?(?P<unit>ms|s|m|h)")
 
 
 def parse_duration(value: object) -> float:
-    """Return the duration in seconds; raise ValueError with a sentence when it is none."""
+    """Return the duration in seconds; raise ValueError with a message if it is invalid."""
     plain = typed(value)
     if isinstance(plain, bool) or not isinstance(plain, str | int | float):
         raise ValueError("a duration is expected")
@@ -55,11 +55,11 @@ Seconds = Annotated[
     BeforeValidator(_validate, json_schema_input_type=_WRITTEN | Annotated[float, Field(gt=0)]),
     Field(gt=0),
 ]
-"""A duration that must last: a timeout of nothing would end everything at once."""
+"""A positive duration: a timeout of 0 would end everything at once."""
 
 SecondsOrZero = Annotated[
     float,
     BeforeValidator(_validate, json_schema_input_type=_WRITTEN | Annotated[float, Field(ge=0)]),
     Field(ge=0),
 ]
-"""A duration that may be nothing, such as a grace or a reserve."""
+"""A duration that may be 0, such as a grace or a reserve."""

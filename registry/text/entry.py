@@ -1,7 +1,7 @@
-"""What every mapping in the configuration file has in common, and the scalar types its fields are made of.
+"""The base class of every mapping in the configuration file, and the scalar types of its fields.
 
 Owns: strictness. Must not know: any one setting. Invariant: an unknown key is an error, a value of another type is an
-error (a text that stands for an environment variable counts as what it expands to), and nothing read can be changed.
+error (a reference to an environment variable counts as its expansion), and entries are frozen.
 """
 
 from typing import Annotated
@@ -18,7 +18,7 @@ class Entry(BaseModel):
 
 
 def _text(value: object) -> object:
-    """Return a plain text: what it was expanded from has done its service once the field is a text."""
+    """Return a plain text: its source is no longer needed once the field is a text."""
     return str(value) if isinstance(value, str) else value
 
 

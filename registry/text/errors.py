@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration, and with a name somebody asks for.
+"""The errors of a configuration, and of a name that does not exist.
 
     RegistryError
     ├── ConfigError      the configuration cannot be used; carries every problem found in it
@@ -26,7 +26,7 @@ def dotted(path: TreePath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """One fault: where it is, what it is, what to do about it. Line and column count from 1; 0 means the whole file."""
+    """One fault: its position, a message and a hint. Line and column count from 1; 0 means the whole file."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class ConfigProblem:
 
 
 class RegistryError(Exception):
-    """The root of what this package raises."""
+    """The root of this package's errors."""
 
     hint: str = ""
 
@@ -58,11 +58,11 @@ class ConfigError(RegistryError):
         self.hint = self.problems[0].hint if len(self.problems) == 1 else ""
 
 
-class UnknownName(RegistryError, LookupError):  # it reads as the sentence it stands for
+class UnknownName(RegistryError, LookupError):  # named after the situation
     """No agent, chain, model, server or user has this name."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], defined_at: str = "") -> None:
-        """Say which kind of thing was looked for, and suggest what may have been meant."""
+        """Keep the kind and the name, and suggest the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
         self.nearest = nearest(name, self.known)
         self.hint = suggestion(name, self.known)

@@ -1,7 +1,7 @@
-"""Findings: the problems of one configuration, gathered until all of them are known.
+"""Findings: the problems of one configuration, collected until all are known.
 
-Owns: the list of problems and which parts of the tree they spoil. Must not know: what is checked.
-Invariant: a part that already has a problem is not reported again for what follows from it.
+Owns: the list of problems and the paths that have one. Must not know: what is checked.
+Invariant: a part with a problem is not reported again for its consequences.
 """
 
 from registry.text.errors import ConfigProblem, TreePath
@@ -10,22 +10,22 @@ from registry.text.variables import Expanded
 
 
 class Findings:
-    """Gathers problems while a configuration is checked."""
+    """Collects problems while a configuration is checked."""
 
     def __init__(self, located: Located, problems: list[ConfigProblem], *, stored: bool = False) -> None:
-        """Begin with the problems of form; `stored` says that it was sound once, and executions go on with it."""
+        """Begin with the problems of form; `stored`: it is a snapshot that executions resume with."""
         self.stored = stored
         self.located = located
         self.problems = list(problems)
         self._spoilt: set[TreePath] = set()
 
     def add(self, path: TreePath, message: str, hint: str = "", *, key: bool = False) -> None:
-        """Record a problem with what stands at the path, or with its key."""
+        """Record a problem with the value at a path, or with its key."""
         self._spoilt.add(path)
         self.problems.append(self.located.problem(path, message, hint, key=key))
 
     def written(self, path: TreePath, name: str) -> str:
-        """Return a name that stands at the path, or in its short form one step above, as its file spells it."""
+        """Return a name at a path, or in its short form one step above, as the file spells it."""
         for place in (path, path[:-1], (*path, "name")):
             value = self.located.value(place)
             if isinstance(value, Expanded):
@@ -33,5 +33,5 @@ class Findings:
         return name
 
     def sound(self, *path: str | int) -> bool:
-        """Say whether nothing at the path or below it has a problem, so that conclusions may be drawn from it."""
+        """Say whether the path, the parts above and the parts below have no problem, so that further checks make sense."""
         return not any(each[: len(path)] == path or path[: len(each)] == each for each in self._spoilt)

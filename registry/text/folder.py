@@ -1,7 +1,7 @@
-"""The folder of the configuration file: texts in it, found by patterns and read.
+"""The folder of the configuration file: finds and reads text files in it.
 
-Owns: what a pattern matches, and that nothing outside of the folder is read. Must not know: what the texts are for.
-Invariant: whatever links there are, a text that is read lies in the folder, and looking comes to an end.
+Owns: the matching of patterns, and the confinement to the folder. Must not know: the purpose of the files.
+Invariant: with any links, every file that is read lies in the folder, and every search ends.
 """
 
 import os
@@ -12,21 +12,21 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PureWindowsPath
 
 MOST_ENTRIES = 10_000
-"""Files and folders that are looked at for one pattern."""
+"""The most files and folders that one pattern may visit."""
 
 MOST_BYTES = 1_000_000
-"""Of one text."""
+"""The longest text."""
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""What was resolved is not followed again, and what only looks like a file does not make anybody wait."""
+"""A resolved path is not followed again, and opening a special file does not block."""
 
 
 class Unreadable(Exception):
-    """A text cannot be had; says why."""
+    """A file cannot be read; the message says why."""
 
 
 def leads_out(pattern: str) -> bool:
-    """Say whether a pattern leads out of the folder by how it is written, here or on another system."""
+    """Say whether the text of a pattern leads out of the folder, on this or another system."""
     path = PureWindowsPath(pattern)
     return bool(path.anchor) or ".." in path.parts
 
@@ -38,10 +38,10 @@ class Folder:
     path: Path
 
     def find(self, pattern: str) -> tuple[str, ...]:
-        """Return the files a pattern matches, sorted, relative to the folder; raise Unreadable if it would take too long.
+        """Return the files that match a pattern, sorted, relative to the folder; raise Unreadable if there are too many.
 
-        `*` and `?` stay in one folder, `**` reaches into all below it and follows no link. What begins with a dot is
-        matched by a dot only. A link to a folder that lies elsewhere is not followed.
+        `*` and `?` match in one folder, `**` matches all folders below and follows no link. Only a dot matches a leading
+        dot. A link to a folder elsewhere is not followed.
         """
         found: set[str] = set()
         waiting: list[tuple[str, Sequence[str]]] = [("", _steps(pattern))]
@@ -53,7 +53,7 @@ class Folder:
             for entry in self._entries(at):
                 looked += 1
                 if looked > MOST_ENTRIES:
-                    raise Unreadable(f"more than {MOST_ENTRIES:,} files would have to be looked at")
+                    raise Unreadable(f"the pattern visits more than {MOST_ENTRIES:,} files")
                 if not _fits(entry.name, steps[0]):
                     continue
                 path = f"{at}{entry.name}"
@@ -64,7 +64,7 @@ class Folder:
         return tuple(sorted(found))
 
     def read(self, path: str) -> str:
-        """Return the text of a file that was found; raise Unreadable."""
+        """Return the text of a file; raise Unreadable."""
         if not path.isprintable():
             raise Unreadable("its name cannot be shown")
         place = self._inside(path)
@@ -79,19 +79,19 @@ class Folder:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Unreadable("it is no text in UTF-8") from error
+            raise Unreadable("it is not UTF-8 text") from error
         if "\0" in text:
-            raise Unreadable("it is no text")
+            raise Unreadable("it is not a text file")
         return text
 
     def _opens(self, entry: os.DirEntry[str], path: str, *, deep: bool) -> bool:
-        """Say whether an entry is a folder to look into; whoever looks deep could go round in links for ever."""
+        """Say whether an entry is a folder to search; a deep search follows no links, which may form a cycle."""
         if not entry.is_symlink() or deep:
             return entry.is_dir(follow_symlinks=False)
         return _is(entry.is_dir) and self._inside(path) is not None
 
     def _inside(self, path: str) -> str | None:
-        """Return where a path leads in the end, or None when that is elsewhere."""
+        """Return the real path, or None when it is outside of the folder."""
         root = os.path.realpath(self.path)
         place = os.path.realpath(Path(root, path))
         return place if Path(place).is_relative_to(root) else None
@@ -100,7 +100,7 @@ class Folder:
         try:
             with os.scandir(self.path / at) as entries:
                 yield from entries
-        except OSError:  # it is gone, or nobody may look into it: then nothing in it is found
+        except OSError:  # deleted or not permitted: then it matches nothing
             return
 
 
@@ -117,7 +117,7 @@ def _fits(name: str, step: str) -> bool:
 def _is(kind: Callable[[], bool]) -> bool:
     try:
         return kind()
-    except OSError:  # a link that leads in a circle, for example
+    except OSError:  # a cycle of links, for example
         return False
 
 
@@ -125,7 +125,7 @@ def _bytes(place: str) -> bytes:
     descriptor = os.open(place, _FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable("it is no file")
+            raise Unreadable("it is not a file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(MOST_BYTES + 1)
     finally:

@@ -1,7 +1,7 @@
-"""YAML text as a plain tree, with the position of everything in it.
+"""YAML text as a plain tree, with the position of every key and value.
 
-Owns: reading YAML and remembering where each key and value stands. Must not know: what a key means.
-Invariant: keys are texts and unique in their mapping; nothing but mappings, lists and plain scalars comes out.
+Owns: reading YAML and the positions. Must not know: what a key means.
+Invariant: keys are texts and unique in their mapping; the tree holds only mappings, lists and plain scalars.
 """
 
 import re
@@ -14,14 +14,14 @@ import yaml
 from registry.text.errors import ConfigProblem, TreePath, dotted
 
 MAX_NODES = 100_000
-"""Aliases can make a small file enormous; no honest configuration comes near this."""
+"""Aliases can make a small file enormous; no real configuration comes near this."""
 
 _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a file; both count from 1. The file is named where it is not the one that was read first."""
+    """A position in a file; both numbers count from 1. `file` is empty for the file that was read first."""
 
     line: int
     column: int
@@ -30,7 +30,7 @@ class Position:
 
 @dataclass(slots=True)
 class Located:
-    """A tree and where its parts stand."""
+    """A tree and the positions of its parts."""
 
     file: str
     tree: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Located:
     values: dict[TreePath, Position] = field(default_factory=dict)
 
     def position(self, path: TreePath, *, key: bool = False) -> Position | None:
-        """Return where the path stands, or else the nearest of what it lies in."""
+        """Return the position of a path, or else of its nearest parent."""
         if key and path in self.keys:
             return self.keys[path]
         if path in self.values:
@@ -46,15 +46,15 @@ class Located:
         return self.position(path[:-1], key=True) if path else None
 
     def problem(self, path: TreePath, message: str, hint: str = "", *, key: bool = False) -> ConfigProblem:
-        """Return a problem with the thing at the path, or with its key."""
+        """Return a problem with the value at a path, or with its key."""
         place = self.position(path, key=key)
         line, column = (place.line, place.column) if place else (0, 0)
         return ConfigProblem((place.file if place else "") or self.file, line, column, dotted(path), message, hint)
 
     def move(self, old: TreePath, new: TreePath) -> None:
-        """Put what stands at a path to another one, with where it stands: into a mapping, or to the end of a list.
+        """Move a value and its positions to another path: into a mapping, or to the end of a list.
 
-        Where nothing stands, or something else is in the way, nothing happens. The element of a list stays there too.
+        Does nothing if there is no value, or the target is neither. An element of a list is also left in place.
         """
         above: Any = self.value(old[:-1])
         if self.value(old) is None and not (isinstance(above, dict) and old[-1] in above):
@@ -72,17 +72,17 @@ class Located:
                 places[(*new, *path[len(old) :])] = places.pop(path)
 
     def take(self, other: "Located", at: TreePath) -> None:
-        """Put another file's tree at a path, with where everything stands in that file."""
+        """Put another file's tree at a path, with its positions in that file."""
         self.value(at[:-1])[at[-1]] = other.tree
         for own, places in ((self.keys, other.keys), (self.values, other.values)):
             own.update({(*at, *path): replace(place, file=other.file) for path, place in places.items()})
 
     def others(self) -> list[str]:
-        """Return the files that parts of it stand in, apart from the one that was read first."""
+        """Return the files that parts of it come from, without the one that was read first."""
         return sorted({place.file for place in self.keys.values()} - {""})
 
     def value(self, path: TreePath) -> Any:
-        """Return what stands at the path, or None."""
+        """Return the value at a path, or None."""
         here: Any = self.tree
         for step in path:
             if isinstance(here, Mapping):
@@ -95,15 +95,15 @@ class Located:
 
 
 def locate(text: bytes, file: str) -> tuple[Located, list[ConfigProblem]]:
-    """Read YAML; return the tree and what is wrong with its form. A file that cannot be parsed gives an empty tree."""
+    """Read YAML; return the tree and the problems of its form. A file that cannot be parsed gives an empty tree."""
     located = Located(file)
     try:
-        # The base loader knows no implicit types: all words are left to `registry.text.locate`.
+        # The base loader knows no implicit types: `plain` below decides them.
         node = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         return located, [_broken(file, error, text)]
     except (yaml.YAMLError, UnicodeError):
-        return located, [ConfigProblem(file, 0, 0, "", "this is not a YAML text", "save it as YAML in UTF-8")]
+        return located, [ConfigProblem(file, 0, 0, "", "this is not YAML", "save it as YAML in UTF-8")]
     except RecursionError:
         return located, [ConfigProblem(file, 0, 0, "", "mappings and lists are nested too deeply", "flatten the file")]
     if node is None:
@@ -129,7 +129,7 @@ def _broken(file: str, error: yaml.MarkedYAMLError, text: bytes) -> ConfigProble
 
 
 class _TreeReader:
-    """Turns nodes into the tree, one after another, and keeps their positions."""
+    """Turns nodes into the tree and keeps their positions."""
 
     def __init__(self, located: Located) -> None:
         self.located = located
@@ -189,18 +189,18 @@ class _TreeReader:
         try:
             return _whole(str(node.value))
         except UnicodeError:
-            self.fault(path, node, "an escape in it stands for no character", "write the character itself")
+            self.fault(path, node, "an escape in it is not a character", "write the character itself")
             return ""
 
 
 def _is_name(key: yaml.ScalarNode) -> bool:
-    """Say whether a key is a text, or a number that is written as its text would be."""
+    """Say whether a key is a text, or a number in the same spelling as its text."""
     value = str(key.value)
     return key.style is not None or isinstance(plain(value), str) or (value.isdecimal() and str(plain(value)) == value)
 
 
 def _whole(text: str) -> str:
-    """Return the text with both halves of a character put together, as JSON escapes them; raises UnicodeError."""
+    """Return the text with surrogate pairs joined, as JSON escapes them; raises UnicodeError."""
     if "\0" in text:
         raise UnicodeError
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
@@ -218,7 +218,7 @@ _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})?(?:\.[0-9]{1,30})?(?:[eE][-+
 
 
 def plain(text: str) -> str | int | float | bool | None:
-    """Return what an unquoted text stands for. Numbers beyond 18 digits stay text, because no setting can hold them."""
+    """Return the value of an unquoted text. Numbers beyond 18 digits stay text, because no setting can hold them."""
     if text in NULLS:
         return None
     if text in _FLAGS:

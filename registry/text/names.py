@@ -1,7 +1,7 @@
-"""Names people and models write: how they compare, which are allowed, and what was probably meant.
+"""Names that people and models write: their comparison, their form, and suggestions for unknown ones.
 
 Owns: folding, the patterns a name must match, the reserved server names, "did you mean".
-Must not know: what carries a name. Invariant: two names are the same exactly when they fold alike.
+Must not know: what a name refers to. Invariant: two names are the same exactly when they fold alike.
 """
 
 import difflib
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 RESERVED_SERVER_NAMES = frozenset({"orchestrator", "outrider"})
-"""Outrider speaks of itself and of its own tools by these, so no upstream may be called so."""
+"""Names of Outrider itself and its own tools, which no upstream may use."""
 
 MAX_NAME_LENGTH = 64
-"""Tool names sent to a model carry the server's name and some clients stop at 64 characters."""
+"""Tool names sent to a model contain the server's name, and some clients stop at 64 characters."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/-]*")
@@ -21,7 +21,7 @@ _SERVER_NAME = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
 
 
 def fold(name: str) -> str:
-    """Return the form by which names compare: case, `-` and `_` make no difference."""
+    """Return the form in which names are compared: without case, `-` and `_`."""
     return name.casefold().replace("-", "_")
 
 
@@ -30,7 +30,7 @@ def name_fault(name: str) -> str | None:
     if len(name) > MAX_NAME_LENGTH:
         return f"a name has at most {MAX_NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
-        return "a name is letters, digits, `-` and `_`, and begins with a letter or digit"
+        return "a name has only letters, digits, `-` and `_`, and begins with a letter or digit"
     return None
 
 
@@ -38,7 +38,7 @@ def model_name_fault(name: str) -> str | None:
     """Say why `name` cannot name a model, or return None when it can."""
     if _MODEL_NAME.fullmatch(name):
         return None
-    return "a model's name is letters, digits and `-_./:@`, and begins with a letter or digit"
+    return "a model's name has only letters, digits and `-_./:@`, and begins with a letter or digit"
 
 
 def server_name_fault(name: str) -> str | None:
@@ -48,12 +48,12 @@ def server_name_fault(name: str) -> str | None:
     if len(name) > MAX_NAME_LENGTH:
         return f"a server name has at most {MAX_NAME_LENGTH} characters"
     if not _SERVER_NAME.fullmatch(name):
-        return "a server name is letters and digits, with single `-` or `_` between them"
+        return "a server name has only letters and digits, with single `-` or `_` between them"
     return None
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant, or None when nothing is near."""
+    """Return the known name that was probably meant, or None."""
     by_form: dict[str, str] = {}
     for candidate in known:
         by_form.setdefault(_bare(candidate), candidate)
@@ -67,7 +67,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the hint for an unknown name: the nearest one, and all that are known."""
+    """Return the hint for an unknown name: the nearest one, and all known ones."""
     names = list(known)
     if not names:
         return "none is defined"
@@ -82,41 +82,41 @@ def _bare(name: str) -> str:
 
 
 STAND_IN = "BuiltIn"
-"""Before the name of a built-in agent, where an agent of the user's has that name."""
+"""Prefix of a built-in agent's name when an agent of the user has that name."""
 
 
 def built_in(name: str, agents: "Directory") -> str:
-    """Return the name that a built-in agent has here."""
+    """Return the name of a built-in agent in this configuration."""
     return agents.find(STAND_IN + name) or name
 
 
 class Directory:
-    """The names of one kind, found however they are spelt."""
+    """The names of one kind, found in any spelling."""
 
     __slots__ = ("_names",)
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Keep the names in their order; of two that fold alike the first is found."""
+        """Keep the names in their order; of two that fold alike the first wins."""
         self._names: dict[str, str] = {}
         for name in names:
             self._names.setdefault(fold(name), name)
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names as they were defined."""
+        """Iterate over the names as defined."""
         return iter(self._names.values())
 
     def find(self, name: str) -> str | None:
-        """Return the name as it was defined, or None when there is none like it."""
+        """Return the name as defined, or None if it is unknown."""
         return self._names.get(fold(name))
 
     def canonical(self, name: str) -> str:
-        """Return the name as it was defined, or as it is when there is none like it."""
+        """Return the name as defined, or unchanged if it is unknown."""
         return self._names.get(fold(name), name)
 
 
 @dataclass(frozen=True, slots=True)
 class Directories:
-    """The names a configuration may refer to."""
+    """The names that a configuration may refer to."""
 
     agents: Directory
     servers: Directory

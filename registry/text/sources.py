@@ -1,8 +1,8 @@
-"""Sources: texts of the configuration that stand in it or in a file beside it.
+"""Sources: texts that are given in the configuration or in a file beside it.
 
-Owns: the three ways to give a text (the text itself, `{content: …}`, `{url: file}`), reading such files, and keeping what
-was read. Must not know: what a text is for. Invariant: a file is read when the configuration is loaded, lies in its
-folder, and is not read again: a snapshot has the texts it was made with.
+Owns: the three ways to give a text (the text itself, `{content: …}`, `{url: file}`), and reading and keeping such files.
+Must not know: the purpose of a text. Invariant: a file is read once, when the configuration is loaded, and lies in its
+folder; a snapshot keeps the texts it was made with.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from registry.text.variables import Expanded, shown
 
 
 class Texts:
-    """The texts of files that a configuration names: read from its folder, or kept from when it was read."""
+    """The texts of files that a configuration names: read from its folder, or kept in its snapshot."""
 
     def __init__(self, folder: Path, kept: Mapping[str, str] | None = None) -> None:
         """Read from the folder, unless texts were kept: then only those exist."""
@@ -38,7 +38,7 @@ class Texts:
     def _fetch(self, name: str) -> str:
         if self._kept is not None:
             if name not in self._kept:
-                raise Unusable("it was not there when this was first loaded")
+                raise Unusable("it did not exist when the configuration was first loaded")
             return self._kept[name]
         try:
             return self._folder.read(name)
@@ -48,7 +48,7 @@ class Texts:
 
 
 class SourceEntry(Entry):
-    """A text as written: given here, or by the file it stands in."""
+    """A text as written: given inline, or by a file."""
 
     url: Line | None = Field(default=None, description="a file with the text; relative to this file, in its folder")
     content: Text | None = Field(default=None, description="the text itself")
@@ -62,11 +62,11 @@ class SourceEntry(Entry):
     @model_validator(mode="wrap")
     @classmethod
     def _read(cls, written: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
-        """Read the text. A name is told as it is written: it may have come from a variable."""
+        """Read the text. Messages show a file's name as written: it may come from a variable."""
         made = handler(written)
         if (made.url is None) == (made.content is None):
             context = {"hint": "write `url: file.md`, or `content:` and the text", "about": ("url", "content")}
-            raise PydanticCustomError("one_source", "either `url` or `content` is expected", context)
+            raise PydanticCustomError("one_source", "expected either `url` or `content`", context)
         texts = info.context if isinstance(info.context, Texts) else Texts(Path(), {})
         if made.url is not None:
             made._text = _of_file(made.url, shown(written["url"] if isinstance(written, Mapping) else made.url), texts)
@@ -76,13 +76,15 @@ class SourceEntry(Entry):
         return made
 
     def _look(self, texts: Texts) -> None:
-        """Look at the text that was read."""
+        """Check the text that was read."""
 
 
 class TemplateEntry(SourceEntry):
     """A template as written."""
 
-    folder: Line | None = Field(default=None, description="what a `content` includes from; absent: the folder of this file")
+    folder: Line | None = Field(
+        default=None, description="the folder that a `content` includes from; absent: that of this file"
+    )
     _template: Template = PrivateAttr(default=Template("", ""))
     _faults: tuple[TemplateFault, ...] = PrivateAttr(default=())
 
@@ -93,7 +95,7 @@ class TemplateEntry(SourceEntry):
 
     @property
     def faults(self) -> tuple[TemplateFault, ...]:
-        """Return what is wrong with the template."""
+        """Return the faults of the template."""
         return self._faults
 
     def _look(self, texts: Texts) -> None:
@@ -123,7 +125,7 @@ def _of_file(url: str, written: str, texts: Texts) -> str:
 
 
 def check_templates(findings: Findings, document: Entry) -> None:
-    """Report what is wrong with templates: in their files, or where they stand in this one."""
+    """Report the faults of templates: in their files, or at their position in this one."""
     told: set[ConfigProblem] = set()
     for path, entry in _templates(document, ()):
         named_here = not isinstance(findings.located.value((*path, "url")), Expanded)

@@ -1,8 +1,8 @@
-"""Rendering: what the tree of a template means, given values.
+"""Rendering: evaluates the tree of a template with values.
 
-Owns: the evaluation, part by part, and its bounds. Must not know: where templates and values come from.
-Invariant: a value is looked at and never run, what is put out of one goes through `quote` and is not read again, and
-evaluation comes to an end: so many steps, so many characters.
+Owns: the evaluation, node by node, and its bounds. Must not know: where templates and values come from.
+Invariant: a value is never executed, its output goes through `quote` and is not parsed again, and evaluation ends: steps
+and characters are limited.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from registry.text.template_words import FILTERS, TESTS, attribute, compared, el
 MOST_STEPS = 200_000
 MOST_CHARACTERS = 4_000_000
 _CHARACTERS_A_STEP = 50
-"""What a filter makes is counted too."""
+"""The output of a filter counts too."""
 _STEPS_AN_INCLUDE = 10
 
 Scope = Mapping[str, Any]
@@ -22,20 +22,20 @@ Quote = Callable[[str], str]
 
 
 class TooMuch(RegistryError):
-    """A template whose text has no end in sight."""
+    """A template whose output exceeds the bounds."""
 
     def __init__(self, file: str, line: int) -> None:
-        """Say where it was given up."""
+        """Name the file and line."""
         where = f"line {line}" if file.endswith("/") or not file else f"`{file}`, line {line}"
-        super().__init__(f"the template makes too much of its values ({where})")
-        self.hint = f"it may have {MOST_CHARACTERS:,} characters; nest fewer loops"
+        super().__init__(f"the output of the template is too long ({where})")
+        self.hint = f"nest fewer loops: it may have {MOST_CHARACTERS:,} characters"
 
 
 class Rendering:
-    """One rendering of a template that has been found sound."""
+    """One rendering of a checked template."""
 
     def __init__(self, included: Callable[[str, str], tuple[str, Any]], quote: Quote) -> None:
-        """`included` returns the name and the tree of a file, given who includes it and how it is written there."""
+        """`included` returns the name and the tree of a file, given the including file and the path as written there."""
         self._included, self._quote = included, quote
         self._parts: list[str] = []
         self._characters = self._steps = 0
@@ -140,11 +140,11 @@ _VALUES: Mapping[str, Callable[[Rendering, Any, Scope], Any]] = {
     "CondExpr": Rendering._choose,
     "Filter": Rendering._filter,
 }
-"""How the value of each part is found."""
+"""The evaluation of each kind of node."""
 
 
 def _named(target: Any, value: Any) -> dict[str, Any]:
-    """Return what one pass of a loop gives names to."""
+    """Return the names that one pass of a loop binds."""
     if type(target).__name__ == "Name":
         return {target.name: value}
     values = elements(value)

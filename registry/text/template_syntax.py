@@ -1,8 +1,8 @@
 """The syntax of templates: a small part of Jinja2's.
 
-Owns: reading a template into a tree, and which words may stand in it. Must not know: what a tree means.
-Invariant: what is not listed here is refused, whatever Jinja2 learns. Of Jinja2 only its parser is used, and it is imported
-when a configuration has a template: nothing of it ever runs what a template says.
+Owns: parsing a template into a tree, and the allowed nodes. Must not know: what a tree means.
+Invariant: every node that is not listed here is refused, also those that Jinja2 adds later. Only Jinja2's parser is used,
+imported when a configuration has a template; it never evaluates one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment, nodes
 
 MOST_NESTING = 30
-"""How deep parts of a template may stand inside each other."""
+"""How deep the parts of a template may be nested."""
 
 _PLAIN = frozenset({"Template", "Output", "TemplateData", "Name", "Getattr", "Getitem", "If", "CondExpr", "Compare",
                     "Operand", "And", "Or", "Not", "List", "Tuple"})  # fmt: skip
-"""Parts that may stand anywhere, and contain whatever may."""
+"""Nodes that are allowed anywhere, with any allowed content."""
 
-_TAUGHT = "there are `{{ name }}`, `if`, `for`, `include`, comparisons and filters; `{% raw %}` keeps braces as they are"
+_TAUGHT = "use `{{ name }}`, `if`, `for`, `include`, comparisons and filters; `{% raw %}` keeps braces as they are"
 
 _REFUSED: Mapping[str, str] = {
     "Call": "a call",
@@ -43,7 +43,7 @@ _REFUSED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TemplateFault:
-    """What is wrong with a template, and where. `file` is empty for a text that stands in the configuration itself."""
+    """A fault of a template, and its position. `file` is empty for a text in the configuration itself."""
 
     file: str
     line: int
@@ -52,29 +52,29 @@ class TemplateFault:
 
 
 class Malformed(Exception):
-    """A text is no template; carries the line and what is wrong in it."""
+    """A text is not a template; carries the line and the fault."""
 
     def __init__(self, line: int, message: str, hint: str = "") -> None:
-        """Keep the place beside the sentence."""
+        """Keep the line beside the message."""
         super().__init__(message)
         self.line, self.hint = line, hint
 
 
 @lru_cache(maxsize=256)
 def tree_of(text: str) -> "nodes.Template":
-    """Return the tree of a text; raises Malformed. It has not been checked."""
+    """Return the unchecked tree of a text; raises Malformed."""
     from jinja2 import TemplateSyntaxError
 
     try:
         return _environment().parse(text)
     except TemplateSyntaxError as error:
-        raise Malformed(error.lineno, f"this is no template: {error.message}", _TAUGHT) from None
+        raise Malformed(error.lineno, f"this is not a template: {error.message}", _TAUGHT) from None
     except (RecursionError, ValueError, OverflowError):  # nested parentheses, a number of ten thousand digits
-        raise Malformed(1, "this is no template: something in it is too long or nested too deeply", _TAUGHT) from None
+        raise Malformed(1, "this is not a template: it is too long or nested too deeply", _TAUGHT) from None
 
 
 def faults_in(file: str, text: str) -> Iterator[TemplateFault]:
-    """Go through what is wrong with one text, apart from the files it includes."""
+    """Yield the faults of one text, without the files it includes."""
     try:
         yield from (TemplateFault(file, line, *words) for line, *words in _forbidden(tree_of(text), 1, 0))
     except Malformed as fault:
@@ -82,7 +82,7 @@ def faults_in(file: str, text: str) -> Iterator[TemplateFault]:
 
 
 def includes_in(text: str) -> list[tuple[int, str]]:
-    """Return the files that a sound text includes, with the lines that do; of one that is not sound, none."""
+    """Return the files that a text includes, with their lines; none if the text has faults."""
     from jinja2 import nodes
 
     try:
@@ -100,7 +100,7 @@ def _environment() -> "Environment":
 
 
 def _forbidden(node: Any, above: int, depth: int) -> Iterator[tuple[int, str, str]]:
-    """Go through the parts of a tree that may not be there: line, sentence and hint. Not every part knows its line."""
+    """Yield the forbidden nodes of a tree: line, message and hint. Not every node knows its line."""
     line = node.lineno or above
     if depth > MOST_NESTING:
         yield line, f"a template is nested at most {MOST_NESTING} deep", "take it apart"
@@ -108,7 +108,7 @@ def _forbidden(node: Any, above: int, depth: int) -> Iterator[tuple[int, str, st
     kind = type(node).__name__
     complaint = _COMPLAINTS[kind](node) if kind in _COMPLAINTS else None
     if complaint is None and kind not in _PLAIN and kind not in _COMPLAINTS:
-        complaint = f"{_REFUSED.get(kind, 'what begins here')} cannot stand in a template", _TAUGHT
+        complaint = f"{_REFUSED.get(kind, 'what begins here')} is not allowed in a template", _TAUGHT
     if complaint is not None:
         yield line, complaint[0], complaint[1]
         return
@@ -125,7 +125,7 @@ def _literal(node: Any) -> bool:
 
 def _constant(node: Any) -> Complaint:
     fits = node.value is None or isinstance(node.value, str | int | float)
-    return None if fits else ("this is no value", _TAUGHT)
+    return None if fits else ("this is not a value", _TAUGHT)
 
 
 def _loop(node: Any) -> Complaint:
@@ -139,9 +139,9 @@ def _loop(node: Any) -> Complaint:
 
 def _include(node: Any) -> Complaint:
     if not _literal(node.template):
-        return "only a file that is named here can be included", 'write its name: `{% include "part.md" %}`'
+        return "an include must name its file literally", 'write its name: `{% include "part.md" %}`'
     if node.ignore_missing or not node.with_context:
-        return "an include has its name and nothing else", 'write `{% include "part.md" %}`'
+        return "an include has a file name and nothing else", 'write `{% include "part.md" %}`'
     return None
 
 
@@ -149,13 +149,13 @@ def _filter(node: Any) -> Complaint:
     if node.node is None or node.name not in FILTERS:
         near = nearest(node.name, FILTERS)
         first = f"did you mean `{near}`? Known" if near else "known"
-        return f"there is no filter `{node.name}`", f"{first}: {listed(FILTERS)}"
+        return f"no filter named `{node.name}`", f"{first}: {listed(FILTERS)}"
     return _arguments(node, FILTERS[node.name][1])
 
 
 def _test(node: Any) -> Complaint:
     if node.name not in TESTS:
-        return f"there is no test `{node.name}`", f"known: {listed(TESTS)}"
+        return f"no test named `{node.name}`", f"known: {listed(TESTS)}"
     return _arguments(node, 0)
 
 
@@ -164,9 +164,9 @@ def _arguments(node: Any, most: int) -> Complaint:
     if len(given) > most:
         return f"`{node.name}` takes {most or 'no'} argument{'' if most == 1 else 's'}", "leave the others out"
     if any(type(each).__name__ != "Const" for each in given):
-        return f"an argument of `{node.name}` is a text, a number or a flag that stands here", "write the value itself"
+        return f"an argument of `{node.name}` must be a literal text, number or flag", "write the value itself"
     return None
 
 
 _COMPLAINTS = {"Const": _constant, "For": _loop, "Include": _include, "Filter": _filter, "Test": _test}
-"""Parts that may stand in a template in some of their forms."""
+"""Nodes that are allowed in some of their forms."""

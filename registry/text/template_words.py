@@ -1,8 +1,8 @@
-"""The words of templates that work on values: filters, tests and comparisons.
+"""Filters, tests and comparisons of templates.
 
-Owns: what each of them makes of a value, and how a value looks as text. Must not know: how a template is written.
-Invariant: each takes any JSON value and returns one; none raises, keeps anything or reaches beyond its arguments. A value
-that is missing is null, and null is empty.
+Owns: the result of each for a value, and the text form of a value. Must not know: the syntax of templates.
+Invariant: each takes any JSON value and returns one; none raises, keeps state or uses more than its arguments. A missing
+value is null, and null is empty.
 """
 
 import json
@@ -16,14 +16,14 @@ Filter = Callable[..., Any]
 
 
 def text_of(value: Any) -> str:
-    """Return a value as it stands in a text: nothing for null, JSON for what is no text."""
+    """Return the text form of a value: empty for null, JSON for anything but a text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else _encoded(value)
 
 
 def attribute(value: Any, key: Any) -> Any:
-    """Return a member of a mapping or an element of a list, and null where there is none: values have nothing else."""
+    """Return a member of a mapping or an element of a list, else null: values have no other attributes."""
     if isinstance(value, Mapping):
         return value.get(key) if isinstance(key, str | int) else None
     if isinstance(value, list | tuple) and isinstance(key, int) and not isinstance(key, bool):
@@ -32,7 +32,7 @@ def attribute(value: Any, key: Any) -> Any:
 
 
 def elements(value: Any) -> list[Any]:
-    """Return what a loop goes through: the elements of a list, the keys of a mapping, and of anything else nothing."""
+    """Return the items of a loop: the elements of a list or the keys of a mapping, else none."""
     return list(value) if isinstance(value, Mapping | list | tuple) else []
 
 
@@ -40,7 +40,7 @@ _FAST: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _Dumper(_FAST):  # type: ignore[misc] # which of the two it is shows when it runs
-    """YAML for readers: texts of several lines stand as blocks."""
+    """YAML for readers: texts of several lines are blocks."""
 
 
 def _block(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -53,7 +53,7 @@ _Dumper.add_representer(str, _block)
 def to_yaml(value: Any) -> str:
     if not isinstance(value, Mapping | list | tuple):
         return text_of(value)
-    try:  # by way of JSON nothing is shared, and nothing stands for something else
+    try:  # through JSON, so that there are no anchors or tags
         plain = json.loads(json.dumps(value, default=str))
         return str(yaml.dump(plain, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**6)).rstrip("\n")
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -119,7 +119,7 @@ TESTS: Mapping[str, Callable[[Any], bool]] = {
     "mapping": lambda value: isinstance(value, Mapping),
     "sequence": lambda value: isinstance(value, list | tuple),
 }
-"""What may stand behind `is`."""
+"""The tests after `is`."""
 
 
 def _within(value: Any, container: Any) -> bool:
@@ -141,7 +141,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compared(how: str, left: Any, right: Any) -> bool:
-    """Compare two values; of two kinds that have no order neither comes first."""
+    """Compare two values; values of different kinds have no order."""
     try:
         return bool(COMPARISONS[how](left, right))
     except (TypeError, RecursionError):

@@ -1,8 +1,8 @@
-"""Templates: texts with places for values, and the files they include.
+"""Templates and the files they include.
 
-Owns: Template, where an include leads, and gathering what is included. Must not know: where values come from.
-Invariant: a template is whole: what it includes was read when it was, and nothing is read when it is rendered. A name that
-is not given stands for nothing.
+Owns: Template, the resolution of includes, and reading them. Must not know: where values come from.
+Invariant: a template is complete: its includes are read with it, and nothing is read when it is rendered. An undefined
+name is empty.
 """
 
 import posixpath
@@ -23,14 +23,14 @@ DEEPEST_INCLUDE = 5
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A template that has no faults. `name` is its file, relative to the folder of the configuration; of a text that stands
-    in no file of its own it is empty, or the folder that it includes from, with `/` at its end.
+    """A template without faults. `name` is its file, relative to the folder of the configuration. For an inline text it is
+    empty, or the folder that it includes from, with `/` at its end.
     """
 
     name: str
     text: str
     included: Mapping[str, str] = field(default_factory=dict)
-    """The texts of the files that it includes, and those include, by their names."""
+    """The texts of all files that it includes, directly or not, by name."""
 
     def variables(self) -> frozenset[str]:
         """Return the names whose values it uses."""
@@ -39,18 +39,18 @@ class Template:
         return frozenset(names.free)
 
     def render(self, values: Mapping[str, Any], quote: Quote) -> str:
-        """Return the text with values in it, each put through `quote`; raises TooMuch."""
+        """Render with values, each put through `quote`; raises TooMuch."""
         return Rendering(self.include, quote).text(self.name, tree_of(self.text), values)
 
     def include(self, file: str, written: str) -> "tuple[str, nodes.Template]":
-        """Return the name and the tree of a file, given the one that includes it and how it is written there."""
+        """Return the name and the tree of a file, given the including file and the path as written there."""
         name = beside(file, written)
         assert name is not None, "checked when it was read"
         return name, tree_of(self.included[name])
 
 
 def gathered(name: str, text: str, read: Callable[[str], str]) -> tuple[Template, list[TemplateFault]]:
-    """Return a template and what is wrong with it; `read` returns the text of a file or raises Unusable."""
+    """Return a template and its faults; `read` returns the text of a file or raises Unusable."""
     gathering = _Gathering(read)
     gathering.look(name, text, ())
     gathering.included.pop(name, None)
@@ -58,11 +58,11 @@ def gathered(name: str, text: str, read: Callable[[str], str]) -> tuple[Template
 
 
 class Unusable(Exception):
-    """A file cannot be had; says why."""
+    """A file cannot be used; the message says why."""
 
 
 def beside(file: str, written: str) -> str | None:
-    """Return a path that is written in a file as it is from the folder of the configuration; None if it leads out of it."""
+    """Return a path that is relative to a file as relative to the configuration's folder; None if it leads out."""
     if not written.strip() or "\\" in written or not written.isprintable() or PureWindowsPath(written).anchor:
         return None
     path = posixpath.normpath(posixpath.join(posixpath.dirname(file), written))
@@ -70,7 +70,7 @@ def beside(file: str, written: str) -> str | None:
 
 
 class _Gathering:
-    """Reads what a template includes, and what that includes, each once."""
+    """Reads the includes of a template, directly and indirectly, each once."""
 
     def __init__(self, read: Callable[[str], str]) -> None:
         self._read = read
@@ -79,14 +79,14 @@ class _Gathering:
         self._heights: dict[str, int] = {}
 
     def look(self, name: str, text: str, above: tuple[str, ...]) -> int:
-        """Check one text and go on with what it includes; return how many stand below each other there."""
+        """Check one text and its includes; return the depth of nesting below it."""
         self.faults.extend(faults_in(name, text))
         below = [self._follow(line, written, (*above, name)) for line, written in includes_in(text)]
         self._heights[name] = 1 + max(below, default=0)
         return self._heights[name]
 
     def _follow(self, line: int, written: str, above: tuple[str, ...]) -> int:
-        """Go on with a file; `above` are those that include it, from the first to the last."""
+        """Check an included file; `above` are the files that include it, outermost first."""
         file = above[-1]
         name = beside(file, written)
         if name is None:
@@ -104,7 +104,7 @@ class _Gathering:
 
     def _read_on(self, line: int, written: str, name: str, above: tuple[str, ...]) -> int:
         if len(above) > DEEPEST_INCLUDE or len(self.included) > MOST_INCLUDED:
-            return 1  # enough to be told that it is too many
+            return 1  # enough to report that there are too many
         try:
             self.included[name] = self._read(name)
         except Unusable as fault:
@@ -123,7 +123,7 @@ def _shown(written: str) -> str:
 
 
 class _Names:
-    """Finds the names that a template uses and does not give itself."""
+    """Finds the names that a template uses and does not bind itself."""
 
     def __init__(self, template: Template) -> None:
         self._template = template
@@ -131,7 +131,7 @@ class _Names:
         self.free: set[str] = set()
 
     def look(self, file: str, node: Any, bound: frozenset[str]) -> None:
-        """Look through a part; `bound` are the names that loops around it give."""
+        """Search a node; `bound` are the names that surrounding loops bind."""
         kind = type(node).__name__
         if kind == "Name":
             self.free |= {node.name} - bound

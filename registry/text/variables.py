@@ -1,6 +1,6 @@
 """References to environment variables in the configuration: `${NAME}`, `${NAME:-default}`, and `$${` for a literal `${`.
 
-Owns: the grammar of a reference, its expansion, and `Expanded`, a text that remembers how it was written.
+Owns: the grammar of a reference, its expansion, and `Expanded`, a text that keeps its source.
 Must not know: which settings exist. Invariant: the value of a variable never enters a message; `shown` gives its source.
 """
 
@@ -16,7 +16,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Expanded(str):
-    """The text of a scalar after expansion, with the source it was written as."""
+    """The text of a scalar after expansion, with its source."""
 
     __slots__ = ("source",)
 
@@ -29,7 +29,7 @@ class Expanded(str):
         return made
 
     def __deepcopy__(self, memo: object) -> "Expanded":
-        """Return itself: like any text it never changes."""
+        """Return itself: like any text it is immutable."""
         return self
 
 
@@ -37,13 +37,13 @@ class VariableFault(Exception):
     """A reference cannot be expanded: it is malformed, or names a variable that is not set."""
 
     def __init__(self, message: str, hint: str) -> None:
-        """Carry the sentence and what to do next."""
+        """Carry the message and the hint."""
         super().__init__(message)
         self.hint = hint
 
 
 def built_in_variables(config_folder: Path) -> dict[str, str]:
-    """Return the variables that exist without being set: the interpreter and the two folders a command may need."""
+    """Return the built-in variables: the interpreter and the two folders a command may need."""
     return {
         "OUTRIDER_PYTHON": sys.executable,
         "OUTRIDER_CONFIG_DIR": str(config_folder),
@@ -62,7 +62,7 @@ def expand(source: str, environ: Mapping[str, str]) -> str:
             return "${"
         if name is None:
             raise VariableFault(
-                "`${` begins a reference to an environment variable, and this is not one",
+                "`${` begins a reference to an environment variable, and this is not a valid one",
                 "write `${NAME}` or `${NAME:-default}`, or `$${` for a literal `${`",
             )
         value = environ.get(name)
@@ -96,7 +96,7 @@ def referenced(text: str) -> str | None:
 
 
 def typed(value: object) -> object:
-    """Return an expanded text as the number or flag it spells, because in YAML it was written without quotes."""
+    """Return an expanded text as the number or flag it spells, as unquoted YAML would."""
     if not isinstance(value, Expanded):
         return value
     spelt = plain(value)
@@ -104,6 +104,6 @@ def typed(value: object) -> object:
 
 
 def shown(value: object) -> str:
-    """Return the value for a message: in backticks, an expanded one as its source, a long one cut."""
+    """Return a value for a message: in backticks, an expanded one as its source, a long one truncated."""
     text = value.source if isinstance(value, Expanded) else str(value)
     return f"`{text if len(text) <= 60 else text[:57] + '...'}`"

@@ -142,6 +142,5 @@ def test_an_unknown_contestant_is_refused_with_the_names_there_are(capsys: pytes
     assert main(["a", "--only", "nobody"]) == 2
 
     assert capsys.readouterr().err == (
-        "error: there is no contestant `nobody`\n"
-        f"hint: the contestants are {', '.join(f'`{each.name}`' for each in CONTESTANTS)}\n"
+        f"error: no contestant named `nobody`\nhint: use one of {', '.join(f'`{each.name}`' for each in CONTESTANTS)}\n"
     )

@@ -62,7 +62,7 @@ async def test_no_living_process_is_taken_for_gone_when_its_file_is_not_its_own(
                 assert is_alive(path, there)
 
             neighbour.kill()
-            with anyio.fail_after(DOUBT_SECONDS / 2):  # of a process that has ended nobody is in doubt
+            with anyio.fail_after(DOUBT_SECONDS / 2):  # a process that has ended is not in doubt
                 assert await gone_owners(store.database) == [there]
 
 

@@ -1,4 +1,4 @@
-"""How executions end: by themselves, with their parents, by somebody's wish; and what meets what at the same moment."""
+"""How executions end: by themselves, with their parents, on request; and races between these."""
 
 import random
 

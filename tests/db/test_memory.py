@@ -1,4 +1,4 @@
-"""What is remembered of people: no fact twice, found by its words in any language, and nobody's but one's own."""
+"""Facts about users: none twice, found by its words in any language, and each only by its own user."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ async def test_a_fact_is_corrected_unless_another_one_says_that(store: Store) ->
     first, second = await remember(store, alex, "works at Acme", "has a dog", category="life")
 
     assert not (await store.apply(memories.amend(alex, second, "Works at ACME!", None))).held
-    assert (await store.apply(memories.amend(alex, first, "Works at Acme.", None))).held, "its own words are nobody else's"
+    assert (await store.apply(memories.amend(alex, first, "Works at Acme.", None))).held, "its own words are no conflict"
     assert (await store.apply(memories.amend(alex, first, "works at Initech", "work"))).held
 
     rows = [(row["id"], row["category"], row["content"]) for row in await store.database.reads.facts.of("alex")]
@@ -164,7 +164,7 @@ async def test_processes_that_learn_the_same_at_once_store_it_once(tmp_path: Pat
             await ticket.done.wait()
 
         assert sum(not row.known for _, ticket in handed_in for row in ticket.touched) == len(facts)
-        assert all(len(ticket.touched) == 1 for _, ticket in handed_in), "whoever came second is told which it is"
+        assert all(len(ticket.touched) == 1 for _, ticket in handed_in), "the second write returns the known fact"
         assert len(await here.database.reads.facts.of("alex")) == len(await there.database.reads.facts.of("alex")) == 20
 
 

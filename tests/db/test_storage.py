@@ -113,7 +113,7 @@ async def test_a_reader_keeps_what_it_sees_while_others_write_and_checkpoint(
         await reader.execute("begin")
         seen = await (await reader.execute("select count(*), sum(length(task)) from executions")).fetchone()
 
-        with anyio.fail_after(4):  # nobody waits for a reader
+        with anyio.fail_after(4):  # no write waits for a reader
             for _ in range(20):
                 await store.pending(task=LONG)
 

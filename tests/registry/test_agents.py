@@ -79,7 +79,7 @@ def test_both_names_of_the_strategy_with_different_meaning_are_refused(load_yaml
     [problem] = problems_of("agents: {A: {strategy: loop, iteration_strategy: synthesis}}")
 
     assert problem.path == "agents.A.iteration_strategy"
-    assert "say different things" in problem.message
+    assert "have different values" in problem.message
     assert load_yaml("agents: {A: {strategy: loop, iteration_strategy: langchain}}").agent("A").strategy == "loop"
 
 

@@ -39,11 +39,11 @@ def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff(load_yaml: Load
     [
         ("plan: {max_steps: 3}", "`plan` has no effect on an agent with the strategy `loop`"),
         ("strategy: plan, route: {}", "`route` has no effect on an agent with the strategy `plan`"),
-        ("strategy: plan, sub_agents: []", "nobody to plan for"),
+        ("strategy: plan, sub_agents: []", "no agents to plan for"),
         ("strategy: plan, utilities: true", "`utilities` has no effect here"),
         ("strategy: plan, memory: true", "`memory` has no effect here"),
         ("strategy: plan, plan: {planner: Nobody}", "no agent named `Nobody`"),
-        ("strategy: plan, plan: {planner: P}", "`P` has others work for it"),
+        ("strategy: plan, plan: {planner: P}", "`P` plans, routes or iterates"),
         ("strategy: route, route: {planner: A}", "`A` does not plan"),
         ("strategy: plan, plan: {max_retries: -1}", "max_retries"),
     ],
@@ -57,5 +57,5 @@ def test_what_would_have_no_effect_or_nobody_to_do_it_is_refused(problems_of: Pr
 )
 def test_the_name_of_a_built_in_agent_is_not_taken_for_another_way_to_work(problems_of: Problems, entry: str) -> None:
     (problem,) = problems_of(f"agents: {{A: {{description: a}}, R: {{strategy: route}}, {entry}}}")
-    assert "is a built-in agent, which works in another way" in problem.message
+    assert "is a built-in agent with another kind of strategy" in problem.message
     assert "give yours another name" in problem.hint

@@ -18,27 +18,31 @@ def config(commands: str, sub_agents: str = "[]") -> str:
 @pytest.mark.parametrize(
     ("commands", "path", "said"),
     [
-        ("go: {}", "go", "a command has `agents` who carry it out, or an `answer`"),
-        ("go: {agents: [A], answer: x}", "go", "a command has `agents` who carry it out, or an `answer`"),
-        ("go: {answer: x, timeout: 5s}", "go.timeout", "`timeout` has no effect here: nobody works for"),
+        ("go: {}", "go", "a command needs either `agents` or an `answer`"),
+        ("go: {agents: [A], answer: x}", "go", "a command needs either `agents` or an `answer`"),
+        ("go: {answer: x, timeout: 5s}", "go.timeout", "`timeout` has no effect here: no agent carries out"),
         ("go: {agents: [B]}", "go.agents[0].agent", "no agent named `B`"),
         ("go: {agents: [{agents: [A, B]}]}", "go.agents[0].agents[1]", "no agent named `B`"),
         ("go: {agents: [{agent: A, agents: [A]}]}", "go.agents[0]", "a rule names one `agent`, or several under `agents`"),
-        ("go: {agents: [A, {agent: A, when: {plan: true}}]}", "go.agents[0]", "this rule always holds, so that those"),
+        ("go: {agents: [A, {agent: A, when: {plan: true}}]}", "go.agents[0]", "this rule always matches, so the rules"),
         ("go: {agents: [A], sets: done}", "go.sets", "`sets` has no effect without a work item"),
-        ("go: {agents: [A], arguments: [{name: t}, {name: n, kind: item}]}", "go.arguments[0]", "a `text` is all the rest"),
-        ("go: {agents: [A], arguments: [{name: c, kind: choice}]}", "go.arguments[0]", "`choices` belong to the kind"),
+        (
+            "go: {agents: [A], arguments: [{name: t}, {name: n, kind: item}]}",
+            "go.arguments[0]",
+            "no argument can follow a `text`",
+        ),
+        ("go: {agents: [A], arguments: [{name: c, kind: choice}]}", "go.arguments[0]", "`choices` and the kind"),
         (
             "go: {agents: [A], arguments: [{name: n, kind: item, default: '1'}]}",
             "go.arguments[0].default",
-            "no work item is",
+            "`default` has no effect on work items",
         ),
-        ("go: {agents: [A], arguments: [{name: rule}]}", "go.arguments[0].name", "`rule` has a meaning of its own here"),
-        ("go: {answer: x, arguments: [{name: items}]}", "go.arguments[0].name", "`items` has a meaning of its own here"),
+        ("go: {agents: [A], arguments: [{name: rule}]}", "go.arguments[0].name", "`rule` is a reserved name here"),
+        ("go: {answer: x, arguments: [{name: items}]}", "go.arguments[0].name", "`items` is a reserved name here"),
         (
             "go: {agents: [A], arguments: [{name: n, kind: item}, {name: n}]}",
             "go.arguments[1].name",
-            "`n` has a meaning of its own here",
+            "`n` is a reserved name here",
         ),
         ("go: {agents: [A]}, Go: {agents: [A]}", "Go", "`Go` is the same name as `go`"),
         ("'go on': {agents: [A]}", "go on", "`go on` cannot be a name here"),
@@ -60,7 +64,7 @@ def test_what_cannot_work_is_refused_where_it_stands(problems_of: Problems, comm
 def test_a_built_in_agent_carries_out_no_command(load_yaml: Load, problems_of: Problems) -> None:
     assert load_yaml(config("go: {agents: [planner]}")).agent("planner").output_schema is None
     [problem] = problems_of(config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}"))
-    assert problem.message == "`planner` is the built-in agent `Planner` here, which has work of its own"
+    assert problem.message == "`planner` is the built-in agent `Planner` here, which cannot carry out commands"
     described = config("go: {agents: [planner]}", "[Other]").replace("A: {}", "Other: {description: o}")
     settings = load_yaml(described.replace("planner: {}", "planner: {description: plans what people do}"))
     assert settings.agent("planner").output_schema is None

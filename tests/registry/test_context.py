@@ -22,12 +22,12 @@ def test_an_agent_and_its_model_say_how_much_of_a_window_may_be_filled(load_yaml
         (
             "models: {m: {model: m, context_window: 8192}}",
             "models.m.context_window",
-            "an answer of 8192 tokens does not fit into a context window of 8192",
+            "`max_tokens` 8192 does not fit into a context window of 8192",
         ),
         (
             "models: {m: {model: m, max_tokens: 200000}}",
             "models.m.max_tokens",
-            "an answer of 200000 tokens does not fit into a context window of 200000",
+            "`max_tokens` 200000 does not fit into a context window of 200000",
         ),
     ],
 )

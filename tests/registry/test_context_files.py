@@ -87,8 +87,13 @@ def test_what_has_begun_goes_on_although_its_files_are_gone(load_yaml: Load, tmp
         ("common: ['C:\\x\\*.md']", (2, 12), "leads out of the folder of this file", "relative to this file"),
         ("common: ['a\\..\\..\\x.md']", (2, 12), "leads out of the folder of this file", "without `..`"),
         ("common: [bad/out.md]", (2, 12), "(`bad/out.md`) cannot be shown: it is a link that leads out", "narrower"),
-        ("common: ['bad/*.png']", (2, 12), "(`bad/x.png`) cannot be shown: it is no text", "narrower"),
-        ("common: ['${BAD}/*.png']", (2, 12), "that `${BAD}/*.png` matches cannot be shown: it is no text", "narrower"),
+        ("common: ['bad/*.png']", (2, 12), "(`bad/x.png`) cannot be shown: it is not UTF-8 text", "narrower"),
+        (
+            "common: ['${BAD}/*.png']",
+            (2, 12),
+            "that `${BAD}/*.png` matches cannot be shown: it is not UTF-8 text",
+            "narrower",
+        ),
         ("common: [bad/away/x.md]", (2, 12), "no file matches `bad/away/x.md`", "links to folders elsewhere"),
         ("common: standards/a.md", (2, 11), "a list is expected, not a text", "[standards/a.md]"),
         ("common:", (2, 10), "has no value", "remove the key"),
@@ -119,7 +124,12 @@ def test_files_that_cannot_be_shown_are_found_when_the_file_is_loaded(
         ("level: 4", "level", "must be at most 3, not `4`", "leave it out"),
         ("level: 0", "level", "must be at least 1, not `0`", "leave it out"),
         ("level: full", "level", "a whole number is expected, not a text", ""),
-        ("level: 2", "level", "level 2 adds the files of a language, and none is named", "known: `lean`, `markdown`"),
+        (
+            "level: 2",
+            "level",
+            "level 2 adds the files of a language, and `language` is missing",
+            "known: `lean`, `markdown`",
+        ),
         ("language: lean", "language", "`language` has no effect without `level: 2`", "add the level"),
         ("level: 3, language: lean", "language", "`language` has no effect without `level: 2`", "remove it"),
         ("level: 2, language: leen", "language", "no files for a language named `leen`", "did you mean `lean`?"),
@@ -142,5 +152,8 @@ def test_a_level_or_language_without_effect_is_refused(
 def test_a_level_without_any_files_is_refused(problems_of: Problems) -> None:
     [problem] = problems_of("agents: {A: {context: {level: 1}}}")
 
-    assert (problem.path, problem.message) == ("agents.A.context.level", "there are no files to show")
+    assert (problem.path, problem.message) == (
+        "agents.A.context.level",
+        "`level` has no effect: there are no `context_files`",
+    )
     assert "context_files" in problem.hint

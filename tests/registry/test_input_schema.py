@@ -10,15 +10,19 @@ from tests.support.requirement import requirement
 @pytest.mark.parametrize(
     ("schema", "path", "message"),
     [
-        ("{type: strin}", "type", "this is no JSON schema"),
-        ("{type: array}", "type", "an input has named values"),
-        ("{properties: {n: {type: integer, default: many}}}", "properties.n.default", "the default itself does not fit"),
+        ("{type: strin}", "type", "this is not a JSON schema"),
+        ("{type: array}", "type", "an input schema must describe an object"),
+        (
+            "{properties: {n: {type: integer, default: many}}}",
+            "properties.n.default",
+            "the default does not fit the schema",
+        ),
         (
             "{properties: {n: {$ref: '#/$defs/n', default: 7}}, $defs: {n: {maximum: 5}}}",
             "properties.n.default",
             "does not fit",
         ),
-        ("{propertys: {}}", "propertys", "`propertys` is no keyword of JSON schema"),
+        ("{propertys: {}}", "propertys", "`propertys` is not a keyword of JSON schema"),
         ("", "", "has no value"),
     ],
 )

@@ -85,7 +85,7 @@ def test_words_that_other_readers_take_for_something_else_stay_text(load_yaml: L
 def test_half_a_character_is_refused_and_both_halves_are_one(problems_of: Problems, load_yaml: Load) -> None:
     for escape in (r"\ud800", r"\udc00\ud800", r"\u0000"):
         [problem] = problems_of(f'agents:\n  A: {{description: "a {escape} b"}}')
-        assert (problem.line, problem.message) == (2, "an escape in it stands for no character")
+        assert (problem.line, problem.message) == (2, "an escape in it is not a character")
     assert load_yaml(r'agents: {A: {description: "a \ud83d\ude00 b"}}').agent("A").description == "a 😀 b"
 
 
@@ -93,7 +93,7 @@ def test_bytes_that_are_not_text_are_refused(tmp_path_factory: pytest.TempPathFa
     file = tmp_path_factory.mktemp("bytes") / "config.yaml"
     file.write_bytes(b"agents: {A: {description: \xff\xfe\x00}}")
 
-    with pytest.raises(ConfigError, match="not a YAML text"):
+    with pytest.raises(ConfigError, match="not YAML"):
         load(file, {})
 
 

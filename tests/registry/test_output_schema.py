@@ -13,15 +13,15 @@ from tests.support.requirement import requirement
 @pytest.mark.parametrize(
     ("schema", "path", "line", "message", "hint"),
     [
-        ("{type: strin}", "type", 1, "this is no JSON schema: 'strin'", "`string`"),
+        ("{type: strin}", "type", 1, "this is not a JSON schema: 'strin'", "`string`"),
         ("{type: object, required: jobs}", "required", 1, "'jobs' is not of type 'array'", ""),
         ("\n      properties:\n        id: {pattern: '('}", "properties.id.pattern", 5, "is not a 'regex'", ""),
-        ("{jobs: {type: array}}", "jobs", 1, "`jobs` is no keyword of JSON schema", "under `properties`"),
-        ("{items: {anyOf: [{tipe: string}]}}", "items.anyOf[0].tipe", 1, "`tipe` is no keyword", "did you mean `type`?"),
+        ("{jobs: {type: array}}", "jobs", 1, "`jobs` is not a keyword of JSON schema", "under `properties`"),
+        ("{items: {anyOf: [{tipe: string}]}}", "items.anyOf[0].tipe", 1, "`tipe` is not a keyword", "did you mean `type`?"),
         ("{$ref: '#/$defs/job'}", "$ref", 1, "`#/$defs/job` leads nowhere", "a part of this schema"),
         ("{$ref: 'http://127.0.0.1:9/job'}", "$ref", 1, "`http://127.0.0.1:9/job` leads nowhere", "a part of this schema"),
-        ("{$schema: 'https://example.com/mine'}", "$schema", 1, "no such dialect", "leave it out"),
-        ("{$schema: 3}", "$schema", 1, "no such dialect", "leave it out"),
+        ("{$schema: 'https://example.com/mine'}", "$schema", 1, "unknown dialect", "leave it out"),
+        ("{$schema: 3}", "$schema", 1, "unknown dialect", "leave it out"),
         ("a text", "", 1, "a mapping is expected, not a text", ""),
     ],
 )
@@ -91,7 +91,7 @@ def test_the_schema_of_an_agent_that_is_registered_in_code_is_checked_too(tmp_pa
     file = tmp_path_factory.mktemp("registered") / "config.yaml"
     file.write_text("agents: {}", encoding="utf-8")
 
-    with pytest.raises(ConfigError, match="`jobs` is no keyword"):
+    with pytest.raises(ConfigError, match="`jobs` is not a keyword"):
         load(file, {}, registered=[AgentSpec(name="Probe", output_schema={"jobs": {}})])
 
 

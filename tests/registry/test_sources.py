@@ -33,13 +33,13 @@ def test_three_ways_to_give_a_text_give_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({}, "either `url` or `content` is expected"),
-        ({"url": "a.md", "content": "b"}, "either `url` or `content` is expected"),
+        ({}, "expected either `url` or `content`"),
+        ({"url": "a.md", "content": "b"}, "expected either `url` or `content`"),
         ({"url": "gone.md"}, "`gone.md` cannot be used: there is no such file"),
         ({"url": "../a.md"}, "leads out of the folder"),
         ({"url": "C:/a.md"}, "leads out of the folder"),
         ({"url": "https://example.test/a.md"}, "leads out of the folder"),
-        ({"url": "data.bin"}, "`data.bin` cannot be used: it is no text in UTF-8"),
+        ({"url": "data.bin"}, "`data.bin` cannot be used: it is not UTF-8 text"),
     ],
 )
 def test_what_gives_no_text_says_why(written: object, message: str, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_kept_texts_stand_for_files_that_have_changed(tmp_path: Path) -> None:
     kept = Texts(tmp_path, {"text.md": "old"})
 
     assert read({"url": "text.md"}, kept).text == "old"
-    with pytest.raises(ValidationError, match="it was not there when this was first loaded"):
+    with pytest.raises(ValidationError, match="it did not exist when the configuration was first loaded"):
         read({"url": "another.md"}, kept)
 
 
@@ -90,10 +90,10 @@ def test_faults_of_templates_are_told_at_their_own_lines_all_of_them(problems_of
     """)
 
     assert [(each.file, each.line, each.message) for each in problems] == [
-        ("config.yaml", 9, "a macro cannot stand in a template (line 2 of the text)"),
-        ("o.md", 2, "a call cannot stand in a template"),
-        ("o.md", 4, "there is no filter `yamle`"),
-        ("part.md", 1, "an assignment cannot stand in a template"),
+        ("config.yaml", 9, "a macro is not allowed in a template (line 2 of the text)"),
+        ("o.md", 2, "a call is not allowed in a template"),
+        ("o.md", 4, "no filter named `yamle`"),
+        ("part.md", 1, "an assignment is not allowed in a template"),
     ]
     assert problems[2].hint.startswith("did you mean `yaml`? Known: `yaml`, ")
 

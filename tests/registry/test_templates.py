@@ -114,7 +114,7 @@ def test_what_is_wrong_with_an_include_is_told_with_file_and_line() -> None:
 
     assert {(each.file, each.line, each.message) for each in faults} == {
         ("b.md", 1, "`a.md` includes itself"),
-        ("b.md", 2, "a call cannot stand in a template"),
+        ("b.md", 2, "a call is not allowed in a template"),
         ("o.md", 3, "`gone.md` cannot be included: there is no such file"),
     }
     files.update({f"{level}.md": f"{{% include '{level + 1}.md' %}}" for level in range(9)})
@@ -163,5 +163,5 @@ def test_rendering_comes_to_an_end(text: str) -> None:
     template, faults = gathered("bomb.md", text, files.__getitem__)
     assert not faults
 
-    with pytest.raises(TooMuch, match="makes too much of its values"):
+    with pytest.raises(TooMuch, match="output of the template is too long"):
         template.render({"x": list(range(1000)), "big": [["x" * 5000]]}, str)

@@ -169,7 +169,7 @@ def test_a_fault_hides_no_other_and_invents_none(problems_of: Problems) -> None:
         ("agents.Mute.descripton", "unknown key `descripton`"),
         ("agents.Lead.sub_agents[1]", "no agent named `Nobody`"),
         ("agents.Lead.max_iterations", "must be at least 1, not `0`"),
-        ("agents.Lead.timeout", "`timeout` and `limits.timeout` are one setting, and have different values here"),
+        ("agents.Lead.timeout", "`timeout` and `limits.timeout` are one setting and have different values here"),
         ("agent_chains.c.stages[0].name", "`name` is missing"),
         ("agent_chains.c.stages[0].agents[1]", "no agent named `Nowhere`"),
         ("agent_chains.c.stages[1].agents", "must not be empty"),
@@ -236,7 +236,7 @@ def test_a_setting_without_effect_is_refused(problems_of: Problems, text: str, p
         ("defaults: {limits: {wake: some}}", "defaults.limits.wake", "not allowed here"),
         ("mcp_servers: {s: {}}", "mcp_servers.s", "exactly one of `command` and `url`"),
         ("mcp_servers: {s: {command: [x], url: 'http://x'}}", "mcp_servers.s", "exactly one of"),
-        ("mcp_servers: {s: {command: npx thing}}", "mcp_servers.s.command", "a command is a list"),
+        ("mcp_servers: {s: {command: npx thing}}", "mcp_servers.s.command", "`command` must be a list"),
         ("mcp_servers: {s: {command: []}}", "mcp_servers.s.command", "must not be empty"),
         ("mcp_servers: {s: {url: ftp://x}}", "mcp_servers.s.url", "`http://` or `https://`"),
         ("mcp_servers: {s: {command: [x], env: {PORT: 80}}}", "mcp_servers.s.env.PORT", "a text is expected"),
@@ -246,8 +246,8 @@ def test_a_setting_without_effect_is_refused(problems_of: Problems, text: str, p
         ("models: {m: {model: x, provider: other}}", "models.m.provider", "`other` is not allowed here"),
         ("models: {m: {model: x, api_key: sk-abc}}", "models.m.api_key", "never by its value"),
         ("models: {m: {model: x, rehearsal: none.yaml}}", "models.m.rehearsal", "there is no file `none.yaml`"),
-        ("models: {m: {model: x, fallback: [m]}}", "models.m.fallback", "fallbacks lead back: m → m"),
-        ("models: {a: {model: x}, b: {model: y}}", "models", "none is the default for `Synthesizer`"),
+        ("models: {m: {model: x, fallback: [m]}}", "models.m.fallback", "fallbacks form a cycle: m → m"),
+        ("models: {a: {model: x}, b: {model: y}}", "models", "no default model for `Synthesizer`"),
         ("agents: {'a b': {}}", "agents.a b", "cannot be a name"),
         ("agents: {A: {description: a}, L: {sub_agents: [A, a]}}", "agents.L.sub_agents[1]", "listed twice"),
         ("mcp_servers: {s: {command: [x]}}\nagents: {A: {mcp_servers: [s, S]}}", "agents.A.mcp_servers[1]", "twice"),
@@ -277,4 +277,4 @@ def test_a_fallback_cycle_is_reported_once(problems_of: Problems) -> None:
         models: {a: {model: x, fallback: [b]}, b: {model: x, fallback: [c]}, c: {model: x, fallback: [b, a]}}
     """)
 
-    assert problem.message == "fallbacks lead back: a → b → c → a"
+    assert problem.message == "fallbacks form a cycle: a → b → c → a"

@@ -45,7 +45,7 @@ def test_references_are_replaced_once(load_yaml: Load, source: str, environ: dic
 def test_a_broken_reference_is_refused(problems_of: Problems, source: str) -> None:
     [problem] = problems_of(f"agents: {{A: {{description: '{source}'}}}}", {"A": "a"})
 
-    assert "not one" in problem.message
+    assert "not a valid one" in problem.message
     assert "$${" in problem.hint
 
 
@@ -127,7 +127,7 @@ def test_no_error_shows_the_value_of_a_variable(load_yaml: Load, text: str) -> N
     "value", [f"{CANARY}\n", f" {CANARY}", f"{CANARY}\t", f"{CANARY[:4]}\r\nX-Forged: yes{CANARY[4:]}"]
 )
 def test_a_header_that_cannot_be_sent_is_refused_without_being_shown(load_yaml: Load, value: str) -> None:
-    with pytest.raises(ConfigError, match=r"config\.yaml:1:.*neither begins nor ends with white space") as caught:
+    with pytest.raises(ConfigError, match=r"config\.yaml:1:.*must not begin or end with white space") as caught:
         load_yaml("mcp_servers: {s: {url: 'http://x', headers: {Authorization: '${SECRET}'}}}", {"SECRET": value})
 
     assert CANARY not in str(caught.value)

@@ -30,11 +30,11 @@ def test_items_are_numbered_and_survive_a_snapshot(load_yaml: Load) -> None:
 @pytest.mark.parametrize(
     ("items", "expected"),
     [
-        ("{zero: {title: x}}", "`zero` is no number of a work item"),
-        ("{0: {title: x}}", "`0` is no number of a work item"),
+        ("{zero: {title: x}}", "`zero` is not a number of a work item"),
+        ("{0: {title: x}}", "`0` is not a number of a work item"),
         ("{-1: {title: x}}", "a key must be a text"),
-        ('{"07": {title: x}}', "`07` is no number of a work item"),
-        ("{3: {title: x, depends_on: [2, 3]}}", "item 3 waits for itself"),
+        ('{"07": {title: x}}', "`07` is not a number of a work item"),
+        ("{3: {title: x, depends_on: [2, 3]}}", "item 3 depends on itself"),
         ("{3: {language: lean}}", "`title` is missing"),
     ],
 )

@@ -60,9 +60,9 @@ def test_workspaces_are_shown_with_their_lines_and_come_back_from_a_snapshot(loa
         ("doc", "no workspace named `doc`"),
         ("docs, DOCS", "`DOCS` is the same name as `docs`"),
         ("{name: a b, path: x}", "`a b` cannot be a name here"),
-        ("{name: x, path: a.txt}", "it is no folder"),
+        ("{name: x, path: a.txt}", "it is not a folder"),
         ("{name: x, path: missing, access: read_only}", "there is no such folder"),
-        ("{name: code, access: read_write}", "`code` is read-only for everybody"),
+        ("{name: code, access: read_write}", "`code` is read-only for all agents"),
         ("{name: docs, access: all}", "`all` is not allowed here"),
         ("{path: x}", "`name` is missing"),
         ("{name: docs, paht: x}", "unknown key `paht`"),
@@ -89,7 +89,7 @@ def test_a_workspace_without_a_folder_and_two_of_one_name_are_problems(problems_
     assert [(problem.line, problem.message) for problem in found] == [
         (2, "`path` is missing"),
         (4, "`B_C` is the same name as `b-c`"),
-        (5, "it is no folder"),
+        (5, "it is not a folder"),
     ]
 
 

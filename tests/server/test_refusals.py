@@ -359,8 +359,8 @@ def test_a_model_of_another_maker_without_an_address_is_a_problem_before_anythin
 
     check = shell.type("config", "check")
     assert check.returncode == 2
-    theirs = "`gpt-5-mini` is no model of Anthropic's, and `theirs` has no `base_url`"
-    far = "`vendor/some-model` is no model of Anthropic's, and `vendor/some-model` has no `base_url`"
+    theirs = "`gpt-5-mini` is not a model of Anthropic, and `theirs` has no `base_url`"
+    far = "`vendor/some-model` is not a model of Anthropic, and `vendor/some-model` has no `base_url`"
     assert f"config.yaml:3:19: models.theirs.model: {theirs}" in check.stderr
     assert f"config.yaml:9:53: agents.Far.model: {far}" in check.stderr
     assert "hint: give it the `base_url` of an endpoint that speaks the Messages API" in check.stderr

@@ -134,7 +134,7 @@ async def test_files_are_shown_as_they_are_when_work_begins_and_one_that_is_gone
         (warning,) = ended.result.metadata["warnings"]
         assert warning == (
             "context files could not be read: `lean4/*.md`: no file matches it any more; "
-            "`standards/b.md`: it is no text; "
+            "`standards/b.md`: it is not a text file; "
             "`standards/d.md`: it is a link that leads out of the folder of the configuration; "
             "this was answered without them"
         )

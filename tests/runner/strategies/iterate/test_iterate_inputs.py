@@ -108,10 +108,10 @@ async def test_a_template_that_makes_too_much_of_its_input_says_so(tmp_path: Pat
         [row] = service.sql("select status, result from executions where agent = ?", failed)
         [problem] = json.loads(row["result"])["errors"]
         assert (row["status"], problem["type"]) == ("blocked" if place == "worker" else "failed", "invalid_input")
-        assert problem["message"] == "the template makes too much of its values (line 1)"
-        assert problem["recommendation"] == "it may have 4,000,000 characters; nest fewer loops"
+        assert problem["message"] == "the output of the template is too long (line 1)"
+        assert problem["recommendation"] == "nest fewer loops: it may have 4,000,000 characters"
         if place == "worker":
-            assert "message: the template makes too much" in first(service.model.of("Completer")[0])
+            assert "message: the output of the template is too long" in first(service.model.of("Completer")[0])
 
 
 @requirement("S3-CF-2")

@@ -254,7 +254,7 @@ def test_the_planner_is_told_to_plan_sparingly_and_to_work_in_what_it_knows_of_t
     system = " ".join(story.of(0, "Planner")[0]["system"].split())
     for rule in (
         "Use the fewest steps that do it.",
-        "Each step stands for itself and says by what one can tell that it succeeded.",
+        "Each step stands for itself and says how to tell that it succeeded.",
         "What you know of the user (preferences, facts) goes into the tasks it matters for",
     ):
         assert rule in system
