@@ -43,7 +43,7 @@ COMMAND_LINE = f"""\
 
 Data goes to stdout, progress and notes to stderr. Errors are told as `error:` and, where something can be done, `hint:`.
 With `--json` an error is also one JSON document on stdout: `{{"error": {{"message", "hint", "kind", "exit"}}}}`.
-`NO_COLOR` is honoured. Where stderr is no terminal, or `TERM` is `dumb`, progress is told line by line.
+`NO_COLOR` is honoured. Where stderr is no terminal, or `TERM` is `dumb`, progress is printed line by line.
 `OUTRIDER_LOG=debug` adds log lines.
 
 {EXITS}"""
