@@ -1,4 +1,4 @@
-"""What can go wrong when someone asks about an incident.
+"""The errors of a question about an incident.
 
     SreError                   message and hint, both written for the reader of the answer
     ├── BadRequestError        the question cannot be understood, or is outside what is served

@@ -1,7 +1,7 @@
 """What the three servers have in common as MCP servers.
 
 Owns the annotations, the way they run and the one mapping from our errors to tool errors. Knows nothing of what they serve.
-Invariant: an error the asker can act on reaches the asker word for word, with its hint.
+Invariant: an error a caller can act on reaches it word for word, with its hint.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempot
 """A recording cannot be changed, so every call may be repeated."""
 
 LOG_LEVEL: Final = "WARNING"
-"""A refused question is an answer to its asker, not news for the terminal."""
+"""A refused question is an answer to its caller, not a log line for the terminal."""
 
 
 @contextmanager
@@ -40,6 +40,6 @@ def limited(asked: int, highest: int) -> int:
 
 
 def serve(server: MCPServer) -> None:
-    """Serve over stdio until nobody asks any more."""
-    atexit.register(gc.freeze)  # else whoever waits for the end waits for a search for garbage in the whole SDK
+    """Serve over stdio until the client disconnects."""
+    atexit.register(gc.freeze)  # else the process ends with a garbage collection over the whole SDK
     server.run()

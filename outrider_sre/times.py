@@ -1,7 +1,7 @@
 """Moments and durations as people and models write them, turned into seconds since the epoch and back.
 
 Owns the two grammars (ISO-8601 times with an optional shift, and durations such as `5m`). Knows nothing of incidents:
-whoever calls says what `now` is, because a recorded incident must never look at the wall clock.
+the caller passes `now`, because a recorded incident must never look at the wall clock.
 """
 
 from __future__ import annotations

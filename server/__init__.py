@@ -1,1 +1,1 @@
-"""The faces of Outrider: command line and, around one composition root, whatever else speaks to people and programs."""
+"""The faces of Outrider: the command line and MCP over stdio and HTTP, and the composition root below them."""

@@ -1,7 +1,7 @@
-"""An alert or a group of alerts as Alertmanager sends it: whether it still fires, its types, and the task it means.
+"""An alert or a group of alerts in the format of Alertmanager: whether it fires, its types, and the task it implies.
 
-Owns reading it. Must not know: where it came from, or what it starts. Invariant: nothing of a group is dropped; those of
-its alerts that are resolved stay in its data, and neither choose what is started nor name the task.
+Owns reading it. Must not know: where it came from, or what it starts. Invariant: nothing of a group is dropped; resolved
+alerts stay in the data, but neither choose the chain nor name the task.
 """
 
 from __future__ import annotations

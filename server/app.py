@@ -45,7 +45,7 @@ YOUNG = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What a service is built from."""
+    """The arguments of `open_service`."""
 
     settings: Settings
     database: Path
@@ -85,7 +85,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
 
 
 class _Assembly:
-    """Puts services together: for today's configuration, and for those of executions that go on from before."""
+    """Builds services: for today's configuration, and for the snapshots of resumed executions."""
 
     def __init__(self, blueprint: Blueprint, database: Database, recorder: Recorder, bus: Bus) -> None:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
@@ -105,7 +105,7 @@ class _Assembly:
         return self._of(self._blueprint.settings, self.upstreams, functions)
 
     async def prepare(self) -> None:
-        """Get today's models ready; whoever waits for that does not wait in vain."""
+        """Prepare today's models; the latch is set also when that fails, so that no waiter hangs."""
         try:
             for own in tuple(self.own_models):
                 await own.prepare()
@@ -165,13 +165,13 @@ def _tool_timeout(settings: Settings) -> float:
 
 
 def _is_required(execution: Execution, server: str) -> bool:
-    """Whether the execution cannot go on without the server, and says so itself."""
+    """Whether the execution requires the server, and then reports its absence itself."""
     agent = execution.request.agent
     return isinstance(agent, AgentSpec) and server in execution.services.settings.required_servers(agent)
 
 
 class _Notices:
-    """Tells the execution that asked what its upstream had to say."""
+    """Records a notice of an upstream with the execution that called it."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -188,7 +188,7 @@ class _Notices:
         payload = {"server": notice.server, "message": notice.message}
         self._recorder.record_nowait(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
         if notice.kind == "unavailable" and not _is_required(execution, notice.server):
-            # It goes on without those tools: the reader of its answer should know.
+            # It continues without those tools: its answer carries a warning.
             missing = f"upstream `{notice.server}` {notice.message}"
             where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
             self._recorder.record_nowait(
@@ -207,10 +207,10 @@ With ten, the middle one held 200 agents up for 35 ms."""
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Look less often, and never again at what was there before; as it was when left."""
+    """Collect less often, and never the objects that exist already; restored on leaving."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, MIDDLE, OLD)  # 0: somebody switched it off
+    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, MIDDLE, OLD)  # 0: the collector is switched off
     try:
         yield
     finally:

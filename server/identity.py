@@ -1,7 +1,7 @@
-"""Who asks: the principal a request belongs to, and what it may see.
+"""The identity of a caller: its principal, its scopes, and what it may see.
 
-Owns how an identity travels from the HTTP guard to whoever answers. Invariant: a request over HTTP without an identity is
-nobody's and is refused; only what has no HTTP request at all (stdio, the command line) is local without asking.
+Owns how an identity travels from the HTTP guard to the handlers. Invariant: an HTTP request without an identity is refused;
+only callers without an HTTP request (stdio, the command line) are local by default.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Messages as they come over a wire: one JSON-RPC message each, or the reason why it is none.
+"""One JSON-RPC message from the wire, or the reason why it is none.
 
-Owns what counts as one, the same for every transport. Must not know: transports, methods. Invariant: of what came nothing
-is repeated but its id, and what is passed on is plain JSON: no NaN, no half characters, an id that can be answered to.
+Owns what counts as a message, for every transport. Must not know: transports, methods. Invariant: a refusal repeats only
+the id, and what is passed on is plain JSON: no NaN, no lone surrogates, an id that can be answered.
 """
 
 from __future__ import annotations

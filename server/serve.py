@@ -1,8 +1,8 @@
 """Serving: an MCP face before its service, from the first message to the last client.
 
-Owns the order: the face answers at once, the service opens behind it, and when the clients are gone or somebody wants the
-process to end, what still runs is treated as the configuration says. Must not know: which transport it is. Invariant: the
-process ends within the grace after a signal or the last client, and within two seconds after a second signal.
+Owns the order: the face answers at once, the service opens behind it. After the last client or a signal, running executions
+are finished, cancelled or left as the configuration says. Must not know: which transport it is. Invariant: the process ends
+within the grace after a signal or the last client, and within two seconds after a second signal.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ async def _adopt_in_time(dispatcher: Dispatcher, *, task_status: TaskStatus[None
         try:
             await dispatcher.adopt()
         except StoreError:
-            log.exception("nothing could be adopted")
+            log.exception("adopting interrupted trees failed")
 
 
 def _leave() -> None:
-    log.error("closing took too long, and is left")
+    log.error("shutdown timed out; exiting")
     os._exit(LEFT)

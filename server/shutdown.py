@@ -1,7 +1,7 @@
-"""Stopping: how a process that is to end comes to rest within the grace.
+"""Shutdown of a process within its grace period. Apart from `serve`, because `outrider run` needs it without an MCP server.
 
-Owns how the grace is divided between what is under way and closing, and the last resort. Must not know: who wants the end,
-and what is said then. Invariant: when the grace is over the process is gone, whatever it waits for.
+Owns how the grace is divided between running executions and closing, and the exit when both take too long. Must not know:
+who asked for it. Invariant: when the grace is over the process is gone.
 """
 
 from __future__ import annotations

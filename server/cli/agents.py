@@ -65,7 +65,7 @@ def _chain(settings: Settings, chain: ChainSpec) -> dict[str, Any]:
 def _agent_text(agent: dict[str, Any]) -> str:
     lines = [
         f"servers     {', '.join(agent['mcp_servers']) or 'none'}",
-        f"dispatches  {', '.join(agent['sub_agents']) or 'nobody'}",
+        f"dispatches  {', '.join(agent['sub_agents']) or 'none'}",
         f"limits      {_limits(agent['limits'])}",
     ]
     more = (("can", "capabilities"), ("takes", "input"), ("commands", "commands"), ("files", "workspaces"))

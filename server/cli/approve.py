@@ -1,4 +1,4 @@
-"""`outrider approve`: what waits for a person, and the person's word; from whichever process."""
+"""`outrider approve`: list the calls that wait for approval, show one, and record the person's decision."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
 
     if not identifier:
         if deny or reason or yes:
-            raise CommandError("which call is meant?", _LIST)
+            raise CommandError("no approval or execution was given", _LIST)
         anyio.run(_list, chosen_database(db, config), as_json)
         return Exit.DONE
     if deny and yes:
@@ -93,7 +93,7 @@ async def _decide(database: Path, identifier: str, said: Verdict, as_json: bool)
             raise await _too_late(opened.reads, question.id)
     if row is not None and is_gone(row, database):
         root = question.root_execution_id
-        note(f"its process is gone; `outrider resume {root}` goes on with it, or the next `outrider serve`")
+        note(f"its process is gone; `outrider resume {root}` resumes it, and so does the next `outrider serve`")
     decision = "denied" if said.deny else "approved"
     if as_json:
         put_json({**as_object(question), "decision": decision})
@@ -112,9 +112,7 @@ async def _allowed(question: Question, digest: str) -> bool:
     look = f"look at it on a terminal: `outrider approve {question.id}`"
     if digest:
         if not compare_digest(digest.encode(), question.digest.encode()):
-            raise CommandError(
-                f"`{digest}` is not the digest of this call: it is not the one that was seen", look, Exit.REFUSED
-            )
+            raise CommandError(f"`{digest}` is not the digest of this call: another call was shown", look, Exit.REFUSED)
         return True
     if not _on_terminal():
         hint = f"{look}; without one, `--yes` takes the digest shown there, and `--deny` refuses the call"

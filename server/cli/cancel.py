@@ -1,4 +1,4 @@
-"""`outrider cancel`: ask a tree to stop or to conclude, from whichever process, and tell what became of each execution."""
+"""`outrider cancel`: ask a tree to stop or to conclude, and report the status of each execution."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from db.database import Database
 
 PATIENCE = 5.0
-"""Seconds the command waits for the processes that run the tree; what takes longer goes on without it."""
+"""Seconds the command waits for the processes that run the tree; what takes longer continues without it."""
 
 FROM_THE_SHELL = "cancelled from the shell"
 
 
 @dataclass(frozen=True, slots=True)
 class CancelRequest:
-    """What is to become of a tree."""
+    """What to do with a tree."""
 
     wrap_up: bool
     reason: str
@@ -36,7 +36,7 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class CancelReport:
-    """What became of a wish."""
+    """What a cancel request came to."""
 
     answer: str
     """`requested`, `done` or `already_finished`."""
@@ -45,7 +45,7 @@ class CancelReport:
     short: Mapping[str, str]
     """The short ids of the rows."""
     alone: bool = False
-    """Whether nobody runs it at the moment, so that the wish waits for somebody who does."""
+    """Whether no process runs it at the moment: the request waits for one that resumes it."""
 
     @property
     def left(self) -> int:
@@ -103,7 +103,7 @@ def _tell(outcome: CancelReport, wish: CancelRequest) -> None:
     if outcome.answer == "already_finished":
         note(f"it had ended before; {f'{show} has its answer' if wish.wrap_up else 'nothing was cancelled'}")
     elif outcome.alone:
-        note(f"its process is gone; it concludes once `outrider resume {top}` or a service goes on with it")
+        note(f"its process is gone; it concludes once `outrider resume {top}` or a service resumes it")
     elif outcome.left:
         note(f"{outcome.left} still {'concluding' if wish.wrap_up else 'stopping'}; {show} tells when they have")
     elif wish.wrap_up:

@@ -22,7 +22,7 @@ def chat(
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option("--user", metavar="USER", help="Who speaks: an id or an alias; else the only user there is."),
+        typer.Option("--user", metavar="USER", help="The user: an id or an alias; else the only user configured."),
     ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -30,7 +30,7 @@ def chat(
 ) -> int:
     """Talk to your assistant: progress on stderr, the answer on stdout.
 
-    The assistant knows what was said before, in this process or another. Ctrl-C stops an answer, Ctrl-D ends the
+    The assistant knows the earlier conversation, of this process or another. Ctrl-C stops an answer, Ctrl-D ends the
     conversation.
 
     For example: outrider chat --user alex "what is on tomorrow?"
@@ -62,4 +62,4 @@ def _speaker(settings: Settings, name: str | None) -> UserSpec:
         return next(iter(settings.users.values()))
     if not settings.users:
         raise CommandError("the configuration names no users", "add `users: {alex: {timezone: Europe/Berlin}}`")
-    raise CommandError("who speaks is not said", f"add `--user`: {', '.join(settings.users)}")
+    raise CommandError("no user was given", f"add `--user`: {', '.join(settings.users)}")

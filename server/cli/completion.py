@@ -100,7 +100,7 @@ def answer(shell: str, program: Any, words: Sequence[str]) -> list[str]:
     *before, unfinished = words or [""]
     try:
         found = [each for each in _candidates(_place(program, before, unfinished)) if each.word.startswith(unfinished)]
-    except Exception:  # a broken file is no reason to disturb somebody who types; the command itself will tell
+    except Exception:  # a broken file must not disturb typing; the command itself reports it
         return []
     return [_line(shell, each) for each in found]
 

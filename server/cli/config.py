@@ -1,4 +1,4 @@
-"""`outrider config`: the configuration itself: whether it is right, what holds, and what may stand in it."""
+"""`outrider config`: check the configuration, show its effective values, and print its schema."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _about_workspaces(settings: Settings, database: Path) -> list[str]:
 
 @config_app.command(cls=Page)
 def show(file: FileArgument = None, as_json: JsonOption = False, config: ConfigOption = None) -> int:
-    """Show what holds: every value with the line it came from, `built-in` or `default`; never a secret."""
+    """Show the effective configuration: each value with its line, `built-in` or `default`; never a secret."""
     from dataclasses import asdict
 
     from registry import chain_limits, describe, load, values

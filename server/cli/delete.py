@@ -1,4 +1,4 @@
-"""`outrider delete`: deletes a tree that has ended, and what was written about it, once a person has seen what that is."""
+"""`outrider delete`: delete an ended tree and its rows, after showing them."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def delete(
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """Delete a tree that has ended, with its events, messages and calls.
+    """Delete an ended tree with its events, messages and calls.
 
-    On a terminal it is shown first, and anything but yes keeps it. What is remembered of users stays, work items stay, and
-    so do other trees that continue it.
+    On a terminal the tree is shown first, and anything but yes keeps it. Memories of users, work items and other trees
+    that continue it are kept.
     """
     import anyio
 
@@ -74,7 +74,9 @@ async def _carry_out(database: Path, identifier: str, yes: bool, as_json: bool) 
     else:
         put(f"deleted: {_executions(doomed)}, {_others(doomed)}")
     for each in later:
-        note(f"`{each}` continued it and stays, without what it had from there; `outrider delete {each}` deletes that")
+        note(
+            f"`{each}` continued it and is kept, without the transcript it began with; `outrider delete {each}` deletes it"
+        )
     return Exit.DONE
 
 
@@ -109,7 +111,7 @@ async def _agreed(doomed: Doomed) -> bool:
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         what = f"{_executions(doomed)}, {_others(doomed)}"
-        raise CommandError(f"this would delete {what}, and no person can be asked here", "add `--yes` to delete it")
+        raise CommandError(f"this would delete {what}, and there is no terminal to ask at", "add `--yes` to delete it")
     return is_yes(await Keyboard().line(f"{_as_text(doomed)}\nDelete it? [y/N] ", fresh=True))
 
 

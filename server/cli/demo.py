@@ -23,7 +23,7 @@ PACE = 0.4
 
 
 def demo(
-    fast: Annotated[bool, typer.Option("--fast", help="Do not slow the rehearsal down for watching.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Play the rehearsal without delays.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Ask the real model; needs a key and costs money.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,

@@ -1,4 +1,4 @@
-"""`outrider doctor`: whether everything a run needs is there, one line a check, with what to do about what is not."""
+"""`outrider doctor`: check everything a run needs, one line a check, with a hint where a check fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`outrider errors`: what went wrong, how often, and what is done about it."""
+"""`outrider errors`: recorded errors, their number of occurrences, and the state of their fixes."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def errors(  # noqa: PLR0913 - the options of a command are its parameters
     ] = "",
     kind: Annotated[str | None, typer.Option("--type", metavar="TYPE", help="Only errors of this type.")] = None,
     only_open: Annotated[bool, typer.Option("--open", help="Without those that are fixed.")] = False,
-    fix: Annotated[str | None, typer.Option("--fix", metavar="STATUS", help=f"How far it is: {', '.join(FIXES)}.")] = None,
+    fix: Annotated[str | None, typer.Option("--fix", metavar="STATUS", help=f"Its state: {', '.join(FIXES)}.")] = None,
     plan: Annotated[str | None, typer.Option("--plan", metavar="REF", help="With --fix: the plan to fix it.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="REF", help="With --fix: the task to fix it.")] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """List what went wrong, each error once with how often it came; show one, or say what is done about it."""
+    """List errors, each once with its number of occurrences; show one, or record its fix."""
     import anyio
 
     if fix is None and (plan or task):
-        raise CommandError("`--plan` and `--task` say how an error is fixed", "add `--fix planned`, or how far it is")
+        raise CommandError("`--plan` and `--task` say how an error is fixed", "add `--fix planned` or another state")
     if fix is not None and fix not in FIXES:
-        raise CommandError(f"`{fix}` does not say how far an error is", f"say one of {', '.join(FIXES)}")
+        raise CommandError(f"`{fix}` is not a state of a fix", f"say one of {', '.join(FIXES)}")
     if not identifier and fix is not None:
-        raise CommandError("which error is meant?", f"{_LIST}, with their ids")
+        raise CommandError("no error was given", f"{_LIST}, with their ids")
     if identifier and (kind or only_open):
-        raise CommandError("`--type` and `--open` choose from the list", "leave them out to look at one error")
+        raise CommandError("`--type` and `--open` choose from the list", "omit them to show one error")
     database = chosen_database(db, config)
     if not identifier:
         anyio.run(_list, database, kind, only_open, as_json)

@@ -26,7 +26,7 @@ def message(
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """Say something to a running execution; works from any process.
+    """Send a message to a running execution; works from any process.
 
     For example: outrider message 0123 "the deploy was at noon, look there first"
     """
@@ -38,7 +38,7 @@ def message(
     if not said:
         raise CommandError("the message is empty", "say what it should know or do from now on")
     if len(said) > LONGEST:
-        raise CommandError(f"the message is longer than {LONGEST:,} characters", "say it shorter, or where to find it")
+        raise CommandError(f"the message is longer than {LONGEST:,} characters", "shorten it, or say where the text is")
     row, gone = anyio.run(_send, chosen_database(db, config), identifier, said)
     if as_json:
         told = {name: row[name] for name in ("agent", "status")}
@@ -69,19 +69,19 @@ def _when(row: Mapping[str, Any], *, gone: bool) -> str:
 
     who = one_line(row["agent"])
     if gone:
-        return f"the process of {who} is gone; it reads the message once `outrider resume {row['id']}` goes on with it"
+        return f"the process of {who} is gone; it reads the message once it is resumed: `outrider resume {row['id']}`"
     when = "at its next step" if row["status"] == "running" else "when it begins"
     return f"{who} reads it {when}; `outrider show {row['id']} --transcript` tells when it has"
 
 
 def _undelivered(row: Mapping[str, Any]) -> CommandError:
-    """Why nobody would read it."""
+    """Why the message would not be read."""
     who = f"`{row['id']}` ({row['agent']})"
     if row["finished_at"] is not None:
         return CommandError(
-            f"execution {who} has ended, so nobody would read it",
+            f"execution {who} has ended, so the message would not be read",
             f'`outrider resume {row["id"]} "…"` continues it with what you have to say',
             Exit.FAILED,
         )
     hint = f"`outrider show {row['id']}` tells when it has ended"
-    return CommandError(f"execution {who} is being cancelled, so nobody would read it", hint, Exit.FAILED)
+    return CommandError(f"execution {who} is being cancelled, so the message would not be read", hint, Exit.FAILED)

@@ -24,9 +24,9 @@ DELEGATION_COLUMNS = ("", "id", "sub-agent", "command", "item", "language", "pat
 
 
 def ps(
-    every: Annotated[bool, typer.Option("--all", "-a", help=f"Also those that ended, the newest {RECENT}.")] = False,
+    every: Annotated[bool, typer.Option("--all", "-a", help=f"Include ended executions, the newest {RECENT}.")] = False,
     registry: Annotated[
-        bool, typer.Option("--registry", help="What agents handed to each other, of the last hour too.")
+        bool, typer.Option("--registry", help="Delegations between agents, running or of the last hour.")
     ] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -50,18 +50,18 @@ def ps(
         for text in _remarks(found):
             note(text)
     else:
-        nothing = "nothing was run with this database yet" if every else "nothing is running"
-        note(nothing + ("; `outrider demo` is a start" if every else "; `outrider ps --all` lists what ended"))
+        nothing = "this database has no executions yet" if every else "nothing is running"
+        note(nothing + ("; start with `outrider demo`" if every else "; `outrider ps --all` lists what ended"))
     return 0
 
 
 def _remarks(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     needs = [need for entry in found for need in entry["needs"]]
     if any(entry["owner_gone"] and not entry["needs"] for entry in found):
-        yield "`outrider resume ID` goes on with what was interrupted; `outrider serve` does so by itself"
+        yield "`outrider resume ID` resumes an interrupted execution; `outrider serve` does so by itself"
     if needs:
         hints = "; ".join(dict.fromkeys(need["hint"] for need in needs))
-        yield f"what is interrupted and needs something stays as it is until a process has that: {hints}"
+        yield f"a tree that needs something is not resumed until a process has it: {hints}"
 
 
 async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ async def shown_registry(database: Path, as_json: bool) -> None:
         )
         note(f"{registry['active_delegations']} at work, {registry['total_tracked']} tracked")
     else:
-        note("no agent has handed anything to another within the last hour")
+        note("no agent has delegated anything within the last hour")
 
 
 def _delegation_cells(delegation: Mapping[str, Any], short: str) -> tuple[Any, ...]:

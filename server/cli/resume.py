@@ -27,10 +27,10 @@ def resume(
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """Go on with an execution: a live tree on stderr, the answer on stdout.
+    """Resume or continue an execution: a live tree on stderr, the answer on stdout.
 
-    What lost its process goes on with its whole tree, where it was and as it was configured. What has ended is continued by
-    a new execution, which knows what the old one knew and redoes nothing that is done.
+    An interrupted execution is resumed with its whole tree and its own configuration. An ended one is continued by a new
+    execution, which starts from its transcript and repeats no finished work.
     """
     import anyio
 

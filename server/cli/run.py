@@ -11,17 +11,17 @@ from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption
 
 
 def run(  # noqa: PLR0913 - the options of a command are its parameters
-    name: Annotated[str | None, typer.Argument(metavar="AGENT|CHAIN", help="Whom to run; an alert may choose it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="AGENT|CHAIN", help="What to run; an alert may choose it.")] = None,
     task: Annotated[str | None, typer.Argument(metavar="TASK", help="What to do.", show_default=False)] = None,
     alert: Annotated[str | None, typer.Option("--alert", metavar="FILE|-", help="An alert as JSON; - reads stdin.")] = None,
     inputs: Annotated[
         list[str] | None, typer.Option("--input", metavar="K=V", help="Structured input; repeatable.")
     ] = None,
-    timeout: Annotated[str | None, typer.Option("--timeout", metavar="300s", help="Time for the whole of it.")] = None,
+    timeout: Annotated[str | None, typer.Option("--timeout", metavar="300s", help="Time limit of the whole run.")] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The person it works for.")] = None,
     key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="The same key again shows its execution and starts none."),
+        typer.Option("--idempotency-key", metavar="KEY", help="The same key shows its execution and starts none."),
     ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -29,8 +29,8 @@ def run(  # noqa: PLR0913 - the options of a command are its parameters
 ) -> int:
     """Run an agent or a chain: a live tree on stderr, the answer on stdout.
 
-    The first Ctrl-C cancels the tree and shows it, the second leaves at once. SIGTERM lets what is under way end, and
-    `outrider resume` goes on with the rest.
+    The first Ctrl-C cancels the tree and shows it, the second exits at once. SIGTERM waits for running calls;
+    `outrider resume` resumes the rest.
     """
     import anyio
 

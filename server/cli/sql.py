@@ -16,7 +16,7 @@ EXAMPLES = (
     ),
     ("the slowest executions", "select agent, own_seconds, path from execution_tree order by own_seconds desc limit 10"),
     ("tools that failed", "select * from tool_errors order by errors desc"),
-    ("calls nobody knows the outcome of", "select tool, arguments, error_type from tool_calls where status = 'unknown'"),
+    ("calls with an unknown outcome", "select tool, arguments, error_type from tool_calls where status = 'unknown'"),
 )
 
 

@@ -40,11 +40,11 @@ Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
 
 
 class HostProcess(Protocol):
-    """Who stands behind the HTTP face."""
+    """What the HTTP face needs of the process that serves it."""
 
     @property
     def stopping(self) -> Latch:
-        """Set when nothing new is to be taken any more."""
+        """Set when no new requests are accepted."""
         ...
 
     async def left(self, session: str) -> None:
@@ -52,7 +52,7 @@ class HostProcess(Protocol):
         ...
 
     async def trouble(self) -> Trouble | None:
-        """Why no work can be done at the moment; None when all is well."""
+        """Why the database cannot be written at the moment; None when it can."""
         ...
 
 
@@ -78,7 +78,7 @@ def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> l
     """
     if not http.authenticates and not address.is_loopback:
         raise HttpFault(
-            f"others could reach `{address.name}`, and nothing is configured to tell who calls",
+            f"refusing to listen on `{address.name}` without authentication",
             "listen on `127.0.0.1`, or configure `serve.http.tokens` or `serve.http.oauth`",
         )
     found: list[Verifier] = []
@@ -120,7 +120,7 @@ def _metadata_paths(oauth: OAuthSpec) -> list[str]:
 
 
 def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
-    """What tells clients whom to ask for a token (RFC 9728). Its addresses must be what was configured, to the letter."""
+    """The metadata that names the issuer of tokens (RFC 9728). Its addresses must equal the configured ones."""
     about = {
         "resource": oauth.audience,
         "authorization_servers": [oauth.issuer],
@@ -135,7 +135,7 @@ def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _health(backing: HostProcess) -> Callable[[Request], Awaitable[Response]]:
-    """Whether work can be done. Anybody may ask, so names of files are not told."""
+    """Whether executions can be written. Open to every caller, so it names no files."""
 
     async def answer(_: Request) -> Response:
         trouble = await backing.trouble()

@@ -29,7 +29,7 @@ from server.identity import KEY, LOCAL, Identity
 log = logging.getLogger("outrider.http")
 
 SHORTEST = 16
-"""Characters: what is shorter can be guessed."""
+"""Characters: a shorter one can be guessed."""
 
 _MADE = "make one with `openssl rand -hex 32`"
 _SENDABLE = re.compile(r"[!-~]+")
@@ -47,11 +47,11 @@ class VerifiedToken:
 
 
 class BadToken(Exception):
-    """The token proves nothing here; the reason is for the log and for the caller."""
+    """The token is not accepted; the reason goes to the log and to the caller."""
 
 
 class MissingScopes(Exception):
-    """The token is good, but not for this."""
+    """The token is valid, but lacks scopes."""
 
     def __init__(self, scopes: Sequence[str]) -> None:
         super().__init__(" ".join(scopes))
@@ -74,7 +74,7 @@ class Verifier(Protocol):
 
 
 class Anonymous:
-    """Without authentication, where only this machine can call: everybody is local."""
+    """Without authentication, where only this machine can call: every caller is local."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -86,12 +86,12 @@ class Anonymous:
 
 
 class Authentication:
-    """Finds out who calls."""
+    """Gives every request the identity of its token."""
 
     def __init__(
         self, app: ASGIApp, verifiers: Sequence[Verifier], open_paths: Collection[str], metadata_url: str | None
     ) -> None:
-        """Let everybody reach `open_paths`; `metadata_url` tells others where tokens are to be had."""
+        """Leave `open_paths` open; a refusal names `metadata_url`, which says where to get a token."""
         self._app = AuthContextMiddleware(app)
         self._verifiers, self._open, self._metadata_url = verifiers, open_paths, metadata_url
 
@@ -106,15 +106,15 @@ class Authentication:
             return
         known = {
             KEY: Identity(found.principal, found.scopes),
-            "user": AuthenticatedUser(_access_token(found)),  # by this the SDK keeps a session to whoever opened it
-            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # it has done its service
+            "user": AuthenticatedUser(_access_token(found)),  # the SDK binds a session to the user that opened it
+            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # no handler needs it
         }
         await self._app({**scope, **known}, receive, send)
 
     async def _caller(self, headers: Sequence[str]) -> VerifiedToken | Response:
         scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
-            return refusal(401, "who calls? a bearer token is needed", headers=self._challenge())
+            return refusal(401, "missing bearer token", headers=self._challenge())
         try:
             for verifier in self._verifiers:
                 caller = await verifier.verify(token)
@@ -126,10 +126,10 @@ class Authentication:
             return refusal(401, f"the token is not accepted: {error}", headers=self._challenge(error="invalid_token"))
         except MissingScopes as error:
             challenge = self._challenge(error="insufficient_scope", scope=str(error))
-            return refusal(403, "the token does not have the scopes that are needed", headers=challenge)
+            return refusal(403, "the token lacks required scopes", headers=challenge)
         except CannotTell as error:
             after = {"retry-after": f"{error.retry_seconds:.0f}"}
-            return refusal(503, "the issuer of tokens cannot be asked for its keys", "try again later", after)
+            return refusal(503, "the token issuer's keys are unavailable", "try again later", after)
 
     def _challenge(self, **about: str) -> dict[str, str]:
         if self._metadata_url is not None:
@@ -139,7 +139,7 @@ class Authentication:
 
 
 def _access_token(caller: VerifiedToken) -> AccessToken:
-    """The caller as the SDK knows callers; the token itself goes no further."""
+    """The verified token as the SDK represents it; the secret itself is left out."""
     return AccessToken(
         token="",
         client_id=caller.client,
@@ -151,7 +151,7 @@ def _access_token(caller: VerifiedToken) -> AccessToken:
 
 
 class FixedTokens:
-    """The callers with a token of their own."""
+    """Verifies the fixed tokens of the configuration."""
 
     def __init__(self, specs: Iterable[TokenSpec], environ: Mapping[str, str]) -> None:
         """Read the tokens; raises HttpFault when one is missing, weak, or two are the same."""

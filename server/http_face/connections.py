@@ -83,7 +83,7 @@ class _Answer:
     async def end(self, scope: Scope, receive: Receive) -> None:
         """Say what is still to be said."""
         if not self._begun:
-            await refusal(503, "the server stops", "try again in a moment", {"retry-after": "1"})(
+            await refusal(503, "the server is stopping", "try again in a moment", {"retry-after": "1"})(
                 scope, receive, self._send
             )
         elif not self._complete:

@@ -29,14 +29,14 @@ PAUSE = 30.0
 FRESH = 3_600.0
 """After this the issuer is asked again, so that a withdrawn key is forgotten."""
 BELIEVED = 24 * 3_600.0
-"""How long keys outlast an issuer that cannot be reached."""
+"""How long keys are used while the issuer cannot be reached."""
 FETCH_SECONDS = 10.0
 MOST_BYTES = 256 * 1024
 
 _METADATA = (".well-known/oauth-authorization-server", ".well-known/openid-configuration")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""None with a shared secret: whoever knows the public key could then sign."""
+"""None with a shared secret: a caller that knows the public key could then sign."""
 CLOCKS_DIFFER_SECONDS = 30.0
 REQUIRED = ("iss", "aud", "sub", "exp")
 
@@ -77,7 +77,7 @@ class AccessTokens:
 
     def _caller(self, claims: Mapping[str, Any]) -> VerifiedToken:
         if not claims["sub"]:
-            raise BadToken("it names nobody")
+            raise BadToken("it has no subject")
         scopes = _words(claims.get("scope")) | _words(claims.get("scp"))
         if any(scope not in scopes for scope in self._oauth.scopes):
             raise MissingScopes(self._oauth.scopes)
@@ -97,10 +97,10 @@ def _reason(error: Exception) -> str:
     reasons: dict[type[Exception], str] = {
         jwt.ExpiredSignatureError: "it has expired",
         jwt.InvalidAudienceError: "it was made for another audience",
-        jwt.InvalidIssuerError: "it is of another issuer",
-        jwt.ImmatureSignatureError: "it does not hold yet",
+        jwt.InvalidIssuerError: "another issuer made it",
+        jwt.ImmatureSignatureError: "it is not valid yet",
         jwt.MissingRequiredClaimError: "it lacks a claim",
-        jwt.InvalidSignatureError: "its signature does not fit",
+        jwt.InvalidSignatureError: "its signature is wrong",
     }
     return reasons.get(type(error), "it cannot be read")
 
@@ -120,7 +120,7 @@ class IssuerKeys:
 
     async def find(self, key_id: str | None) -> Mapping[str, Any] | None:
         """The key of that id, or None when the issuer has none; raises CannotTell when that cannot be known."""
-        # Who has an older key to go by does not wait while another asks.
+        # A request with an older key at hand does not wait while another one refreshes.
         if not self._fresh(key_id) and not (key_id in self._keys and self._lock.locked()):
             async with self._lock:  # one question at a time; the others find its answer
                 now = anyio.current_time()
@@ -155,10 +155,10 @@ class IssuerKeys:
             except FetchFault:
                 continue
             url = metadata.get("jwks_uri")
-            # An issuer that must be reached in secret must not send us elsewhere in the clear.
+            # An issuer reached over TLS must not redirect us to plain HTTP.
             if metadata.get("issuer") == self._issuer and isinstance(url, str) and url.startswith(f"{parts.scheme}://"):
                 return url
-        raise FetchFault("its metadata does not say where they are")
+        raise FetchFault("its metadata has no `jwks_uri`")
 
 
 async def _fetched(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:

@@ -26,9 +26,9 @@ from server.http_face.connections import OpenRequests
 from server.http_face.errors import HttpFault
 
 FINISH_SECONDS = 0.7
-"""What requests have to come to their end when the server stops; a stream never would."""
+"""Time for open requests when the server stops; a stream would never end by itself."""
 STOP_SECONDS = 5
-"""How long stopping takes at most, also with a caller that takes nothing."""
+"""How long stopping takes at most, also with a caller that reads nothing."""
 MOST_CONNECTIONS = 4_096
 
 LOOPBACK = "127.0.0.1"
@@ -72,7 +72,7 @@ def parse_address(text: str) -> Address:
     match = _WRITTEN.fullmatch(text)
     if match is None or int(match["port"]) > LAST_PORT:
         hint = "write `HOST:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes a free one"
-        raise HttpFault(f"`{text}` is no address to listen on", hint)
+        raise HttpFault(f"`{text}` is not an address to listen on", hint)
     return Address((match["host"] or LOOPBACK).strip("[]"), int(match["port"]))
 
 
@@ -84,8 +84,8 @@ def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 _WHY = {
-    errno.EADDRINUSE: ("something else listens there", "choose another port; port 0 takes a free one"),
-    errno.EACCES: ("this user may not listen there", "choose a port from 1024 on"),
+    errno.EADDRINUSE: ("the port is in use", "choose another port; port 0 takes a free one"),
+    errno.EACCES: ("this user may not use the port", "choose a port from 1024 on"),
     errno.EADDRNOTAVAIL: ("this machine has no such address", "`127.0.0.1` is always there"),
 }
 
@@ -116,7 +116,7 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
 async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None], stopping: Latch) -> None:
     """Serve the application until cancelled; `started` is called once it answers.
 
-    From `stopping` on the open requests come to their end, and every other is told when to come back.
+    Once `stopping` is set, open requests are finished and new ones are refused with a retry time.
     """
     requests = OpenRequests(app)
     server = _Guest(_configuration(requests), started)
@@ -156,7 +156,7 @@ def _configuration(app: ASGIApp) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # nobody is believed about where a request comes from
+        proxy_headers=False,  # forwarded headers are not trusted
         limit_concurrency=MOST_CONNECTIONS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
@@ -175,6 +175,6 @@ class _Guest(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say so, once it is done."""
+        """Report the start once it is done."""
         await super().startup(sockets)
         self._tell_started()

@@ -81,15 +81,15 @@ class Guard:
         headers = Headers(scope=scope)
         weight = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers.raw)
         if len(headers) > MOST_HEADERS or weight > MOST_HEADER_BYTES:
-            return refusal(431, "the headers are too many or too long")
+            return refusal(431, "too many headers, or too long ones")
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         # A target with a host of its own would count for more than the Host header.
         if len(hosts) != 1 or not self._names.host(hosts[0]) or not scope["path"].startswith("/"):
             return refusal(
-                421, "this server does not answer to that name", "`serve.http.allowed_hosts` lists further names"
+                421, "unknown Host: this server does not answer to that name", "add the name to `serve.http.allowed_hosts`"
             )
         if len(origins) > 1 or (origins and not self._names.origin(origins[0], hosts[0])):
-            return refusal(403, "pages of that origin may not call", "`serve.http.allowed_origins` lists those that may")
+            return refusal(403, "pages of that origin are not allowed", "add the origin to `serve.http.allowed_origins`")
         return None
 
 
@@ -132,7 +132,7 @@ class WholeBody:
                 if not message.get("more_body", False):
                     return b"".join(parts)
             return None
-        return refusal(408, "the request took too long to arrive", headers={"connection": "close"})
+        return refusal(408, "the request body did not arrive in time", headers={"connection": "close"})
 
     def _too_long(self) -> Response:
         return refusal(413, f"a request has at most {self._limit} bytes", "`serve.http.max_body` sets the limit")

@@ -1,7 +1,7 @@
 """The tool by which a client hands over what a user says: `send_user_message`.
 
-Owns its arguments, its answer, and for whom a caller may speak: with authentication for itself alone, unless its token says
-more. What becomes of a message is the reception's; a wait ends in time like every wait, and the message is answered anyway.
+Owns its arguments, its answer, and for which users a caller may speak: with authentication only for itself, unless its
+token has the scope. The chat queue runs the message; when the wait ends first, the message is still answered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UserMessageArguments(Arguments):
 
 
 def chat_tools(client: Client) -> list[OwnTool[Any]]:
-    """The tool of one client; there is none where nobody answers users."""
+    """The tool of one client; none where the configuration has no `chat`."""
     if client.dispatcher.services.settings.chat is None:
         return []
     return [

@@ -1,7 +1,7 @@
-"""A client as a `Family`: whoever calls a tool over MCP, and the executions that belong to it.
+"""An MCP client as the caller of our tools, and the executions that belong to it.
 
 Owns what a client may see: executions of its principal, at any depth; a foreign id is as unknown as one that never existed.
-It has no inbox, so nothing is handed over to it: it asks. Invariant: a wait ends with the call, the execution goes on.
+It has no inbox: it polls. Invariant: a wait ends with the call, and the execution continues.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Report = Callable[[float, str], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What came with a request besides its arguments."""
+    """A request besides its arguments."""
 
     who: Identity = LOCAL
     session: str | None = None
@@ -57,13 +57,13 @@ class RequestInfo:
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Of which the trace context is taken, and nothing else."""
     report: Report | None = None
-    """None where nobody can be told."""
+    """None where the client did not ask for progress."""
     person: Person | None = None
-    """None where nobody can be asked."""
+    """None where the client cannot put questions to a person."""
 
 
 class Client:
-    """Somebody outside: its children are the executions of its principal."""
+    """A client of one request: its children are the executions of its principal."""
 
     def __init__(self, dispatcher: Dispatcher, asking: RequestInfo) -> None:
         self.dispatcher, self._asking = dispatcher, asking
@@ -75,7 +75,7 @@ class Client:
 
     @property
     def name(self) -> str:
-        """Under which its wishes are written down."""
+        """Recorded as the author of its messages and cancellations."""
         return self.who.principal or "an MCP client"
 
     @property
@@ -166,7 +166,7 @@ class Client:
         child = self.of_row(row)
         gone = is_gone(row, self.dispatcher.services.database.path)
         if gone and (lacks := await self.dispatcher.lacks(row["root_execution_id"])):
-            child = replace(child, activity=f"{child.activity}; to go on it needs {listed(lacks)}")
+            child = replace(child, activity=f"{child.activity}; to be resumed it needs {listed(lacks)}")
         if child.status == "running":
             child = await self._with_questions(replace(child, waiting_for="approval"))
         if child.activity or child.status != "running":
@@ -202,11 +202,11 @@ class Client:
         return [self.of_row(row) for row in reversed(rows)]
 
     def claim(self, child: str) -> str | None:
-        """Nothing is handed over: it has no inbox."""
+        """Always None: a client has no inbox."""
         return None
 
     def unread(self) -> Sequence[str]:
-        """Nothing waits for it."""
+        """Always empty: a client has no inbox."""
         return ()
 
     # -- questions to its person ---------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Client:
         from runner.approvals.approvals import outcome_of
 
         for row in await self.dispatcher.services.database.reads.questions.those(approvals):
-            self.late.append(f"this answer of your user came too late: {outcome_of(row)}")
+            self.late.append(f"this answer of your user was too late: {outcome_of(row)}")
 
     # -- wait and stop -------------------------------------------------------------------------------------------------
 

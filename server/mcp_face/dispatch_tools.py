@@ -1,7 +1,7 @@
-"""The tools of a client that start something or speak to it: `run_agent`, `run_chain`, `send_message`.
+"""The tools of a client that start or steer an execution: `run_agent`, `run_chain`, `send_message`.
 
-Owns their arguments and answers. A run is a dispatch and a wait in one call; it ends in time like every wait, and the
-execution goes on.
+Owns their arguments and answers. `run_agent` is a dispatch and a wait in one call; the wait is bounded, and the execution
+continues after it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RUN_AGENT, RUN_CHAIN, SEND_MESSAGE = "run_agent", "run_chain", "send_message"
 
 
 class RunAgentArguments(DispatchArguments):
-    """Whom to send, what for, and how long to wait for the answer."""
+    """The agent, its task, and how long to wait for the answer."""
 
     wait_seconds: float = Field(
         default=DEFAULT_WAIT,
@@ -66,7 +66,7 @@ class RunChainArguments(Arguments):
 
 
 class SendMessageArguments(Arguments):
-    """To whom, and what."""
+    """The execution and the message."""
 
     execution_id: str = Field(description="Whole or short id.")
     text: str = Field(min_length=1, max_length=20_000, description="What it should know or do.")
@@ -145,7 +145,7 @@ class _StartTools:
         return await self._continue(found.id, arguments.text)
 
     async def _continue(self, execution: str, text: str) -> ToolResult:
-        """What has ended goes on as a new execution, which knows what the old one knew."""
+        """Continue an ended execution by a new one, which starts from its transcript."""
         try:
             child = await self._client.resume(execution, text)
         except Refusal as refusal:

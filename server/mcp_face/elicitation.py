@@ -35,7 +35,7 @@ log = logging.getLogger("outrider.mcp")
 STATE_SECONDS = 3600.0
 """How long a person may take to answer a call that ended with a question; then the client calls again."""
 
-GOES_ON = "going on after a question to a person"
+GOES_ON = "continuing after an approval decision"
 """What an execution does whose question was decided, until it says so itself."""
 
 FORM: dict[str, Any] = {
@@ -71,7 +71,7 @@ class Round:
         return cls(**json.loads(state)) if state is not None else cls()
 
     def after(self, wanted: PersonWanted) -> t.InputRequiredResult:
-        """The answer that asks, and remembers all that was asked so far: nobody is asked twice by one call."""
+        """The answer that asks. It remembers every question so far, so that one call asks none twice."""
         shown = {**self.shown, **{each.id: each.shown for each in wanted.questions}}
         state = json.dumps({"waited": list(wanted.waited), "shown": shown})
         return t.InputRequiredResult(
@@ -112,7 +112,7 @@ class Person:
 
 
 def person_behind(ctx: Context, before: Round) -> Person | None:
-    """Whoever can be asked over this call, if anybody."""
+    """The person behind the client, if it can put questions."""
     return Person(ctx, before) if can_be_asked(ctx.session.client_capabilities) else None
 
 
@@ -125,7 +125,7 @@ def can_be_asked(capabilities: t.ClientCapabilities | None) -> bool:
 def words_of(question: Question) -> str:
     """What a person reads: who wants to call what, with which arguments, to the last character."""
     if question.kind == "repeat":
-        lines = f"A restart cut off `{question.tool}`, called by {question.agent}: nobody knows whether it took effect."
+        lines = f"A restart cut off `{question.tool}`, called by {question.agent}: whether it took effect is unknown."
         lines += "\nRun it again with these arguments?"
     else:
         lines = f"{question.agent} wants to call `{question.tool}` with these arguments:"

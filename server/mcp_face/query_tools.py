@@ -1,7 +1,7 @@
-"""The tools of a client that look: `read_result`, `list_executions`, `get_execution_tree`, `query_executions`.
+"""The read-only tools of a client: `read_result`, `list_executions`, `get_execution_tree`, `query_executions`.
 
-Owns their arguments and answers. All of them see what belongs to the client and nothing else; SQL sees everything, and is
-there only for callers who may.
+Owns their arguments and answers. They see only the client's own executions; SQL sees all, and is offered only to callers
+with the scope.
 """
 
 from __future__ import annotations

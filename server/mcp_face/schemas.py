@@ -1,8 +1,8 @@
-"""The shapes of the tools' answers: what `outputSchema` promises to clients.
+"""The schemas of the tools' answers, as `outputSchema` shows them to clients.
 
-Owns the shapes alone; the answers are made where the tools are, and a test holds them against these. A shape names what is
-always there and what clients act on, because every conversation pays for it; an answer may have more. Invariant: a field
-without a value is absent, never null. The defaults here only say that a field may be absent.
+Owns the schemas alone; a test compares them with the answers the tools make. A schema names the fields that are always
+present and those that clients act on, because every conversation pays for its tokens; an answer may have more. Invariant: a
+field without a value is absent, never null. The defaults here only say that a field may be absent.
 """
 
 from __future__ import annotations

@@ -71,14 +71,14 @@ Long results are cut; `read_result` reads on. `get_execution_tree` shows who did
 
 
 class Service:
-    """The dispatcher, as soon as there is one."""
+    """The dispatcher, available once the service has opened."""
 
     def __init__(self) -> None:
         self._opened = anyio.Event()
         self._dispatcher: Dispatcher | None = None
 
     def open(self, dispatcher: Dispatcher) -> None:
-        """It is ready: those who wait go on."""
+        """Publish the dispatcher and wake the waiting handlers."""
         self._dispatcher = dispatcher
         self._opened.set()
 
@@ -130,7 +130,7 @@ class _Handlers:
         self._listen = ListenHandler(updates)
 
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
-        """Whoever sent a request; `before` is what a call that asked remembers."""
+        """The client of a request; `before` is the state of a call that ended with questions."""
         dispatcher = await self._service.dispatcher()
         from server.mcp_face.client import Client, RequestInfo
 
@@ -296,5 +296,5 @@ def _fields(error: ValidationError) -> str:
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         where = [str(part) for part in each["loc"] if part != "params"]
         missing = each["type"] == "missing" and len(where) == 1
-        found.setdefault(where[0] if where else "params", "is required" if missing else "is not as the protocol wants it")
+        found.setdefault(where[0] if where else "params", "is required" if missing else "does not follow the protocol")
     return "; ".join(f"`{name}` {what}" for name, what in found.items())

@@ -106,7 +106,7 @@ class _Reader:
                     break
             self._in_loop(self._inward.aclose)
         except (RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # nobody listens any more
+            return  # the client is gone
 
     def _lines(self) -> Iterator[tuple[bytes, bool]]:
         """The lines, and whether they are whole: of one beyond the cap only its two ends are kept."""
@@ -190,7 +190,7 @@ class _Writer:
             try:
                 anyio.from_thread.run_sync(self.written.set, token=self._token)
             except RuntimeError:
-                return  # nobody listens any more
+                return  # the client is gone
 
 
 async def _write(outward: MemoryObjectReceiveStream[SessionMessage], writer: _Writer) -> None:

@@ -94,7 +94,7 @@ class _TaskRequests:
         return {**task, "status": "input_required", "inputRequests": asked}
 
     async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
-        """Answer what it asked; answers nobody asked for change nothing."""
+        """Answer its questions; unknown answers change nothing."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
         await client.answer_all([task["taskId"]], params.input_responses, None)

@@ -1,6 +1,6 @@
-"""The tools' answers as text: for clients that hand a model nothing but text. Complete on its own, and short.
+"""The tools' answers as text, for clients that pass only text to a model: complete on its own, and short.
 
-Owns the words. Must not know: how an answer came about. The structured form stands beside it, so nothing is parsed back.
+Owns the wording. Must not know: how an answer is made. The structured form is sent beside it, so no text is ever parsed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tools as MCP clients see them: titles, descriptions with the agents there are, schemas, hints, and their answers.
+"""The tools as MCP clients see them: titles, descriptions with the agents on offer, schemas, annotations and results.
 
-Owns the table of tools and the one way an answer or an error becomes a result. What a tool does is said where it is made.
-Invariant: whatever happens, a client gets a result it can act on, with a type from a closed set and never a traceback.
+Owns the table of tools, and the one way an answer or an error becomes a result. Invariant: every call gets a result, an
+error has a type of a closed set, and no traceback is sent.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _listed(tool: OwnTool[Any], settings: Settings) -> t.Tool:
 
 
 def _choices(name: str, settings: Settings) -> str:
-    """Whom or what the tool can start: a model should not have to ask before its first dispatch."""
+    """The agents or chains the tool can start: a model need not list them before its first dispatch."""
     if name == DISPATCH:
         return "\n\nAgents:\n" + "\n".join(f"- {entry.name}: {entry.description}" for entry in settings.offered())
     if name == RUN_CHAIN:

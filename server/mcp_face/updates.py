@@ -1,8 +1,8 @@
-"""Updates: subscribers hear that a resource has changed, in both eras of the protocol, soon and not too often.
+"""Updates: subscribers are notified that a resource has changed, in both eras of the protocol, soon and not too often.
 
-Owns the subscriptions and the gathering of changes. Its `subscribe` and `publish` are the SDK's `SubscriptionBus`, which
-serves the streams of modern clients; clients of the older era are told over their session. Invariant: only what was visible
-to a client when it subscribed is told to it.
+Owns the subscriptions and the batching of changes. Its `subscribe` and `publish` are the SDK's `SubscriptionBus`, which
+serves the streams of modern clients; older clients are notified over their session. Invariant: a client is notified only of
+resources it could see when it subscribed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger("outrider.mcp")
 GATHER_SECONDS = 0.2
 """How long changes of one resource are gathered: a busy tree must not become a flood."""
 LOOK_SECONDS = 0.5
-"""Between looks at trees that other processes run, if somebody wants to hear of them."""
+"""Between reads of subscribed trees that other processes run."""
 SEND_SECONDS = 5.0
 """What a client may take to accept a notification."""
 MOST_LEGACY = 1_000
@@ -125,7 +125,7 @@ class Updates:
                 try:
                     newest = await dispatcher.services.database.reads.last_event(tree)
                 except StoreError as error:
-                    log.info("trees of other processes could not be looked at: %s", error)
+                    log.info("trees of other processes could not be read: %s", error)
                     break
                 if newest is not None and newest["seq"] > before:
                     self._last[tree] = newest["seq"]
@@ -150,7 +150,7 @@ class Updates:
             with anyio.fail_after(SEND_SECONDS):
                 await session.send_resource_updated(uri)
         except Exception as error:
-            log.info("a session could not be told of a change: %r", error)
+            log.info("a session could not be notified of a change: %r", error)
             self.unsubscribe_session(name, uri)
 
 

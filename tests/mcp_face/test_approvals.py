@@ -161,7 +161,7 @@ async def test_an_answer_that_comes_too_late_is_told_who_decided_and_when(tmp_pa
 
     [row] = opened.bench.sql("select id, decided_at from approvals")
     words = "".join(block.text for block in done.content if isinstance(block, t.TextContent))
-    assert f"came too late: approval `{row['id']}` was approved by Ada at {row['decided_at']}" in words
+    assert f"was too late: approval `{row['id']}` was approved by Ada at {row['decided_at']}" in words
     assert len(tools.calls) == 1
 
 

@@ -11,7 +11,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from db.ids import ALPHABET
-from tests.server.test_run import ALERT
+from tests.server.cli.test_run import ALERT
 from tests.support.requirement import requirement
 from tests.support.shell import SCRIPT, Shell, make_shell
 

@@ -21,7 +21,7 @@ from outrider_sre.errors import BadRequestError
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service of the shop: its size, its load, whom it calls and what it answers."""
+    """One service of the shop: its size, its load, the services it calls and its routes."""
 
     name: str
     replicas: int
@@ -114,7 +114,7 @@ class Story:
 
     @property
     def ended_at(self) -> datetime:
-        """The end of the recording, which is `now` for whoever investigates."""
+        """The end of the recording, which is `now` for the investigation."""
         return self.started_at + timedelta(minutes=self.minutes)
 
     def ready_at(self, index: int) -> datetime:

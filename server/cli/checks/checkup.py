@@ -1,7 +1,7 @@
-"""What `outrider doctor` looks at, one finding a check: this machine, the configuration, its models, the database.
+"""The checks of `outrider doctor`, one finding each: this machine, the configuration, its models, the database.
 
-Owns: which checks there are and what each finding says. Must not know: how findings are printed; upstream servers have a
-file of their own. Invariant: nothing is changed, nothing is created, no key is shown, and no check raises.
+Owns which checks there are and what each finding says. Must not know: how findings are printed. Invariant: a check changes
+and creates nothing, shows no key and never raises.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def terminal() -> Finding:
     from server.cli.terminal.output import coloured
 
     if not sys.stderr.isatty():
-        return Finding("terminal", "ok", "none: progress is told line by line")
+        return Finding("terminal", "ok", "none: progress is printed line by line")
     size = shutil.get_terminal_size()
     shapes = "shapes" if _encodes("●├", sys.stderr.encoding) else "plain characters"
     colour = "colour" if coloured(sys.stderr) else "no colour"
     kind = os.environ.get("TERM", "unknown")
     detail = f"{kind}, {size.columns} by {size.lines}, {colour}, {shapes}"
     if kind == "dumb":
-        detail += "; it cannot redraw, so progress is told line by line"
+        detail += "; it cannot redraw, so progress is printed line by line"
     return Finding("terminal", "ok", detail)
 
 
@@ -72,7 +72,7 @@ def _encodes(text: str, encoding: str) -> bool:
 
 
 def import_names() -> Finding:
-    """Whether our packages are ours, and nobody else installed one of the same name."""
+    """Whether our packages are ours, and no other distribution installed one of the same name."""
     from importlib.metadata import packages_distributions
     from importlib.util import find_spec
 
@@ -137,9 +137,7 @@ def sqlite() -> Finding:
     used = library()
     if used.mended:
         return Finding("sqlite", "ok", f"{used.version} ({used.module}), without the WAL-reset bug")
-    detail = (
-        f"{used.version} ({used.module}) has the WAL-reset bug, mended in 3.51.3; Outrider's commit lock keeps clear of it"
-    )
+    detail = f"{used.version} ({used.module}) has the WAL-reset bug, fixed in 3.51.3; Outrider's commit lock avoids it"
     return Finding("sqlite", "attention", detail, "let no other program write to the database file")
 
 
@@ -156,9 +154,9 @@ def database(path: Path) -> Finding:
         return Finding("database", "ok", f"none at {path} yet; the first run creates it")
     detail = f"{path}: schema {found.schema}, {count(found.executions, 'execution')}, "
     if found.schema < found.newest:
-        return Finding("database", "attention", detail + "older than this Outrider", "the next run brings it up to date")
+        return Finding("database", "attention", detail + "older than this Outrider", "the next run migrates it")
     if not found.checked_whole:
-        return Finding("database", "ok", detail + "too large to be checked whole here")
+        return Finding("database", "ok", detail + "too large to be checked in full here")
     return Finding("database", "ok", detail + "sound")
 
 

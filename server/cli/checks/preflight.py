@@ -1,6 +1,6 @@
-"""What is checked before anything is written: that the name exists and that every model in reach can be asked.
+"""The checks before a run writes anything: the name exists, and every model that may be used has a key or a rehearsal.
 
-Owns the walk over the agents an order may come to. Must not know: how they are run. Invariant: raises or changes nothing.
+Owns the walk over the agents an order may reach. Must not know: how they run. Invariant: it raises, or changes nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check_live(settings: Settings, name: str, environ: Mapping[str, str]) -> Non
     for spec in _models(settings, name):
         if not environ.get(spec.api_key_env):
             message = f"the model `{spec.name}` has no API key"
-            raise CommandError(message, f"set `{spec.api_key_env}`, or leave `--live` away for a rehearsed run")
+            raise CommandError(message, f"set `{spec.api_key_env}`, or omit `--live` for a rehearsed run")
 
 
 def _models(settings: Settings, name: str, task: str = "") -> list[ModelSpec]:

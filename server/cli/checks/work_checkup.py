@@ -1,6 +1,6 @@
-"""What `outrider doctor` says about work that stands still: executions whose process is gone, calls that wait for a person.
+"""The checks of `outrider doctor` about stalled executions: their process is gone, or a call waits for approval.
 
-Owns: these findings. Must not know: how they are printed. Invariant: as for every check, nothing is changed by looking.
+Owns these findings. Must not know: how they are printed. Invariant: a check changes nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 from server.cli.checks.checkup import Finding, failed
 from server.cli.show.wording import count
 
-INTERRUPTED = "`outrider serve` goes on with all of them, `outrider resume ID` with one tree; `outrider ps` lists them"
+INTERRUPTED = "`outrider serve` resumes all of them, `outrider resume ID` one tree; `outrider ps` lists them"
 SHOWN = 3
 """Trees that are named."""
 WAITING = "`outrider approve` lists them, `outrider approve ID` shows one and asks"
 
 
 def work(database: Path) -> Iterator[Finding]:
-    """Whether anything in a sound database waits for somebody to do something."""
+    """Whether anything in a sound database waits for a person."""
     import anyio
 
     try:
@@ -33,7 +33,7 @@ def work(database: Path) -> Iterator[Finding]:
     else:
         yield Finding("executions", "ok", f"{found.open:,} open, none interrupted")
     for (words, hint), trees in found.waiting.items():
-        detail = f"{count(len(trees), 'interrupted tree')} cannot go on here: needs {words} ({_some(trees)})"
+        detail = f"{count(len(trees), 'interrupted tree')} cannot be resumed here: needs {words} ({_some(trees)})"
         yield Finding("interrupted", "attention", detail, hint)
     if found.questions:
         yield Finding("approvals", "attention", f"{count(found.questions, 'call')} waiting for a person", WAITING)

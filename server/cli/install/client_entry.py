@@ -1,7 +1,7 @@
-"""What a client is told of Outrider: the command that starts it here, or the URL it is served at.
+"""The entry for a client: the command that starts Outrider here, or the URL of a running server.
 
-Owns: the way from the options of a command to that. Must not know: clients' files.
-Invariant: a command works from whatever folder and with whatever environment a client starts it: every path is absolute.
+Owns the way from the options of the command to the entry. Must not know: clients' files. Invariant: the command works from
+any folder and in any environment a client starts it in: every path is absolute.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def told(client: ClientProgram, wish: EntryOptions) -> EntryText:
     if wish.url is not None:
         return EntryText(client.remote(_address(wish), wish.token_variable))
     if wish.token_variable is not None:
-        raise CommandError("`--token-env` says how to reach a server that runs", "give its URL with `--http`")
+        raise CommandError("`--token-env` is for a server that is running", "give its URL with `--http`")
     from registry import load
 
     file = chosen_config(wish.config).absolute()
@@ -60,8 +60,8 @@ def program() -> str:
         raise CommandError("there is no program `outrider` beside this Python", "install Outrider with its scripts")
     if any(re.fullmatch(r"archive-v\d+", part) for part in Path(sys.prefix).parts):
         raise CommandError(
-            "this Outrider lives in a cache that may be emptied at any time",
-            "install it to stay, for example with `uv tool install`, and run this command once more",
+            "this Outrider is in a cache that may be emptied at any time",
+            "install it permanently, for example with `uv tool install`, and run this command again",
         )
     return str(Path(found).absolute())
 
@@ -73,7 +73,7 @@ def _address(wish: EntryOptions) -> str:
         hint = "write it like `http://127.0.0.1:8000/mcp`; a token belongs into a variable, named with `--token-env`"
         raise CommandError(f"`{parts.scheme or given}` does not begin the URL of a server", hint)
     if explicit_config(wish.config) is not None or wish.database is not None:
-        raise CommandError("a server that runs has its configuration and database", "leave `--config` and `--db` away")
+        raise CommandError("a running server already has its configuration and database", "omit `--config` and `--db`")
     if wish.token_variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", wish.token_variable):
         raise CommandError("`--token-env` takes the name of a variable, not a token", "for example `OUTRIDER_TOKEN`")
     return given if parts.path not in ("", "/") else parts._replace(path=ENDPOINT).geturl()

@@ -25,7 +25,7 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark some editors put before UTF-8; it stays if it is there."""
 
 TRANSPORT = ("type", "command", "args", "env", "url", "headers")
-"""What an entry says about how its server is reached; all else in it is somebody's preference and stays."""
+"""What an entry says about how its server is reached; everything else in it is the user's and stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def write(edit: Edit) -> Path | None:
     """Make the change in one step; the file as it was is kept beside it, and its path returned."""
     file = edit.file.resolve()  # a link stays one
     if _content(file) != edit.before:
-        raise CommandError(f"{edit.file} has changed in the meantime; nothing was written", "run the command once more")
+        raise CommandError(f"{edit.file} has changed in the meantime; nothing was written", "run the command again")
     backup = None
     if edit.before is not None:
         backup = file.with_name(f"{file.name}.{datetime.now():%Y%m%d-%H%M%S}.bak")
@@ -118,7 +118,7 @@ def _merged(old: Any, entry: Entry) -> Entry:
 
 
 def _difference(file: Path, old: JsonText, new: JsonText, ours: TreePath) -> list[str]:
-    """The change line by line, without a word of what other entries say and without a key that somebody put into ours."""
+    """The change line by line, without the contents of other entries and without keys that the user put into ours."""
 
     def hidden(path: TreePath, value: str) -> bool:
         return path[:2] != ours or (path[2:3] in (("env",), ("headers",)) and "${" not in value)

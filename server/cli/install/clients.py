@@ -48,7 +48,7 @@ def _claude_desktop(here: Surroundings) -> Path:
         folders = sorted(packages.glob("Claude_*/LocalCache/Roaming/Claude")) or folders
     if len(folders) > 1:
         raise CommandError(
-            f"Claude Desktop is there {len(folders)} times: {', '.join(f'`{folder}`' for folder in folders)}",
+            f"Claude Desktop is installed {len(folders)} times: {', '.join(f'`{folder}`' for folder in folders)}",
             "name the file it reads with `--file`",
         )
     return folders[0] / "claude_desktop_config.json"
@@ -85,7 +85,7 @@ class ClientProgram:
         if self.remote_type is None:
             raise CommandError(
                 f"{self.title}'s file cannot name a server at a URL",
-                "leave `--http` away, and it starts one itself; or add the URL as a custom connector in its settings",
+                "omit `--http` to let it start a server itself, or add the URL as a custom connector in its settings",
             )
         entry: Entry = {"type": self.remote_type} if self.remote_type else {}
         entry["url"] = url
@@ -142,7 +142,7 @@ def client_named(name: str) -> ClientProgram:
         known = ", ".join(f"`{each}`" for each in CLIENTS)
         raise CommandError(
             f"no client `{name}`",
-            f"known are {known}; for another, `outrider install cursor --print` shows the usual form",
+            f"known clients: {known}; for another one, `outrider install cursor --print` shows the usual form",
             Exit.NOT_FOUND,
             names_places=False,
         )

@@ -1,4 +1,4 @@
-"""`outrider install`: tell a client of Outrider, in the client's own file, after showing what would change there."""
+"""`outrider install`: write Outrider's entry into a client's file, after showing the change."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def install(  # noqa: PLR0913 - the options of a command are its parameters
     client: Annotated[str, typer.Argument(metavar="CLIENT", help="claude-desktop, claude-code, cursor or vscode.")],
     only_print: Annotated[bool, typer.Option("--print", help="Print the entry, write nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the client is to call it.")] = "outrider",
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the server in the client.")] = "outrider",
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Another file, such as a project's .vscode/mcp.json.")
     ] = None,
     http: Annotated[
-        str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")
+        str | None, typer.Option("--http", metavar="URL", help="Use a running server instead of starting one.")
     ] = None,
     token_env: Annotated[
-        str | None, typer.Option("--token-env", metavar="NAME", help="The variable with the token that server wants.")
+        str | None, typer.Option("--token-env", metavar="NAME", help="Environment variable with the token of that server.")
     ] = None,
     config: ConfigOption = None,
     db: DatabaseOption = None,
 ) -> int:
-    """Tell a client of Outrider: show what changes in its file, ask, keep everything else.
+    """Add Outrider to a client: show the change to its file, ask, keep everything else.
 
     For example: outrider install claude-desktop
     """
@@ -55,21 +55,21 @@ def install(  # noqa: PLR0913 - the options of a command are its parameters
         return Exit.DONE
     edit = edit_of(_place(file, chosen), chosen, name, found.entry)
     if edit is None:
-        note(f"{chosen.title} knows `{name}` already, just like this; nothing was written")
+        note(f"{chosen.title} knows `{name}` already, with the same entry; nothing was written")
         return Exit.DONE
     _show(edit.difference)
     if not (yes or _agreed(edit.file)):
         note("nothing was written")
         return Exit.CANCELLED
     backup = write(edit)
-    note(f"wrote {edit.file}" + (f"; as it was before it is {backup.name}, beside it" if backup else ""))
+    note(f"wrote {edit.file}" + (f"; the previous version is {backup.name}, beside it" if backup else ""))
     note(_about_variables(chosen, found.variables))
     note(f"now {chosen.restart}")
     return Exit.DONE
 
 
 def _place(explicit: Path | None, client: ClientProgram) -> Path:
-    """The file to change; where a client never ran, nobody would read it."""
+    """The file to change; raises CommandError where the client never ran."""
     from server.cli.install.clients import Surroundings
 
     if explicit is not None:
@@ -111,4 +111,4 @@ def _about_variables(client: ClientProgram, variables: Sequence[str]) -> str:
         return "the server has its own keys; none was written"
     if client.reference:
         return f"{names} will be taken from the environment {client.title} runs in; no value was written"
-    return f"{client.title} hands on no variables: put {names} into an `env` of the entry, by hand; no value was written"
+    return f"{client.title} passes on no variables: put {names} into an `env` of the entry, by hand; no value was written"

@@ -68,7 +68,7 @@ class ChatSession:
         return code if said is None else said
 
     async def _next(self, keyboard: Keyboard, signals: Signals) -> str | Exit | None:
-        """The next line; None when there is no more, or how to leave for somebody who wants to."""
+        """The next line; None at the end of the input, or when the user wants to leave."""
         leave: list[Exit] = []
         line: str | None = None
 
@@ -115,7 +115,7 @@ class ChatSession:
         if not said:
             raise CommandError("the message is empty", 'say something: `outrider chat "…"`')
         if len(said) > LONGEST:
-            raise CommandError(f"the message is longer than {LONGEST:,} characters", "say it shorter")
+            raise CommandError(f"the message is longer than {LONGEST:,} characters", "shorten it")
 
         async def begin(service: Dispatcher) -> Child:
             child, _ = await service.reception.accept(Order("", said, user=self._user.id))

@@ -2,7 +2,7 @@
 
 Owns the signals and the order of things: begin, watch, tell the end, then close. Must not know: what is begun, and where
 that came from. Invariant: an interruption asks the tree to stop and goes on showing it, a termination comes to rest and
-leaves the tree to whoever goes on with it; a second signal leaves at once.
+leaves the tree to be resumed; a second signal exits at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """How an order ended."""
+    """How a run ended."""
 
     child: Child
     rows: Sequence[Mapping[str, Any]]
@@ -60,7 +60,7 @@ Signals = AsyncIterator[signal.Signals]
 """Those that came, one after the other."""
 
 Begin = Callable[[Dispatcher], Awaitable[Child]]
-"""Starts the tree, or goes on with one."""
+"""Starts or resumes the tree."""
 
 
 Afterwards = Callable[[Dispatcher], Awaitable[None]]
@@ -73,7 +73,7 @@ def ordered(order: Order) -> Begin:
 
 
 class LiveRun:
-    """One tree on its way."""
+    """One tree, started or resumed from this terminal."""
 
     def __init__(
         self, at: Blueprint | Dispatcher, begin: Begin, view: TreeView, afterwards: Afterwards | None = None
@@ -95,7 +95,7 @@ class LiveRun:
             return await self.run_minding(signals, tell)
 
     async def run_minding(self, signals: Signals, tell: Callable[[EndedRun], None]) -> EndedRun:
-        """The same, for somebody who minds these signals before and afterwards."""
+        """The same, for a caller that handles these signals before and afterwards."""
         async with anyio.create_task_group() as group:
             scope = anyio.CancelScope()
             group.start_soon(self._mind, signals, scope, name="mind signals")
@@ -132,7 +132,7 @@ class LiveRun:
                     await self._cancel(service, started.id)
                 child = await service.wait(started.id)
                 if not child.ended:
-                    hint = f"`outrider resume {child.id}` goes on with it"
+                    hint = f"`outrider resume {child.id}` resumes it"
                     raise CommandError("the process that ran it is gone, and it has not ended", hint, Exit.FAILED)
                 ended = await self._end_of(service, child)
             finally:
@@ -147,12 +147,12 @@ class LiveRun:
         self._view.painter.say(f"the key was used before: this is execution {short} ({child.status}); nothing was started")
 
     async def _tell_trouble(self, writer: Writer) -> None:
-        """Somebody who watches a tree that stands still should know why."""
+        """Tell the watcher why the tree stands still."""
         told = False
         while True:
             trouble = writer.trouble
             if trouble is not None and not told:
-                self._view.painter.say(f"{trouble.reason}; what runs waits for its end; {trouble.hint}")
+                self._view.painter.say(f"{trouble.reason}; running executions wait until it ends; {trouble.hint}")
             elif trouble is None and told:
                 self._view.painter.say("the database can be written again")
             told = trouble is not None
@@ -191,13 +191,13 @@ class LiveRun:
 
     def _end_early(self, service: Dispatcher, watchers: TaskGroup, scope: anyio.CancelScope) -> None:
         if not self._interrupted:
-            self._view.painter.say("stopping when what is under way has ended; a second signal leaves at once")
+            self._view.painter.say("stopping once running calls have ended; a second signal exits at once")
             watchers.start_soon(self._stop, service, scope, name="come to rest")
             return
         if not self._is_here:  # another process runs it for its own caller
             self._leave(scope)
             return
-        self._view.painter.say("cancelling; interrupt once more to leave at once")
+        self._view.painter.say("cancelling; interrupt again to exit at once")
         if self._root is not None:
             watchers.start_soon(self._cancel, service, self._root, name="cancel the tree")
 
@@ -221,13 +221,13 @@ class LiveRun:
         try:
             await service.cancel(root, by=person(), reason="interrupted from the keyboard")
         except DatabaseUnavailable as error:
-            self._view.painter.say(f"not cancelled: {error}; interrupt once more to leave at once")
+            self._view.painter.say(f"not cancelled: {error}; interrupt again to exit at once")
 
     def _left(self) -> CommandError:
         verb, code = ("interrupted", Exit.INTERRUPTED) if self._interrupted else ("stopped", Exit.STOPPED)
         if self._root is None:
             return CommandError(f"{verb} before anything was started", code=code)
-        go_on = f"`outrider resume {self._root}` goes on with it"
+        go_on = f"`outrider resume {self._root}` resumes it"
         if not self._interrupted:
             return CommandError("stopped before the end", f"{go_on}, and so does the next `outrider serve`", code)
-        return CommandError("left before the end", f"`outrider show {self._root}` tells how far it came, {go_on}", code)
+        return CommandError("exited before the end", f"`outrider show {self._root}` shows its progress, {go_on}", code)

@@ -133,5 +133,5 @@ def _timeout(written: str | None) -> float | None:
     except ValueError as error:
         raise CommandError(f"`--timeout`: {error}", hint) from error
     if seconds <= 0:
-        raise CommandError("`--timeout` must be longer than nothing", hint)
+        raise CommandError("`--timeout` must be greater than zero", hint)
     return seconds

@@ -33,7 +33,7 @@ def show(  # noqa: PLR0913 - the options of a command are its parameters
     if len(views) > 1:
         raise CommandError(f"`--{views[0]}` and `--{views[1]}` are two views", "choose one of them")
     if every and not transcript:
-        raise CommandError("`--all` shows the talk of a whole tree", "add `--transcript`")
+        raise CommandError("`--all` shows the transcript of a whole tree", "add `--transcript`")
     if every:
         views = ["talk"]
     anyio.run(_show, chosen_database(db, config), identifier, views[0] if views else "all", as_json)

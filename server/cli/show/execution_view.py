@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 PIPED_WIDTH = 160
-"""Columns of a tree that nobody's terminal limits."""
+"""Columns of a tree that is not written to a terminal."""
 
 WIDTH = 100
 """Characters of a text that a line repeats."""
@@ -107,9 +107,9 @@ class ExecutionView:
         if row["reason"]:
             status += f" ({row['reason']})"
         if self.needs:
-            status += f"; interrupted, and cannot go on here: needs {', '.join(map(str, self.needs))}"
+            status += f"; interrupted, and cannot be resumed here: needs {', '.join(map(str, self.needs))}"
         elif self.owner_gone:
-            status += f"; its process is gone, `{command('resume ' + self.short_id)}` goes on with it"
+            status += f"; its process is gone, `{command('resume ' + self.short_id)}` resumes it"
         figures = [count(row["turns"], "turn"), count(row["tool_call_count"], "tool call"), tokens(row["own_tokens"])]
         whole = [
             count(row["subtree_executions"], "execution"),

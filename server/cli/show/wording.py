@@ -1,4 +1,4 @@
-"""Numbers, moments and happenings as people read them."""
+"""Numbers, times, statuses and events in words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def waits(tool: str, identifier: str) -> str:
 
 
 EXPIRED = "its question to a person has expired"
-"""Of an execution that no process runs: the process that goes on with it asks again."""
+"""Of an execution that no process runs: the process that resumes it asks again."""
 
 
 def happening(kind: str, payload: Mapping[str, Any]) -> str:
@@ -77,7 +77,7 @@ def happening(kind: str, payload: Mapping[str, Any]) -> str:
 
 
 def unknown_outcome(call: Mapping[str, Any]) -> str:
-    """A tool call of which nobody knows whether it took effect, as a row or an event tells it."""
+    """A tool call with an unknown outcome, from its row or its event."""
     return f"{call['tool']}: outcome unknown ({call['error_type']}); `{command('show ' + call['id'])}` has the call"
 
 

@@ -1,7 +1,7 @@
-"""The terminal as rich draws on it. Importing this imports rich, so commands that draw nothing leave it alone.
+"""The terminal as rich draws on it. Importing this module imports rich, so commands that draw nothing do not.
 
-Owns the console. Invariant: no text that is drawn reaches the terminal with characters it would obey; styles and the
-movements of a live view are rich's own and pass.
+Owns the console. Invariant: no drawn text reaches the terminal with characters it would obey; styles and cursor movements
+of a live view come from rich and pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The exit codes, and the one place that turns what went wrong into words and a code.
+"""The exit codes, and the one place that turns an exception into a message, a hint and a code.
 
-Owns the table from exceptions to exits. Must not know: commands. Invariant: an error nobody foresaw is still told in words.
+Owns the table from exceptions to exits. Must not know: commands. Invariant: an unexpected error is still reported in words.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CommandError(Exception):
 
 
 class CommandFailure(NamedTuple):
-    """An exception as the shell and the person before it see it."""
+    """An exception as the shell and its user see it."""
 
     message: str
     hint: str
@@ -99,7 +99,7 @@ def _explained(error: BaseException) -> CommandFailure:
         return CommandFailure(f"{error.filename or 'the system'}: {error.strerror or error}", "", Exit.USAGE)
     return CommandFailure(
         f"an internal error: {type(error).__name__}: {error}",
-        "this is a fault of Outrider; `OUTRIDER_LOG=debug` shows where it comes from",
+        "this is a bug in Outrider; `OUTRIDER_LOG=debug` shows where it comes from",
         Exit.FAILED,
     )
 
@@ -117,7 +117,7 @@ def _usage(error: BaseException, message: str) -> CommandFailure:
         return CommandFailure(f"`{parameter.metavar or parameter.name}` is missing", hint, Exit.USAGE)
     if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
         hint = f"put several words in quotes; {hint}"
-        return CommandFailure(f"there is no place for `{extra[1]}`", hint, Exit.USAGE)
+        return CommandFailure(f"unexpected argument `{extra[1]}`", hint, Exit.USAGE)
     message = re.sub(r"'([^']*)'", r"`\1`", message.rstrip("."))
     return CommandFailure(message[:1].lower() + message[1:], hint, Exit.USAGE)
 

@@ -1,8 +1,7 @@
 """The keyboard: lines of standard input, one when it is asked for, from a terminal or from a pipe.
 
-Owns the reading, in a thread of its own: a person takes as long as they like, meanwhile the service lives on. Must not
-know: what a line means. Invariant: whoever no longer wants a line does not wait for the next key, nor does a process that
-ends.
+Owns the reading, in a thread of its own: the service runs on while a person types. Must not
+know: what a line means. Invariant: a cancelled read does not wait for the next key, nor does a process that ends.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def is_in_foreground() -> bool:
 
 
 async def _read() -> bytes:
-    """What comes next; nothing at the end. A thread that reads cannot be stopped, so nobody waits for it to end."""
+    """The next bytes; none at the end. A reading thread cannot be stopped, so it is not waited for."""
     read: list[bytes] = []
     done, token = anyio.Event(), anyio.lowlevel.current_token()
 
@@ -77,7 +76,7 @@ async def _read() -> bytes:
             read.append(b"")
         try:
             anyio.from_thread.run_sync(done.set, token=token)
-        except RuntimeError:  # nobody is there any more
+        except RuntimeError:  # the event loop is closed
             return
 
     threading.Thread(target=wait, name="keyboard", daemon=True).start()

@@ -143,7 +143,7 @@ def settle_streams() -> None:
     """Make the standard streams fit to be written to; call it once, before anything is opened."""
     codecs.register_error("outrider", _in_plain_characters)
     _reopen_closed()
-    if sys.stdout is sys.__stdout__:  # else somebody took them over, such as a test
+    if sys.stdout is sys.__stdout__:  # else they are replaced, as in a test
         sys.stdout = _outlet(sys.stdout, "standard output")
         sys.stderr = _outlet(sys.stderr, "standard error")
 
@@ -172,7 +172,7 @@ def _outlet(stream: object, name: str) -> io.TextIOWrapper:
 
 
 class _Outlet(io.FileIO):
-    """A stream that tells once that it cannot be written to, and says nothing at all when nobody reads it."""
+    """A stream that reports once that it cannot be written to, and stays silent when its reader is gone."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -193,7 +193,7 @@ class _Outlet(io.FileIO):
             if isinstance(error, BrokenPipeError) or self._stream == "standard error":
                 return size
             message = f"cannot write to {self._stream}: {(error.strerror or str(error)).lower()}"
-            raise CommandError(message, "look at what it is directed to; what was run is kept in the database") from error
+            raise CommandError(message, "check where it is redirected; executions are kept in the database") from error
 
 
 def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:

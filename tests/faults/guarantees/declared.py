@@ -112,7 +112,9 @@ EVERY = (
         "projects",
         "a process that lacks what an interrupted tree needs, such as a key, never touches the tree, in its own project or "
         "with the same database",
-        Suite("tests/server/test_interrupted.py", "OUTRIDER_PROJECTS", 50, said("every row as it was after every stop")),
+        Suite(
+            "tests/server/cli/test_interrupted.py", "OUTRIDER_PROJECTS", 50, said("every row as it was after every stop")
+        ),
     ),
     Guarantee(
         "storage",

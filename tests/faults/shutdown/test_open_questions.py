@@ -174,7 +174,7 @@ class Trial:
             else:
                 process.terminate()
             if self._stop == "second SIGTERM":
-                assert any("a second signal leaves at once" in line for line in process.stderr)
+                assert any("a second signal exits at once" in line for line in process.stderr)
                 process.terminate()
             code = process.wait(SECONDS)
         assert code == (-9 if self._stop == "kill -9" else 143)

@@ -15,8 +15,8 @@ TOKENS = f"{CONFIG}\nserve: {{http: {{tokens: {{alice: {{token: '${{ALICE_TOKEN}
 @pytest.mark.parametrize(
     ("address", "config", "error", "hint"),
     [
-        ("0.0.0.0:0", CONFIG, "others could reach `0.0.0.0`, and nothing is configured to tell who calls", "listen on"),
-        ("nonsense", CONFIG, "`nonsense` is no address to listen on", "write `HOST:PORT`"),
+        ("0.0.0.0:0", CONFIG, "refusing to listen on `0.0.0.0` without authentication", "listen on"),
+        ("nonsense", CONFIG, "`nonsense` is not an address to listen on", "write `HOST:PORT`"),
         ("0.0.0.0:0", TOKENS, "environment variable `ALICE_TOKEN`, the token of `alice`, is not set", "make one with"),
     ],
 )

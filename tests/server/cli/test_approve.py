@@ -107,7 +107,7 @@ def test_without_a_terminal_nothing_is_allowed_unseen_and_the_digest_is_nowhere_
     assert unseen.returncode == 2
     assert "a person has to see the arguments" in unseen.stderr
     assert [each.returncode for each in wrong] == [3, 3, 3]
-    assert "it is not the one that was seen" in wrong[0].stderr
+    assert "another call was shown" in wrong[0].stderr
     assert both.returncode == 2
     assert still == [None]
     [seal] = shell.rows("select seal from approvals")

@@ -9,7 +9,7 @@ import yaml
 from tests.support.shell import Shell
 from tests.support.terminal import typed
 
-ECHO = Path(__file__).parents[1] / "support" / "gate_server.py"
+ECHO = Path(__file__).parents[2] / "support" / "gate_server.py"
 
 
 def test_flags_become_a_commented_configuration_that_loads(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_first_interruption_cancels_the_tree_and_shows_it(shell: Shell) -> N
         _, told = running.communicate(timeout=SECONDS)
 
     assert running.returncode == 130
-    assert "note: cancelling; interrupt once more to leave at once\n" in told
+    assert "note: cancelling; interrupt again to exit at once\n" in told
     assert "⊘ Lead › Waiter  cancelled" in told
     assert "⊘ Lead  cancelled" in told
     assert statuses(shell) == {"Lead": "cancelled", "Waiter": "cancelled"}
@@ -114,7 +114,9 @@ def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell
             fcntl.flock(lock, fcntl.LOCK_EX)
             running.send_signal(signal.SIGINT)
             said = ""
-            while "not cancelled: another process has held" not in said or "what runs waits for its end" not in said:
+            while (
+                "not cancelled: another process has held" not in said or "running executions wait until it ends" not in said
+            ):
                 said += running.stderr.readline()
             running.send_signal(signal.SIGINT)
             _, told = running.communicate(timeout=SECONDS)
@@ -122,7 +124,7 @@ def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell
     assert running.returncode == 130
     root = shell.rows("select id from executions where agent = 'Lead'")[0]["id"]
     assert "cancelling" in said
-    assert f"error: left before the end\n\nhint: `outrider show {root}` tells how far it came" in told
+    assert f"error: exited before the end\n\nhint: `outrider show {root}` shows its progress" in told
 
 
 @pytest.mark.parametrize("patient", [True, False])
@@ -134,7 +136,7 @@ def test_a_termination_lets_what_is_under_way_end_or_be_cut_by_a_second_one_and_
         with held(gate):
             running.send_signal(signal.SIGTERM)
             assert running.stderr is not None
-            while "note: stopping when what is under way has ended" not in running.stderr.readline():
+            while "note: stopping once running calls have ended" not in running.stderr.readline():
                 assert running.poll() is None
             if not patient:
                 running.send_signal(signal.SIGTERM)
@@ -145,7 +147,7 @@ def test_a_termination_lets_what_is_under_way_end_or_be_cut_by_a_second_one_and_
     assert (running.returncode, answer) == (143, "")
     assert told.endswith(
         "error: stopped before the end\n\n"
-        f"hint: `outrider resume {root}` goes on with it, and so does the next `outrider serve`\n"
+        f"hint: `outrider resume {root}` resumes it, and so does the next `outrider serve`\n"
     )
     assert statuses(shell) == {"Lead": "running", "Waiter": "running"}
 
@@ -180,7 +182,7 @@ def test_what_a_process_that_died_left_open_is_marked_and_can_be_cancelled(shell
 
     listed = shell.type("ps")
     assert "interrupted (" in listed.stdout
-    assert "note: `outrider resume ID` goes on with what was interrupted" in listed.stderr
+    assert "note: `outrider resume ID` resumes an interrupted execution" in listed.stderr
     root = shell.json("ps")[0]
     assert root["owner_gone"] is True
     assert "its process is gone" in shell.type("show", root["short_id"]).stdout

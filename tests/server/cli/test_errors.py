@@ -39,7 +39,7 @@ def test_what_makes_no_sense_is_refused_with_a_hint(tmp_path: Path) -> None:
     shell.type("run", "Quick", "go")
     for words, code, said in (
         (["1nobody"], 4, "no error `1nobody`"),
-        (["--fix", "fixed"], 2, "which error is meant?"),
+        (["--fix", "fixed"], 2, "no error was given"),
         (["1nobody", "--plan", "x"], 2, "say how an error is fixed"),
         (["1nobody", "--open"], 2, "choose from the list"),
         (["1nobody", "--fix", "perhaps"], 2, "perhaps"),

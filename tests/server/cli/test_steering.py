@@ -44,7 +44,8 @@ def test_a_message_is_read_at_the_next_step_and_one_that_comes_too_late_is_refus
 
     late = shell.type("message", short, "too late")
     assert (late.returncode, late.stdout) == (1, "")
-    assert late.stderr.startswith(f"error: execution `{shell.json('ps', '--all')[0]['id']}` (Lead) has ended, so nobody")
+    ended = shell.json("ps", "--all")[0]["id"]
+    assert late.stderr.startswith(f"error: execution `{ended}` (Lead) has ended, so the message would not be read")
     assert "\n\nhint: `outrider resume " in late.stderr
     for words, code, why in (
         (("message", "nobody", "hello"), 4, "error: "),
@@ -71,7 +72,8 @@ def test_what_is_being_cancelled_takes_no_message_and_what_lost_its_process_keep
     root = shell.json("ps")[0]
     alone = shell.type("message", root["short_id"], "anybody?")
     assert (alone.returncode, alone.stdout) == (0, "")
-    assert alone.stderr.startswith("note: the process of Lead is gone; it reads the message once `outrider resume ")
+    gone = "note: the process of Lead is gone; it reads the message once it is resumed: `outrider resume "
+    assert alone.stderr.startswith(gone)
     assert shell.json("message", root["short_id"], "hello?")["owner_gone"] is True
 
     asked = shell.type("cancel", root["short_id"], "--wrap-up")

@@ -144,7 +144,7 @@ def test_what_lost_its_process_and_what_waits_for_a_person_is_counted(tmp_path: 
     assert at_work == {"executions": ("ok", "2 open, none interrupted"), "approvals": asked}
     assert standing() == {"executions": ("attention", "2 of 2 open are interrupted"), "approvals": asked}
     assert told.returncode == 0
-    assert "hint: `outrider serve` goes on with all of them, `outrider resume ID` with one tree" in told.stdout
+    assert "hint: `outrider serve` resumes all of them, `outrider resume ID` one tree" in told.stdout
     assert "hint: `outrider approve` lists them, `outrider approve ID` shows one and asks" in told.stdout
 
 
@@ -218,4 +218,4 @@ def test_a_library_with_the_bug_is_told_and_is_no_failure(doctor: Doctor, monkey
     code, found = doctor()
 
     assert (code, found["sqlite"]["state"]) == (0, "attention")
-    assert "has the WAL-reset bug, mended in 3.51.3" in found["sqlite"]["detail"]
+    assert "has the WAL-reset bug, fixed in 3.51.3" in found["sqlite"]["detail"]

@@ -77,7 +77,7 @@ def test_a_message_that_fails_ends_no_conversation_and_the_user_is_told_what_to_
 @pytest.mark.parametrize(
     ("words", "config", "code", "told"),
     [
-        (["hello"], PEOPLE, 2, "error: who speaks is not said\n\nhint: add `--user`: alex, noa"),
+        (["hello"], PEOPLE, 2, "error: no user was given\n\nhint: add `--user`: alex, noa"),
         (["hello", "--user", "alx"], PEOPLE, 4, "error: no user named `alx`\n  configuration: "),
         (["--user", "alex", "  "], PEOPLE, 2, "error: the message is empty"),
         (["hello"], "", 2, "error: the configuration names no users"),

@@ -65,6 +65,6 @@ def test_what_continues_a_deleted_tree_stays_and_is_named(tmp_path: Path) -> Non
         person.press("y\n")
         code, said = person.end()
     assert code == 0
-    assert f"`{later}` continued it and stays" in said
+    assert f"`{later}` continued it and is kept" in said
     assert f"what continued it: {later}" in shown
     assert shell.rows("select id, continues_execution_id as c from executions") == [{"id": later, "c": None}]

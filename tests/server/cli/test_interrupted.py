@@ -113,15 +113,15 @@ def test_every_command_says_what_an_interrupted_tree_needs_and_none_changes_it(i
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.endswith("cannot go on here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
     answered = serve_and_stop(interrupted, signal.SIGTERM, look_at=root["id"])
-    assert "to go on it needs PAID_KEY" in json.dumps(answered)
+    assert "to be resumed it needs PAID_KEY" in json.dumps(answered)
     shown = interrupted.type("show", root["short_id"]).stdout
-    assert "interrupted, and cannot go on here: needs PAID_KEY" in shown
+    assert "interrupted, and cannot be resumed here: needs PAID_KEY" in shown
     assert interrupted.json("show", root["short_id"])["needs"] == root["needs"]
     assert root["needs"] == [{"kind": "key", "name": "PAID_KEY", "hint": "set `PAID_KEY`", "words": "PAID_KEY"}]
     assert "interrupted; needs PAID_KEY" in listed.stdout
     assert "set `PAID_KEY`" in listed.stderr
     [found] = [check for check in told["checks"] if check["name"] == "interrupted"]
-    assert found["detail"] == f"1 interrupted tree cannot go on here: needs PAID_KEY ({root['short_id']})"
+    assert found["detail"] == f"1 interrupted tree cannot be resumed here: needs PAID_KEY ({root['short_id']})"
     assert (found["state"], found["hint"]) == ("attention", "set `PAID_KEY`")
     assert everything(interrupted.database) == before
 

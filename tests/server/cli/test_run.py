@@ -170,7 +170,7 @@ def test_a_key_whose_execution_lost_its_process_starts_none_and_says_how_to_go_o
     [row] = shell.rows("select id, status from executions")
     assert (again.returncode, again.stdout, row["status"]) == (1, "", "running")
     assert "error: the process that ran it is gone, and it has not ended" in again.stderr
-    assert f"resume {row['id']}` goes on with it" in again.stderr
+    assert f"resume {row['id']}` resumes it" in again.stderr
 
 
 def test_inputs_are_data_and_a_timeout_bounds_the_execution(shell: Shell) -> None:
@@ -293,5 +293,5 @@ def test_a_live_demo_without_a_key_is_refused(shell: Shell) -> None:
     done = shell.type("demo", "--live")
 
     assert done.returncode == 2
-    assert "has no API key\n\nhint: set `ANTHROPIC_API_KEY`, or leave `--live` away for a rehearsed run\n" in done.stderr
+    assert "has no API key\n\nhint: set `ANTHROPIC_API_KEY`, or omit `--live` for a rehearsed run\n" in done.stderr
     assert not shell.database.exists()

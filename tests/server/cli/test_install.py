@@ -268,7 +268,7 @@ def test_an_entry_that_started_a_server_may_become_one_that_reaches_it(desk: She
         (("cursor", "--http", "http://me:pass@127.0.0.1:8000"), "does not begin the URL", 2),
         (("cursor", "--http", "http://127.0.0.1:1", "--db", "x.db"), "has its configuration and database", 2),
         (("cursor", "--http", "http://127.0.0.1:1", "--token-env", "a-token!"), "not a token", 2),
-        (("cursor", "--token-env", "TOKEN"), "`--token-env` says how to reach", 2),
+        (("cursor", "--token-env", "TOKEN"), "`--token-env` is for a server", 2),
         (("cursor", "--name", "../x"), "cannot name a server", 2),
     ],
 )
