@@ -116,25 +116,25 @@ def _tokens(text: str) -> int:
 
 _PHRASES: Mapping[str, Mapping[str, str]] = {
     "en": {
-        "nothing": "There is nothing I can do about this. Please say in other words what you need.",
+        "nothing": "There is nothing I can do about this. Please rephrase what you need.",
         "count": "Completed {done}/{all}.",
         "not_done": "Not done:",
-        "no_plan": "I could not work out how to do this. Please try again, or say it in other words.",
-        "denied": "I may not do this for you: {reasons}.",
+        "no_plan": "I could not work out how to do this. Please try again, or rephrase it.",
+        "denied": "I am not allowed to do this for you: {reasons}.",
         "capability": "`{agent}` is not part of what you have enabled",
         "connection": "`{agent}` needs your {connection} account to be connected",
         "not_startable": "`{agent}` cannot be started at the moment",
         "stopped": "I was stopped before I had an answer. Please send your message again if you still need one.",
         "too_late": "I ran out of time before I had an answer. Please try again, or ask for less at once.",
         "so_far": "I ran out of time. This is what I have so far:",
-        "no_answer": "I have no answer to this. Please say it in other words.",
+        "no_answer": "I have no answer to this. Please rephrase it.",
         "failed": "Something went wrong, and I could not answer. Please send your message again in a moment; if that does "
         "not help, tell the person who runs this assistant to look at execution {id}.",
-        "declined": "My model declined to answer this. Please say it in other words.",
+        "declined": "My model declined to answer this. Please rephrase it.",
         "unreachable": "I cannot reach the model that answers you at the moment. Please send your message again in a few "
         "minutes; if that does not help, tell the person who runs this assistant to look at execution {id}.",
-        "over_budget": "What I may spend on a message is used up, and I have no answer. Please ask for less at once.",
-        "blocked": "I cannot do this: something that it needs is missing or was not allowed. If you expected it to work, "
+        "over_budget": "The budget for one message is used up, and I have no answer. Please ask for less at once.",
+        "blocked": "I cannot do this: something it needs is missing or was not allowed. If you expected it to work, "
         "tell the person who runs this assistant to look at execution {id}.",
         "busy": "I am still answering your last message. Please send this one again when you have the answer.",
         "not_now": "I cannot take messages at the moment. Please send yours again in a few minutes.",

@@ -85,14 +85,14 @@ class InvalidInput(RunnerError):
     """Values that a function does not take. It was not called."""
 
     def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__("; ".join(faults), "give the fields that it takes, as `--input NAME=VALUE` or as a JSON object")
+        super().__init__("; ".join(faults), "pass the fields it takes, as `--input NAME=VALUE` or as a JSON object")
 
 
 class Interrupted(RunnerError):
     """The process that ran the execution ended before it did, and it does not go on."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the process that ran it ended before it did, and {why}", "start it again, or continue it")
+        super().__init__(f"its process ended before it finished, and {why}", "start it again, or continue it")
 
 
 class ValidationError(RunnerError):
@@ -145,4 +145,4 @@ class Fenced(RunnerError):
     """The execution belongs to another process now; this one must not write any more."""
 
     def __init__(self, execution: str) -> None:
-        super().__init__(f"execution `{execution}` was taken over by another process", "look at it there: `outrider show`")
+        super().__init__(f"execution `{execution}` was taken over by another process", "inspect it with `outrider show`")

@@ -25,8 +25,8 @@ def accepted_input(agent: AgentSpec, data: Any) -> Any:
     if found := misfits(given, schema):
         raise Refusal(
             "invalid_input",
-            f"the input is not what `{agent.name}` takes: {'; '.join(found)}",
-            f"it takes {taken_by(schema)}",
+            f"invalid input for `{agent.name}`: {'; '.join(found)}",
+            f"pass {taken_by(schema)}",
         )
     return given or data
 

@@ -248,4 +248,4 @@ def size_of(messages: Iterable[Message]) -> int:
     return sum(len(message.encoded) for message in messages)
 
 
-CARRY_ON = "Carry on with your task from where you stopped."
+CARRY_ON = "Continue your task from where you stopped."

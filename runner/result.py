@@ -297,7 +297,7 @@ def _means(handle: str, call: str) -> bool:
 def remark(handles: Sequence[str]) -> str:
     """What the reader of an answer is told of handles that no call has."""
     named, more = ", ".join(f"`{each[:80]}`" for each in handles[:NAMED]), len(handles) - NAMED
-    return f"unverified evidence: no call of this tree is {named}" + (f" and {more} more" if more > 0 else "")
+    return f"unverified evidence: no call of this tree has the id {named}" + (f" and {more} more" if more > 0 else "")
 
 
 ReplanReason = Literal["new_information", "intent_clarified", "missing_data"]
@@ -338,10 +338,10 @@ def _is_true(output: Mapping[str, Any], *names: str) -> bool:
 
 
 NEXT_STEPS: Mapping[str, str] = {
-    "delegation_cycle": "refactor: let no agent need one that is already at work above it",
+    "delegation_cycle": "refactor the agents so that none dispatches an agent above it",
     "max_depth_exceeded": "simplify the workflow, or split it into several commands",
-    "timeout": "resume it, or give the same command again, to go on from what is there",
-    "validation_failed": "report this: the sub-agent does not keep to the standard return and has to be fixed",
+    "timeout": "resume it, or repeat the command, to continue from the results so far",
+    "validation_failed": "report this: the sub-agent violates the standard return and must be fixed",
 }
 
 

@@ -48,7 +48,7 @@ def read_return(value: Any, session: str, folders: Folders | None = None) -> Res
 def invalid_return(error: Exception, original: Any) -> Problem:
     """What is told of a return that is none, with what it was."""
     context = {"validation_error": str(error), "original": original}
-    advice = "fix the sub-agent: it has to answer with a standard return"
+    advice = "fix the sub-agent: it must answer with a standard return"
     message = f"Return validation failed: {error}"
     return Problem("validation_failed", message, None, "high", recoverable=False, recommendation=advice, context=context)
 

@@ -32,7 +32,7 @@ from runner.core.recorder import Recorder
 from runner.core.spawn import SpawnRequest
 from runner.core.strategy import State
 from runner.core.tree import Node
-from runner.core.verdict import Cause, End, Final, Life, Verdict, verdict
+from runner.core.verdict import OUT_OF_TIME, Cause, End, Final, Life, Verdict, verdict
 from runner.core.views import standing_of, usage_of
 from runner.errors import Fenced
 from runner.messages import clean
@@ -192,7 +192,7 @@ async def why_refused(view: EndView) -> End | list[Item]:
 async def give_up(view: EndView, cause: Cause, activity: str) -> Final | None:
     """Write the end of an execution that did not stop in time; None when it did after all."""
     judged = verdict(cause, view.partial_output)
-    judged = replace(judged, error_type="stubborn", error="it did not stop in time and was given up")
+    judged = replace(judged, error_type="stubborn", error="it did not stop within the grace period")
     try:
         final = await write(view, judged)
         if final is None:
@@ -282,4 +282,4 @@ def with_artifacts(result: Result, written: Sequence[Artifact], below: Iterable[
     if result.reason != "timeout" or result.output is not None:
         return whole
     files = "a file" if len(made) == 1 else f"{len(made)} files"
-    return replace(whole, summary=f"its time ran out; {files} had been written by then")
+    return replace(whole, summary=f"{OUT_OF_TIME}; it had written {files}")

@@ -232,7 +232,7 @@ class Execution:
     def activity(self) -> str:
         """The current action, in words."""
         if self.slot.queue_position:
-            return f"waiting for a slot (place {self.slot.queue_position})"
+            return f"waiting for a slot (position {self.slot.queue_position})"
         if self.status is ExecutionStatus.PENDING:
             return "waiting for its turn" if self.gate is not None else "about to start"
         return self.state.activity

@@ -67,8 +67,8 @@ def permit(agent: str, requires: Requires, user: User | None) -> None:
     """Refuse an agent whose user has not enabled it, or has not connected an account it works with; raises Refusal."""
     if user is None:
         if requires.capabilities or requires.connections:
-            message = f"`{agent}` works only for a user who has {_needs(requires)}, and nobody is named"
-            hint = "name the user: `outrider run --user`, or hand over what they say with `send_user_message`"
+            message = f"`{agent}` requires a user with {_needs(requires)}, but no user was given"
+            hint = "name the user with `outrider run --user`, or pass their message to `send_user_message`"
             raise Refusal("permission_denied", message, hint, {"missing": "user", "agent": agent})
         return
     for capability in requires.capabilities:
@@ -78,7 +78,7 @@ def permit(agent: str, requires: Requires, user: User | None) -> None:
             raise Refusal("permission_denied", message, hint, {"missing": "capability", "what": capability, "agent": agent})
     for connection in requires.connections:
         if fold(connection) not in map(fold, user.connections):
-            message = f"`{agent}` needs a connection to `{connection}`, which `{user.id}` has not made"
+            message = f"`{agent}` needs a connection to `{connection}`, which `{user.id}` does not have"
             hint = f"connect `{connection}` and add it to the user's `connections`"
             raise Refusal("permission_denied", message, hint, {"missing": "connection", "what": connection, "agent": agent})
 
@@ -122,7 +122,7 @@ def _something_left(caller: Caller) -> None:
         most = caller.limits.max_dispatches
         raise Refusal(
             "limit",
-            f"all {most} dispatches of this run are used up (`max_dispatches`)",
+            f"all {most} dispatches of this tree are used up (`max_dispatches`)",
             "work with the results you have",
             {"limit": "max_dispatches"},
         )
@@ -131,7 +131,7 @@ def _something_left(caller: Caller) -> None:
         raise Refusal(
             "limit",
             f"{most} agents are at work already (`max_concurrent_agents`): {', '.join(running)}",
-            "wait for one of them to end, or cancel one, then dispatch again",
+            "wait until one of them ends, or cancel one, then dispatch again",
             {"limit": "max_concurrent_agents", "running": running},
         )
 
@@ -143,10 +143,10 @@ def too_little_left(agent: str, short: Shortage, *, top_level: bool) -> Refusal:
     given = f"`limits.{limit}`" + (" or `budget_usd`" if short.unit == "usd" else "")
     return Refusal(
         "budget",
-        f"the budget does not pay for an answer of `{agent}`: it takes up to {needed}, and {left} are left",
+        f"the budget does not cover an answer of `{agent}`: it needs up to {needed}, and {left} are left",
         f"raise {given}"
         if top_level
-        else "do it yourself, ask for less at once, or wait until your agents give back what they do not use",
+        else "do it yourself, make the task smaller, or wait until your agents release budget they do not use",
         {"limit": limit, "reason": short.reason, "needed": short.needed, "left": short.left},
     )
 

@@ -218,7 +218,7 @@ def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = T
         raise Refusal(
             "key_reused",
             f"the key `{key}` was used for another dispatch: execution {child.id} of `{child.agent}`",
-            "take another key for another task",
+            "use another key for another task",
             {"execution_id": child.id},
         )
     return child

@@ -22,7 +22,7 @@ from runner.core.execution import Execution
 from runner.core.inbox import Item
 from runner.core.recorder import Recorder
 
-NOT_BEGUN = "asked to conclude before it had begun"
+NOT_BEGUN = "asked to wrap up before it started"
 
 Cancel = Callable[[str, str, str], Awaitable[str]]
 """Stops an execution, for somebody and a reason."""

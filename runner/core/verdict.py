@@ -19,7 +19,7 @@ from runner.llm.protocol import ModelError
 from runner.provider_error import PROVIDER
 from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result, failed, partial, stopped, summarise
 
-OUT_OF_TIME = "its time ran out"
+OUT_OF_TIME = "it timed out"
 
 CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
 
@@ -122,7 +122,7 @@ def verdict(end: End, found: str) -> Verdict:
         return Verdict(ExecutionStatus.COMPLETED, end)
     if isinstance(end, Cause):
         if end.kind == "deadline":
-            problem = Problem("timeout", OUT_OF_TIME, recommendation="give it more time", context=_time_of(end))
+            problem = Problem("timeout", OUT_OF_TIME, recommendation="raise its timeout", context=_time_of(end))
             return Verdict(ExecutionStatus.TIMED_OUT, _cut_off(found, problem), problem.type, problem.message)
         return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
     if isinstance(end, Dismissal):
@@ -180,5 +180,5 @@ def _problem(error: Exception) -> Problem:
         return missing_server(error)
     if isinstance(error, RunnerError):
         return Problem("refused", str(error), None, "high", recoverable=False, recommendation=hint)
-    message, hint = f"an internal error: {type(error).__name__}", "look at `outrider show` and the log"
+    message, hint = f"internal error: {type(error).__name__}", "see `outrider show` and the log"
     return Problem("internal", message, None, "critical", recoverable=False, recommendation=hint)

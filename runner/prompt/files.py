@@ -31,7 +31,7 @@ SECONDS = 5.0
 SCHEME = "file:"
 """What the id of a file begins with, for whoever reads the rest of it."""
 
-ABOUT = "These are files of the project you work in. Keep to what they say about how work is done here."
+ABOUT = "These are files of the project you work in. Follow what they say about how work is done here."
 
 NAMED_FAULTS = 3
 """Files that a warning names; of the others it has the number."""
@@ -73,7 +73,7 @@ async def files_for(execution: Execution, beside: Personal, *, readable: Callabl
             shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
     except Exception as error:  # whatever it is: somebody waits for an answer
         log.warning("execution %s goes on without its files: %r", execution.id, error)
-        shelf = Shelf(faults=("they took too long" if isinstance(error, TimeoutError) else type(error).__name__,))
+        shelf = Shelf(faults=("reading them timed out" if isinstance(error, TimeoutError) else type(error).__name__,))
     if shelf.faults and shelf.warning not in warnings:
         warnings.append(shelf.warning)
         services.recorder.record_nowait(
@@ -183,7 +183,7 @@ def _found(folder: Folder, patterns: Sequence[str], faults: list[str]) -> list[s
             faults.append(f"`{pattern}`: {fault}")
             continue
         if not matched:
-            faults.append(f"`{pattern}`: no file matches it any more")
+            faults.append(f"`{pattern}`: no file matches")
         found.update(dict.fromkeys(matched))
     return list(found)
 

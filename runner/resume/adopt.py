@@ -146,7 +146,7 @@ class Adoption:
             environment = await self._editions.environment(row["config_hash"])
         except Exception as error:  # whatever it is: the others must not wait for this one
             log.info("execution %s cannot go on as it was configured", row["id"], exc_info=True)
-            unfit = f"its configuration cannot be had again: {error}"
+            unfit = f"its configuration cannot be restored: {error}"
         execution = resumed(environment, row, legacy, unfit=unfit)
         self._start(execution)
         return execution

@@ -43,5 +43,5 @@ class Editions:
         try:
             return await self.environment(config_hash)
         except (RegistryError, UnknownEdition) as error:
-            message = f"it was only rehearsed, and its configuration cannot be had again: {error}"
-            raise Refusal("no_model", message, "start it anew") from error
+            message = f"it was only rehearsed, and its configuration cannot be restored: {error}"
+            raise Refusal("no_model", message, "start a new execution") from error

@@ -54,7 +54,7 @@ class Unready(RunnerError):
 
     def __init__(self, execution: str, lacks: Sequence[Lack]) -> None:
         hints = dict.fromkeys(lack.hint for lack in lacks)
-        super().__init__(f"execution `{execution}` cannot go on here: it needs {listed(lacks)}", "; ".join(hints))
+        super().__init__(f"execution `{execution}` cannot be resumed here: it needs {listed(lacks)}", "; ".join(hints))
         self.lacks = tuple(lacks)
 
 

@@ -98,7 +98,7 @@ class Resumed(Start):
         if self.row["cancel_requested_at"] is not None:
             return Cause("user", self.row["cancelled_by"] or "", self.row["cancel_reason"] or "")
         if self.row["started_at"] is not None and execution.request.agent.on_restart == "fail":
-            return Interrupted("it is not to be resumed")
+            return Interrupted("`on_restart: fail` forbids resuming it")
         return None
 
     def restart_children(self, execution: Execution) -> None:

@@ -69,7 +69,7 @@ class Reception:
         deadline = anyio.current_time() + patience
         turn = self._turns[user]
         if not await _acquired(turn, deadline):
-            raise Refusal("busy", f"messages of `{user}` wait for their turn already", AGAIN)
+            raise Refusal("busy", f"earlier messages of `{user}` are still waiting", AGAIN)
         try:
             return await self._answer(order, deadline)
         finally:

@@ -127,7 +127,7 @@ class Dispatcher:
     async def _entered(self, root: Execution) -> bool:
         """Whether it was stored; raises Refusal where nothing new is taken."""
         if self.services.draining.stopping:
-            raise Refusal("stopping", "the service is stopping", "ask again in a moment, when it has started anew")
+            raise Refusal("stopping", "the service is stopping", "retry when it has restarted")
         try:
             return await root.enter()
         except DatabaseUnavailable as error:
@@ -182,7 +182,7 @@ class Dispatcher:
                 raise Unready(execution, lacks)
             for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
                 return adopted.snapshot()
-            raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
+            raise Refusal("running", f"execution `{execution}` is running or being stopped", "wait until it ends")
         environment = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
         request = continued(environment.services.settings, row, text, asked_for)

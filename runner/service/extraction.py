@@ -35,7 +35,7 @@ from runner.text import HISTORY, windowed
 
 log = logging.getLogger("outrider.learning")
 
-TASK = "keep what is worth remembering of the user"
+TASK = "store what is worth remembering about the user"
 
 
 class Learning:

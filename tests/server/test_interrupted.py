@@ -111,7 +111,7 @@ def test_every_command_says_what_an_interrupted_tree_needs_and_none_changes_it(i
     told = json.loads(interrupted.type("doctor", "--json").stdout)
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.endswith("cannot go on here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
+    assert refused.stderr.endswith("cannot be resumed here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
     answered = serve_and_stop(interrupted, signal.SIGTERM, look_at=root["id"])
     assert "to go on it needs PAID_KEY" in json.dumps(answered)
     shown = interrupted.type("show", root["short_id"]).stdout
