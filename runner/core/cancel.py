@@ -1,10 +1,10 @@
 """Cancel, as two facts: a cancel request on every row of the subtree, then the cancel scopes.
 
 The request is committed first, in one recursive UPDATE. From that commit on no execution below starts, because every start
-is guarded by the request, and none can complete, because `completed` is guarded by it too. Rows without a task become
-`cancelled` in the same transaction. Only then are scopes cancelled: a child spawned between the two facts is refused by the
-guard on its row, so no task escapes. Each execution writes its own end with its partial output. One that has not ended
-after the grace period is abandoned by the supervisor, which writes the end for it: no caller waits for ever.
+is guarded by the request, and none can complete, because `completed` is guarded by it too. Rows without a task (pending, or
+of a dead process) become `cancelled` in the same transaction. Only then are scopes cancelled: a spawn between the two facts
+is refused by the guard on its row, so no task escapes. Each execution writes its own end with its partial output. One that
+has not ended after the grace period is abandoned: the supervisor writes its end, so no caller waits for ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
 
-The order of the questions is fixed: known → in the catalogue → permitted → not in the path → depth → what is left; whether
-an answer can be paid comes last, when the agent's own limits are known (`runner/core/spawn.py`). A refusal never crashes
-the caller and leaves no row.
+The checks have a fixed order: known → in the catalogue → permitted → not in the path → depth → allowance. The price of an
+answer is checked last, when the agent's own limits are known (`Execution.reserve_answer`). A refusal never crashes the
+caller and leaves no execution row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runner.origin import User
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the guard knows of whoever asks."""
+    """What the guard knows of the caller."""
 
     agent: str
     path: Sequence[str]
@@ -27,13 +27,13 @@ class Caller:
     limits: Limits
     dispatches_left: int
     user: User | None = None
-    """Whom it works for."""
+    """The user it works for."""
     wrap_up: str | None = None
     running: Callable[[], Sequence[str]] = tuple
-    """Ids of children that hold a slot; asked only for a refusal."""
+    """Ids of children that hold a slot; computed only for a refusal."""
     slots_full: bool = False
     delegation_path: Sequence[str] = ()
-    """Its path with commands as labels, where there are any: what a refusal tells."""
+    """Its path with commands as labels, for the refusal."""
 
 
 def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
@@ -48,7 +48,7 @@ def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
 
 
 def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[str]) -> CatalogueEntry:
-    """The entry of the agent wanted, however it is spelt; raises Refusal. `known` are all agents there are."""
+    """The catalogue entry of `wanted`, in any spelling; raises Refusal. `known` are all configured agents."""
     for entry in catalogue:
         if fold(entry.name) == fold(wanted):
             return entry
@@ -64,7 +64,7 @@ def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[s
 
 
 def permit(agent: str, requires: Requires, user: User | None) -> None:
-    """Refuse an agent whose user has not enabled it, or has not connected an account it works with; raises Refusal."""
+    """Refuse an agent whose required capabilities or connections the user lacks; raises Refusal."""
     if user is None:
         if requires.capabilities or requires.connections:
             message = f"`{agent}` requires a user with {_needs(requires)}, but no user was given"
@@ -88,7 +88,7 @@ def _needs(requires: Requires) -> str:
 
 
 def not_in_path(path: Sequence[str], wanted: str, labelled: Sequence[str] = ()) -> None:
-    """Refuse an agent that is at work above whoever wants it; raises Refusal."""
+    """Refuse an agent that is already in the caller's path; raises Refusal."""
     if fold(wanted) in {fold(name) for name in path}:
         raise Refusal(
             "delegation_cycle",
@@ -99,7 +99,7 @@ def not_in_path(path: Sequence[str], wanted: str, labelled: Sequence[str] = ()) 
 
 
 def not_too_deep(caller: Caller) -> None:
-    """Refuse any child of an execution that is as deep as may be; raises Refusal."""
+    """Refuse any child of an execution at the maximum depth; raises Refusal."""
     if caller.depth >= caller.limits.max_depth:
         raise Refusal(
             "max_depth_exceeded",
@@ -137,7 +137,7 @@ def _something_left(caller: Caller) -> None:
 
 
 def too_little_left(agent: str, short: Shortage, *, top_level: bool) -> Refusal:
-    """The refusal of an agent whose answer cannot be paid."""
+    """The refusal of an agent whose answer the budget does not cover."""
     needed, left = _shown(short.unit, short.needed), _shown(short.unit, short.left)
     limit = "max_cost_usd" if short.unit == "usd" else "max_tokens"
     given = f"`limits.{limit}`" + (" or `budget_usd`" if short.unit == "usd" else "")
