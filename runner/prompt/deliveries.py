@@ -77,6 +77,6 @@ def delivery_message(items: Sequence[Item], still_out: int) -> Message:
             shown.append((item.kind,))
     if still_out:
         plural = "agents are" if still_out > 1 else "agent is"
-        blocks.append({"type": "text", "text": f"{still_out} dispatched {plural} still at work."})
+        blocks.append({"type": "text", "text": f"{still_out} dispatched {plural} still running."})
     delivered = [item.result for item in items if item.result is not None]
     return Message("user", blocks, "delivery", delivered, data={BLOCKS: shown})

@@ -122,7 +122,7 @@ async def test_a_client_is_told_who_may_use_an_agent(tmp_path: Path) -> None:
     async with face(tmp_path, config, scripts) as opened, opened.client() as client:
         for tool in ("dispatch_agent", "run_agent"):
             problem = await client.refused(tool, name="gmail", task="send it")
-            assert "works only for a user" in problem["message"]
+            assert "requires a user with" in problem["message"]
             assert "send_user_message" in problem["hint"]
         assert opened.bench.statuses() == {}
         allowed = await client.call("send_user_message", user="eve", text="send it")

@@ -155,6 +155,6 @@ def test_a_running_tree_is_not_taken_from_its_process_when_its_sign_of_life_is_r
         answer, told = running.communicate(timeout=SECONDS)
 
     assert root["owner_gone"] is False
-    assert (refused.returncode, "is at work" in refused.stderr) == (3, True), refused.stderr
+    assert (refused.returncode, "is running" in refused.stderr) == (3, True), refused.stderr
     assert (running.returncode, answer) == (0, "[rehearsed] it is done\n"), told
     assert {row["attempt"] for row in shell.rows("select attempt from executions")} == {1}
