@@ -58,7 +58,13 @@ def test_a_plain_agent_has_no_word_of_dispatching_and_a_dispatched_one_is_told_t
 
 @requirement("S2-PR-5")
 def test_an_orchestrator_is_told_how_to_dispatch_well() -> None:
-    for rule in ("a choice", "several agents at once", "put every name, time and fact", "are delivered to you", "Cancel an agent"):
+    for rule in (
+        "a choice",
+        "several agents at once",
+        "put every name, time and fact",
+        "are delivered to you",
+        "Cancel an agent",
+    ):
         assert rule in DISPATCHING
     assert "never on a guess" in DISPATCHING.replace("\n", " ")
 
