@@ -1,7 +1,7 @@
 """Chat: a user's messages and the answers to them, as rows and as text.
 
-Pure. Owns the sentences we say without a model, in the user's language where we know it, else in English, and which of them
-tells of which failure: a user hears something in any case. It does not know when a message may be answered.
+Pure. Owns the sentences used without a model, in the user's language if it is known, else in English, and the sentence for
+each failure: every message gets an answer. It does not know when a message may be answered.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from collections.abc import Mapping
 from runner.result import BUDGETS, Problem
 
 LONGEST = 20_000
-"""Characters of what a user says at once."""
+"""Maximum characters of a user's message."""
 _DATA = ("{", "[", "```")
-"""How an output begins that is not written for a person."""
+"""Beginnings of an output that is data, not text for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """Something that was said."""
+    """A message of a user or an assistant."""
 
     role: str
     """`user` or `assistant`."""
@@ -45,32 +45,32 @@ class ChatMessage:
 
     @classmethod
     def of_row(cls, row: Record) -> ChatMessage:
-        """As it is stored; one whose tokens nobody has counted is estimated."""
+        """The message of a row; missing token counts are estimated."""
         counted = row["token_count"]
         tokens = counted if counted is not None else _tokens(row["content"])
         return cls(row["role"], row["content"], moment(row["created_at"]), tokens)
 
 
 def heard_of(new: NewExecution) -> NewChatMessage:
-    """The message an execution is to answer: its task is what the user said."""
+    """The user's message that an execution answers: its task."""
     assert new.user_id is not None
     text = new.task or ""
     return NewChatMessage(new_id(), new.user_id, text, _tokens(text), new.created_at, new.id)
 
 
 def language_for(message: str, user: User | None) -> str:
-    """The language a user is answered in: that of their message, as far as its letters tell, else that of their locale."""
+    """The language of the answer: that of the message's script, else that of the user's locale."""
     return language_of(message, user.locale if user is not None else "en")
 
 
 def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> Answer:
-    """What is said to the user whose message an execution was to answer."""
+    """The answer to the user whose message an execution handled."""
     text = clean(_spoken(execution, status, result, language))
     return Answer(execution, text, _tokens(text))
 
 
 def spoken(child: Child, locale: str = "en") -> str:
-    """The same, of an execution that has ended, as its caller sees it; for a user of this locale."""
+    """The same, from the snapshot of an ended execution, for a user of this locale."""
     language = language_of(child.task, locale)
     return answer_of(child.id, ExecutionStatus(child.status), child.result, language).content
 
@@ -91,7 +91,7 @@ def _spoken(execution: str, status: ExecutionStatus, result: Result | None, lang
 
 
 def _words(status: ExecutionStatus, result: Result | None) -> str:
-    """What an end says that is meant for a person. A summary without an output is our own, unless all went well."""
+    """The text of an end that is meant for a person. Unless it completed, a summary without an output is the runtime's."""
     if result is None:
         return ""
     if status in (ExecutionStatus.COMPLETED, ExecutionStatus.TIMED_OUT):
@@ -104,7 +104,7 @@ def _words(status: ExecutionStatus, result: Result | None) -> str:
 
 
 def _ran_out_of_time(result: Result | None) -> bool:
-    """Whether the agent that handled the message was cut off, so that its last words are no whole answer."""
+    """Whether the agent timed out, so that its last text is no full answer."""
     if result is None or result.outcome is not Outcome.PARTIAL:
         return False
     return any(each.type == "timeout" for each in result.errors)
@@ -176,7 +176,7 @@ _BY_CAUSE: Mapping[str, str] = {
 """The sentence for a failure, by the type of its first error, or by the reason of its result."""
 
 _AWAY = frozenset(("authentication", "permission", "not_found", "credit", "region"))
-"""Codes of a model's errors that last until the operator does something about them."""
+"""Codes of model errors that last until the operator fixes them."""
 
 
 def phrase(name: str, locale: str, **values: object) -> str:
@@ -186,7 +186,7 @@ def phrase(name: str, locale: str, **values: object) -> str:
 
 
 def failure_phrase(result: Result | None, locale: str, execution: str) -> str:
-    """What is said of an end that has no words for a person; `execution` is where the details are."""
+    """The sentence for an end without text for a person; `execution` is the id to look up."""
     return phrase(_failure(result), locale, id=execution)
 
 
@@ -198,13 +198,13 @@ def _failure(result: Result | None) -> str:
         return "declined" if first.code == "refused" else "unreachable" if _is_away(first) else "failed"
     causes = [result.reason or "", first.type if first is not None else ""]
     if causes[0] not in BUDGETS:
-        causes.reverse()  # a reason may be an agent's own word
+        causes.reverse()  # the agent may have made up the reason
     known = next((_BY_CAUSE[each] for each in causes if each in _BY_CAUSE), None)
     return known or ("blocked" if result.outcome is Outcome.BLOCKED else "failed")
 
 
 def _is_away(problem: Problem) -> bool:
-    """Whether a model could not be asked, and the message is not to blame."""
+    """Whether the model was unreachable, independent of the message."""
     return problem.recoverable or problem.code in _AWAY
 
 
@@ -212,9 +212,9 @@ _REFUSALS: Mapping[str, str] = {
     "busy": "busy",
     **dict.fromkeys(("no_model", "no_assistant", "stopping", "unavailable"), "not_now"),
 }
-"""The sentence for a message that was not taken, by the kind of the refusal; others are the caller's own mistakes."""
+"""The sentence for a refused message, by the kind of the refusal; other kinds are mistakes of the calling program."""
 
 
 def refusal_phrase(kind: str, locale: str) -> str | None:
-    """What is said to a user whose message was not taken, if anything is."""
+    """The sentence for a user whose message was refused, if there is one."""
     return phrase(_REFUSALS[kind], locale) if kind in _REFUSALS else None

@@ -91,7 +91,7 @@ class Headroom:
         self._limit = self._due = self._limit if limit is None else limit
 
     def overflow(self, messages: Sequence[Message]) -> bool:
-        """Lower the limit after the provider rejected a prompt as too long; whether to retry: once, if it can be shortened."""
+        """Lower the limit after the provider rejected a prompt; True to retry: once, if it can be shortened."""
         if self.tried or not (head_of(messages, 0) or longest_text(messages, 0)):
             return False
         self.tried, self._limit = True, min(self._limit, int(self._seen * TOO_LONG))
