@@ -1,13 +1,13 @@
-"""Runs agents: the execution tree, the strategies, the seams to models and tools. `__all__` is what other programs import.
+"""Runs agents: the execution tree, the strategies, the seams to models and tools. `__all__` is the public API.
 
-Names load on first use: importing this package imports nothing else.
+Names load on first use: importing this package imports no other module.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # as `typing` has it, which costs some milliseconds to import
+TYPE_CHECKING = False  # importing `typing` for it would cost milliseconds
 if TYPE_CHECKING:
     from runner.errors import Refusal
     from runner.functions.context import Context

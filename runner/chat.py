@@ -1,7 +1,7 @@
 """Chat: a user's messages and the answers to them, as rows and as text.
 
-Pure. Owns the sentences we say without a model, in the user's language where we know it, else in English, and which of them
-tells of which failure: a user hears something in any case. It does not know when a message may be answered.
+Pure. Owns the sentences used without a model, in the user's language if it is known, else in English, and the sentence for
+each failure: every message gets an answer. It does not know when a message may be answered.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from collections.abc import Mapping
 from runner.result import BUDGETS, Problem
 
 LONGEST = 20_000
-"""Characters of what a user says at once."""
+"""Maximum characters of a user's message."""
 _DATA = ("{", "[", "```")
-"""How an output begins that is not written for a person."""
+"""Beginnings of an output that is data, not text for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """Something that was said."""
+    """A message of a user or an assistant."""
 
     role: str
     """`user` or `assistant`."""
@@ -45,32 +45,32 @@ class ChatMessage:
 
     @classmethod
     def of_row(cls, row: Record) -> ChatMessage:
-        """As it is stored; one whose tokens nobody has counted is estimated."""
+        """The message of a row; missing token counts are estimated."""
         counted = row["token_count"]
         tokens = counted if counted is not None else _tokens(row["content"])
         return cls(row["role"], row["content"], moment(row["created_at"]), tokens)
 
 
 def heard_of(new: NewExecution) -> NewChatMessage:
-    """The message an execution is to answer: its task is what the user said."""
+    """The user's message that an execution answers: its task."""
     assert new.user_id is not None
     text = new.task or ""
     return NewChatMessage(new_id(), new.user_id, text, _tokens(text), new.created_at, new.id)
 
 
 def language_for(message: str, user: User | None) -> str:
-    """The language a user is answered in: that of their message, as far as its letters tell, else that of their locale."""
+    """The language of the answer: that of the message's script, else that of the user's locale."""
     return language_of(message, user.locale if user is not None else "en")
 
 
 def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> Answer:
-    """What is said to the user whose message an execution was to answer."""
+    """The answer to the user whose message an execution handled."""
     text = clean(_spoken(execution, status, result, language))
     return Answer(execution, text, _tokens(text))
 
 
 def spoken(child: Child, locale: str = "en") -> str:
-    """The same, of an execution that has ended, as its caller sees it; for a user of this locale."""
+    """The same, from the snapshot of an ended execution, for a user of this locale."""
     language = language_of(child.task, locale)
     return answer_of(child.id, ExecutionStatus(child.status), child.result, language).content
 
@@ -91,7 +91,7 @@ def _spoken(execution: str, status: ExecutionStatus, result: Result | None, lang
 
 
 def _words(status: ExecutionStatus, result: Result | None) -> str:
-    """What an end says that is meant for a person. A summary without an output is our own, unless all went well."""
+    """The text of an end that is meant for a person. Unless it completed, a summary without an output is the runtime's."""
     if result is None:
         return ""
     if status in (ExecutionStatus.COMPLETED, ExecutionStatus.TIMED_OUT):
@@ -104,7 +104,7 @@ def _words(status: ExecutionStatus, result: Result | None) -> str:
 
 
 def _ran_out_of_time(result: Result | None) -> bool:
-    """Whether the agent that handled the message was cut off, so that its last words are no whole answer."""
+    """Whether the agent timed out, so that its last text is no full answer."""
     if result is None or result.outcome is not Outcome.PARTIAL:
         return False
     return any(each.type == "timeout" for each in result.errors)
@@ -116,25 +116,25 @@ def _tokens(text: str) -> int:
 
 _PHRASES: Mapping[str, Mapping[str, str]] = {
     "en": {
-        "nothing": "There is nothing I can do about this. Please say in other words what you need.",
+        "nothing": "There is nothing I can do about this. Please rephrase what you need.",
         "count": "Completed {done}/{all}.",
         "not_done": "Not done:",
-        "no_plan": "I could not work out how to do this. Please try again, or say it in other words.",
-        "denied": "I may not do this for you: {reasons}.",
+        "no_plan": "I could not work out how to do this. Please try again, or rephrase it.",
+        "denied": "I am not allowed to do this for you: {reasons}.",
         "capability": "`{agent}` is not part of what you have enabled",
         "connection": "`{agent}` needs your {connection} account to be connected",
         "not_startable": "`{agent}` cannot be started at the moment",
         "stopped": "I was stopped before I had an answer. Please send your message again if you still need one.",
         "too_late": "I ran out of time before I had an answer. Please try again, or ask for less at once.",
         "so_far": "I ran out of time. This is what I have so far:",
-        "no_answer": "I have no answer to this. Please say it in other words.",
+        "no_answer": "I have no answer to this. Please rephrase it.",
         "failed": "Something went wrong, and I could not answer. Please send your message again in a moment; if that does "
         "not help, tell the person who runs this assistant to look at execution {id}.",
-        "declined": "My model declined to answer this. Please say it in other words.",
+        "declined": "My model declined to answer this. Please rephrase it.",
         "unreachable": "I cannot reach the model that answers you at the moment. Please send your message again in a few "
         "minutes; if that does not help, tell the person who runs this assistant to look at execution {id}.",
-        "over_budget": "What I may spend on a message is used up, and I have no answer. Please ask for less at once.",
-        "blocked": "I cannot do this: something that it needs is missing or was not allowed. If you expected it to work, "
+        "over_budget": "The budget for one message is used up, and I have no answer. Please ask for less at once.",
+        "blocked": "I cannot do this: something it needs is missing or was not allowed. If you expected it to work, "
         "tell the person who runs this assistant to look at execution {id}.",
         "busy": "I am still answering your last message. Please send this one again when you have the answer.",
         "not_now": "I cannot take messages at the moment. Please send yours again in a few minutes.",
@@ -176,7 +176,7 @@ _BY_CAUSE: Mapping[str, str] = {
 """The sentence for a failure, by the type of its first error, or by the reason of its result."""
 
 _AWAY = frozenset(("authentication", "permission", "not_found", "credit", "region"))
-"""Codes of a model's errors that last until the operator does something about them."""
+"""Codes of model errors that last until the operator fixes them."""
 
 
 def phrase(name: str, locale: str, **values: object) -> str:
@@ -186,7 +186,7 @@ def phrase(name: str, locale: str, **values: object) -> str:
 
 
 def failure_phrase(result: Result | None, locale: str, execution: str) -> str:
-    """What is said of an end that has no words for a person; `execution` is where the details are."""
+    """The sentence for an end without text for a person; `execution` is the id to look up."""
     return phrase(_failure(result), locale, id=execution)
 
 
@@ -198,13 +198,13 @@ def _failure(result: Result | None) -> str:
         return "declined" if first.code == "refused" else "unreachable" if _is_away(first) else "failed"
     causes = [result.reason or "", first.type if first is not None else ""]
     if causes[0] not in BUDGETS:
-        causes.reverse()  # a reason may be an agent's own word
+        causes.reverse()  # the agent may have made up the reason
     known = next((_BY_CAUSE[each] for each in causes if each in _BY_CAUSE), None)
     return known or ("blocked" if result.outcome is Outcome.BLOCKED else "failed")
 
 
 def _is_away(problem: Problem) -> bool:
-    """Whether a model could not be asked, and the message is not to blame."""
+    """Whether the model was unreachable, independent of the message."""
     return problem.recoverable or problem.code in _AWAY
 
 
@@ -212,9 +212,9 @@ _REFUSALS: Mapping[str, str] = {
     "busy": "busy",
     **dict.fromkeys(("no_model", "no_assistant", "stopping", "unavailable"), "not_now"),
 }
-"""The sentence for a message that was not taken, by the kind of the refusal; others are the caller's own mistakes."""
+"""The sentence for a refused message, by the kind of the refusal; other kinds are mistakes of the calling program."""
 
 
 def refusal_phrase(kind: str, locale: str) -> str | None:
-    """What is said to a user whose message was not taken, if anything is."""
+    """The sentence for a user whose message was refused, if there is one."""
     return phrase(_REFUSALS[kind], locale) if kind in _REFUSALS else None

@@ -1,18 +1,18 @@
-"""What can go wrong in the runner.
+"""The errors of the runner.
 
 RunnerError            anything below; has a `hint`
-├── Refusal            a spawn the guard did not admit; typed, with what is allowed
-├── FactRefused        a change of memory that cannot be: no such fact, or another one says the same
-├── ItemRefused        a change of a work item that cannot be: there is none, or it has no title
-├── InvalidInput       a function was to be called with values it does not take
-├── NoModel            an agent whose model has neither a key nor a rehearsal
-├── ServerMissing      an agent without an MCP server that it cannot work without
-│   └── NoEndpoint     one whose model is another maker's and has no address
-├── ValidationError    a standard return that is not one
-│   └── SessionMismatchError   the return of somebody else's session
-├── Unready            an interrupted tree that needs something this process lacks: `runner/resume/readiness.py`
-├── Interrupted        an execution whose process is gone, and that does not go on
-└── Fenced             another process has taken the execution over
+├── Refusal            a spawn that was not admitted; typed, the hint says what is allowed
+├── FactRefused        a refused change of memory: no such fact, or a duplicate
+├── ItemRefused        a refused change of a work item: no such item, or an invalid title
+├── InvalidInput       arguments that a function does not take
+├── NoModel            a model with neither a key nor a rehearsal
+│   └── NoEndpoint     a model of another provider without a base URL
+├── ServerMissing      a required MCP server is unavailable
+├── ValidationError    an invalid standard return
+│   └── SessionMismatchError   a return with the id of another session
+├── Unready            an interrupted tree with a need that this process lacks: `runner/resume/readiness.py`
+├── Interrupted        an execution of a dead process that is not resumed
+└── Fenced             another process has taken over the execution
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ RefusalKind = Literal[
 ]
 
 UNSAFE: frozenset[RefusalKind] = frozenset(("delegation_cycle", "max_depth_exceeded"))
-"""Where agents call each other without end: nothing that a user could allow, but a fault of how they are put together."""
+"""Unbounded recursion among agents: a fault of the configuration, not a missing permission."""
 
 
 class RunnerError(Exception):
-    """A problem in the runner, told for people: what happened, then what to do about it."""
+    """An error for people: a message that says what failed and why, and a hint that says what to do."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class RunnerError(Exception):
 
 
 class Refusal(RunnerError):
-    """A dispatch that was not admitted. Nothing was started and no row was written."""
+    """A spawn was not admitted. No execution was started and no row written."""
 
     def __init__(self, kind: RefusalKind, message: str, hint: str, context: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, hint)
@@ -66,7 +66,7 @@ class Refusal(RunnerError):
 
 
 class FactRefused(RunnerError):
-    """A change of what is remembered of a person, refused. Nothing was changed."""
+    """A change of a user's memory was refused. Nothing was changed."""
 
     def __init__(self, kind: Literal["unknown_fact", "known_fact"], message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -74,7 +74,7 @@ class FactRefused(RunnerError):
 
 
 class ItemRefused(RunnerError):
-    """A change of a work item, refused. Nothing was changed."""
+    """A change of a work item was refused. Nothing was changed."""
 
     def __init__(self, kind: Literal["unknown_item", "no_title", "long_title"], message: str, hint: str) -> None:
         super().__init__(message, hint)
@@ -82,32 +82,32 @@ class ItemRefused(RunnerError):
 
 
 class InvalidInput(RunnerError):
-    """Values that a function does not take. It was not called."""
+    """Arguments that a function does not take. It was not called."""
 
     def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__("; ".join(faults), "give the fields that it takes, as `--input NAME=VALUE` or as a JSON object")
+        super().__init__("; ".join(faults), "pass the fields it takes, as `--input NAME=VALUE` or as a JSON object")
 
 
 class Interrupted(RunnerError):
-    """The process that ran the execution ended before it did, and it does not go on."""
+    """The process of an execution died, and the execution is not resumed."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the process that ran it ended before it did, and {why}", "start it again, or continue it")
+        super().__init__(f"its process ended before it finished, and {why}", "start it again, or continue it")
 
 
 class ValidationError(RunnerError):
-    """What an agent returned does not keep to the standard return."""
+    """An agent's answer violates the standard return."""
 
 
 class SessionMismatchError(ValidationError):
-    """What an agent returned belongs to another session."""
+    """An agent's answer has the id of another session."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"Session ID mismatch: expected {expected}, got {found}")
 
 
 class NoModel(RunnerError):
-    """A model that nobody can ask."""
+    """A model without a key and without a rehearsal."""
 
     def __init__(self, model: str, variable: str) -> None:
         super().__init__(
@@ -117,32 +117,32 @@ class NoModel(RunnerError):
 
 
 class NoEndpoint(NoModel):
-    """A model of another maker without an address: Anthropic's endpoint does not know it."""
+    """A model of another provider without a base URL: Anthropic's endpoint does not know it."""
 
     def __init__(self, message: str, hint: str) -> None:
         RunnerError.__init__(self, message, hint)
 
 
 class ServerMissing(RunnerError):
-    """An agent cannot work without a server that is not there. No model was asked."""
+    """A required server of an agent is unavailable. No model was called."""
 
     def __init__(self, agent: str, server: str, why: str) -> None:
         super().__init__(
             f"`{agent}` cannot work without the server `{server}`, which {why}",
-            f"check `mcp_servers.{server}`; with `required: false` there its agents work without it",
+            f"check `mcp_servers.{server}`, or set `required: false` there to let its agents work without it",
         )
         self.server = server
 
 
 def first_cause(error: Exception) -> Exception:
-    """The first error inside groups of errors: what a person wants to hear of."""
+    """The first error inside nested exception groups."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 class Fenced(RunnerError):
-    """The execution belongs to another process now; this one must not write any more."""
+    """Another process owns the execution; this one must stop writing."""
 
     def __init__(self, execution: str) -> None:
-        super().__init__(f"execution `{execution}` was taken over by another process", "look at it there: `outrider show`")
+        super().__init__(f"execution `{execution}` was taken over by another process", "inspect it with `outrider show`")

@@ -1,6 +1,6 @@
-"""Inputs: what an agent is given, held against what it takes.
+"""Inputs: an agent's input, validated against its `input_schema`.
 
-Owns: the refusal. Must not know: where the input came from. Invariant: pure; what is accepted is accepted again, unchanged.
+Owns the refusal; it does not know the source of the input. Pure. Invariant: an accepted input is accepted again, unchanged.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from registry import AgentSpec, filled_in, misfits
 from runner.errors import Refusal
 
 GIVEN = ("objective", "skills", "task", "executionState", "execution_state")
-"""What an iteration gives its components: whoever starts it need not."""
+"""Fields that an iteration passes to its components; the caller need not give them."""
 
 
 def accepted_input(agent: AgentSpec, data: Any) -> Any:
-    """The input with the agent's defaults filled in; raises Refusal where it does not fit the agent's `input_schema`."""
+    """The input with the agent's defaults filled in; raises Refusal if it does not match the `input_schema`."""
     schema = agent.input_schema
     if schema is None:
         return data
@@ -25,16 +25,16 @@ def accepted_input(agent: AgentSpec, data: Any) -> Any:
     if found := misfits(given, schema):
         raise Refusal(
             "invalid_input",
-            f"the input is not what `{agent.name}` takes: {'; '.join(found)}",
-            f"it takes {taken_by(schema)}",
+            f"invalid input for `{agent.name}`: {'; '.join(found)}",
+            f"pass {taken_by(schema)}",
         )
     return given or data
 
 
 def accepted_by_part(agent: AgentSpec, schema: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The input with the defaults of a component filled in; raises Refusal where what it is shown of it does not fit.
+    """The input with a component's defaults filled in; raises Refusal if the part it declares does not match.
 
-    What the iteration itself gives it may be declared there, and is no input.
+    A component may also declare the fields that the iteration passes; they are no input.
     """
     if schema is None:
         return inputs
@@ -46,7 +46,7 @@ def accepted_by_part(agent: AgentSpec, schema: Mapping[str, Any] | None, inputs:
 
 
 def taken_by(schema: Mapping[str, Any]) -> str:
-    """What a schema asks for, in words."""
+    """The fields of a schema, for people."""
     needed = schema.get("required", ())
     names = [f"`{name}`{' (required)' if name in needed else ''}" for name in schema.get("properties", {})]
     return ", ".join(names) or "an object with named values"

@@ -1,13 +1,13 @@
-"""Marks: what Outrider alone writes into what a model reads, and the one way in which text from outside loses them.
+"""Marks: markup that only Outrider may write into a prompt, and how text from outside is escaped so that it holds none.
 
-A mark is a tag of a block (`<report …>`, `</report>`), the handle of a call (`[call toolu_…]`) or a remark on a text that
-was shortened (`[cut after …]`, `[result of call … removed …]`, `[3 older left out …]`, `[rehearsed]`). Text from outside
-that holds one, or what a lenient reader takes for one, gets a `~` before its first letter: `</~report>`, `[~call toolu_1]`.
-That is all that changes, it changes nothing the second time, and `restored` undoes it where a model hands text to a tool.
-Labels of content that has no text (`[image image/png, 3 kB]`) are no marks: they say no more than any text can.
+A mark is a tag of a block (`<report …>`, `</report>`), the handle of a call (`[call toolu_…]`) or a note on a shortened
+text (`[cut after …]`, `[result of call … removed …]`, `[3 older left out …]`, `[rehearsed]`). In text from outside, a mark
+or anything a lenient reader could take for one gets a `~` before its first letter: `</~report>`, `[~call toolu_1]`. Nothing
+else changes, escaping is idempotent, and `restored` undoes it when a model passes text to a tool.
+Labels of content without text (`[image image/png, 3 kB]`) are no marks: they claim no more than any text can.
 
-A lenient reader skips invisible characters, takes look-alikes for each other, and decodes the spellings of HTML, JSON and
-URLs. Invariant: the cost grows with the text alone.
+A lenient reader skips invisible characters, confuses look-alikes, and decodes the escapes of HTML, JSON and URLs.
+Invariant: the cost is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from html.entities import html5
 from typing import Any
 
 ANGLES = "<＜﹤‹〈〈⟨❮❬❰˂ᐸ⧼⦑≮\U0001d236"
-"""What is taken for `<`; `≮` is one with a stroke through it, which is taken for `</`."""
+"""Characters read as `<`; `≮` has a stroke through it and is read as `</`."""
 SQUARES = "[［﹇〔【⟦❲﹝⁅〚⦋⌈⌊⎡⎣"
 SLASHES = "/／⁄∕⧸╱⟋"
 
@@ -58,11 +58,11 @@ _LETTERS = {
 }
 _TAKEN_FOR = {each: letter for letter, likes in _LETTERS.items() for each in likes}
 _ALPHABETS = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)
-"""Where letters in squares, circles and flags begin, which have no plain form in Unicode's own tables."""
+"""First code points of letters in squares, circles and flags, which Unicode's tables do not map to plain letters."""
 TAGS = range(0xE0020, 0xE007F)
-"""Invisible doubles of ASCII, which some models read nevertheless."""
+"""Invisible doubles of ASCII, which some models read."""
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc\ufffd")
-"""Letters and symbols that leave no trace on paper; also the mark that stands for what could not be kept."""
+"""Letters and symbols that are displayed as nothing, and the replacement character."""
 
 _SPELLED = re.compile(
     r"&(?:amp;)*+(?:#[xX]0*+(?P<hex>[0-9a-fA-F]{1,6});?|#0*+(?P<number>[0-9]{1,7});?|(?P<name>[A-Za-z]{2,31};|[lL][tT]))"
@@ -72,7 +72,7 @@ _SPELLED = re.compile(
 
 
 def spellings(letters: str) -> str:
-    r"""A pattern of what follows `&`, `\` or `%` where one of these characters is spelled."""
+    r"""A pattern for the part after `&`, `\` or `%` of an escape for one of these characters."""
     numbers, codes = "|".join(str(ord(each)) for each in letters), "|".join(_hex(f"{ord(each):x}") for each in letters)
     four = "|".join(_hex(f"{ord(each):04x}") for each in letters if ord(each) < 0x10000)
     byte = "|".join(_hex(f"{ord(each):02x}") for each in letters if each.isascii())
@@ -87,9 +87,8 @@ def _hex(digits: str) -> str:
 
 
 def reading(text: str, start: int, most: int, *, tags: bool = False) -> tuple[str, list[int]]:
-    """What is read from a place on, and where each letter of it begins: `most` letters, and not beyond the next bracket.
-
-    With `tags` the invisible doubles of ASCII are read, without they are overlooked.
+    """The text as a lenient reader reads it from `start`, and the index of each letter: at most `most` letters, up to the
+    next bracket. With `tags` the invisible doubles of ASCII are read, otherwise skipped.
     """
     letters: list[str] = []
     places: list[int] = []
@@ -111,7 +110,7 @@ def reading(text: str, start: int, most: int, *, tags: bool = False) -> tuple[st
 
 @lru_cache(2048)
 def folded(letter: str) -> str:
-    """A character as what it is taken for: small, plain and without marks; nothing for one that cannot be seen."""
+    """The plain lower-case form that a character is read as; empty for an invisible one."""
     if letter in " \t\n\r\x0b\x0c":
         return " "
     if (known := _TAKEN_FOR.get(letter)) is not None:
@@ -132,7 +131,7 @@ def _unseen(letter: str) -> bool:
 
 
 def _meant(spelled: re.Match[str]) -> str:
-    """The character that a spelling stands for."""
+    """The character that an escape stands for."""
     if spelled["space"] or spelled["slash"]:
         return spelled["slash"] or " "
     if spelled["name"]:
@@ -150,14 +149,14 @@ BLOCKS = (
     *("report", "message", "summary", "files", "file", "objective", "skills", "task", "execution_state"),
     *("workspaces", "workspace", "return_format", "background"),
 )
-"""The names of all blocks that prompts are made of."""
+"""The names of all blocks in prompts."""
 
 ESCAPE = "~"
 LONGEST = 80
-"""Letters that are read after a bracket: more than any mark needs to be known."""
+"""Letters read after a bracket: enough to recognise any mark."""
 
 FEW = 6
-"""Letters that are read first, to see whether it is worth reading on."""
+"""Letters read first, to decide whether to read on."""
 
 _SPACE = re.compile(r"\s+")
 _ALIKE = {"i": "[il1]", "l": "[il1]", "o": "[o0]"}
@@ -168,7 +167,7 @@ def _spelled(words: str) -> str:
 
 
 _DECORATION = "\"'`*_"
-"""What Markdown or quotes put before the words of a mark."""
+"""Markdown and quote characters that may precede the words of a mark."""
 _TAG = re.compile(
     rf"(?: ?(?:/ ?)+)?(?P<name>{'|'.join(map(_spelled, sorted(BLOCKS, key=len, reverse=True)))})(?![a-z0-9_])"
 )
@@ -179,11 +178,11 @@ _NOTE = re.compile(
     rf"rehearsed ?\])"
 )
 
-# What follows a bracket is looked at only where its first two letters fit, or are no plain letters; it is read letter by
-# letter only where something in it is no plain letter.
+# Speed: the text after a bracket is examined only if its first two letters may begin a mark or are not plain, and read
+# letter by letter only if it contains a character that is not plain.
 _SKIPPED = rf"[\s{re.escape(SLASHES)}{ESCAPE}{_DECORATION}]*+"
 _ODD = r"[^ -$'-\[\]-~\t\n\r]"
-"""What may be more, or less, than it seems: no printable ASCII, or the beginning of a spelling."""
+"""Characters that may be read differently: not printable ASCII, or the beginning of an escape."""
 _TAG_ANGLE, _TAG_SQUARE = (chr(TAGS.start + ord(each) - 32) for each in "<[")
 
 
@@ -205,23 +204,23 @@ _OPENING = re.compile(
 )
 _TAGGED = re.compile(f"[{chr(TAGS.start)}-{chr(TAGS.stop - 1)}]")
 _PLAIN = re.compile(rf"[ -$'-;=-Z\]-~\t\n\r]{{0,{LONGEST}}}+(?!{_ODD})")
-"""Nothing odd up to the next bracket, or as far as is read."""
+"""Only plain characters up to the next bracket or the end of the part that is read."""
 _MAY_BE = {
     _TAG: re.compile(rf"[ /]*+(?:{'|'.join(sorted({_spelled(name[:2]) for name in BLOCKS}))}|.?$)"),
     _NOTE: re.compile(rf"[ {_DECORATION}]*+(?:c[au]|re|[\dilo]++ ?(?:[m0o]|$)|.?$)"),
 }
-"""What the first few letters of a mark are like."""
+"""Patterns for the first few letters of a mark."""
 
 
 def disarmed(text: str) -> str:
-    """Text without a mark of ours."""
+    """The text with every mark escaped."""
     tagged = not text.isascii() and _TAGGED.search(text) is not None
     places = [place for found in _OPENING.finditer(text) if (place := _mark(text, found, tagged=tagged)) is not None]
     return _with(text, places) if places else text
 
 
 def restored(value: Any) -> Any:
-    """A JSON value as it was before `disarmed`: what a model copies from what it was shown goes to a tool as it was."""
+    """A JSON value as it was before `disarmed`: text that a model copies from its prompt reaches a tool unescaped."""
     if isinstance(value, str):
         return _restored(value) if ESCAPE in value else value
     if isinstance(value, list):
@@ -232,12 +231,12 @@ def restored(value: Any) -> Any:
 
 
 def _mark(text: str, bracket: re.Match[str], *, tagged: bool) -> int | None:
-    """Where the first letter of a mark is that this bracket opens; None for any other bracket."""
+    """The index of the first letter of the mark that this bracket opens; None if it opens none."""
     marks, start = _NOTE if bracket["angle"] is None else _TAG, bracket.end()
     if (plain := _PLAIN.match(text, start)) is not None:
         letters = _SPACE.sub(" ", plain[0].lower().replace("|", "l"))
         mark = marks.match(letters)
-        # Where white space was not joined, each letter stands where it stood.
+        # If no white space was joined, indexes in `letters` are indexes in the text.
         if mark is None or len(letters) == len(plain[0]):
             return start + mark.start("name") if mark is not None else None
     for tags in (False, True) if tagged else (False,):

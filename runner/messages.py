@@ -1,7 +1,7 @@
-"""The words exchanged with a model: messages, tool definitions and tool calls, in the shape the Messages API uses.
+"""The messages exchanged with a model: messages, tool definitions and tool calls, in the form of the Messages API.
 
-Owns the encoding of a message (once, kept as bytes, so that a request costs the same at turn 200 as at turn 20) and the
-cleaning of text before it is stored or sent. Knows nothing of executions, databases or providers.
+Owns the encoding of a message (once, cached as bytes, so that a request costs the same at turn 200 as at turn 20) and the
+cleaning of text before it is stored or sent. It knows no executions, databases or providers.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from runner.marks import restored
 
 Block = dict[str, Any]
-"""One content block as the Messages API writes it: `{"type": "text", "text": …}`, `tool_use`, `tool_result` …"""
+"""A content block of the Messages API: `{"type": "text", "text": …}`, `tool_use`, `tool_result` …"""
 
 Role = Literal["user", "assistant"]
 
 REMINDER, CORRECTION = "reminder", "correction"
-"""Kinds of messages that point out what an answer lacks; what follows is another answer."""
+"""Kinds of messages that reject an answer; the model answers again."""
 
 FULL = "model_context_window_exceeded"
-"""The stop reason of a reply for which there was no room left."""
+"""The stop reason of a reply that filled the context window."""
 
 SHORTFALLS = {"max_tokens": "max_tokens", FULL: "context_window"}
-"""Stop reasons of a reply that is not whole, and what that is called in a result."""
+"""Stop reasons of an incomplete reply, and their names in a result."""
 
 
 def clean(text: str) -> str:
     """Text that every store and every API accepts: no NUL, no lone surrogate."""
-    if text.isascii():  # known without looking, and a long one is not copied
+    if text.isascii():  # a flag of the string: no scan, no copy
         return text.replace("\x00", "�")
     return text.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 
 def clean_data(value: Any) -> Any:
-    """JSON data in which every text is clean."""
+    """JSON data with every text cleaned."""
     try:
         to_json(value)
     except PydanticSerializationError:
@@ -49,7 +49,7 @@ def clean_data(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How a child ended, as its parent is told."""
+    """The end of a child, as delivered to its parent."""
 
     agent: str
     execution_id: str
@@ -58,7 +58,7 @@ class Delivered:
     text: str
     tool_calls: int = 0
     unverified: Sequence[str] = ()
-    """What it cites that is no call of the tree."""
+    """Cited ids that no call of the tree has."""
 
 
 NO_DATA: Mapping[str, Any] = MappingProxyType({})
@@ -81,13 +81,13 @@ class Message:
         self.role = role
         self.content = content
         self.kind = kind or ("reply" if role == "assistant" else "task")
-        """`task`, `reply`, `results`, `delivery`, `conclude` …: what it is in the conversation, never sent."""
+        """`task`, `reply`, `results`, `delivery`, `conclude` …: its function in the conversation; never sent."""
         self.delivered = delivered
         """The ends of children that a `delivery` shows, as data."""
         self.model = model
-        """Which model said it, if that is known: its thinking must not be sent to another."""
+        """The model that wrote it, if known: its thinking must not be sent to another model."""
         self.data = data
-        """What a message of ours says, where code has to know that again; never sent, and never read out of its text."""
+        """The meaning of our own message, for code that needs it later; never sent, and never parsed from its text."""
         self._encoded: bytes | None = None
 
     @classmethod
@@ -97,7 +97,7 @@ class Message:
 
     @property
     def encoded(self) -> bytes:
-        """The JSON of this message, as it goes over the wire."""
+        """The JSON of this message, as sent."""
         if self._encoded is None:
             content = [_sendable(block) for block in self.content if block["type"] != "text" or block["text"].strip()]
             self._encoded = to_json({"role": self.role, "content": content})
@@ -110,7 +110,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its words, without the space around them."""
+        """Its words, stripped."""
         return self.words.strip()
 
     @property
@@ -119,7 +119,7 @@ class Message:
         return [ToolCall.of_block(block) for block in self.content if block["type"] == "tool_use"]
 
     def calls(self, stop_reason: str) -> list[ToolCall]:
-        """Its tool calls; the last one is marked where the reply ended in the middle of it."""
+        """Its tool calls; the last one is marked `cut` if the reply ended inside it."""
         calls = self.tool_calls
         if stop_reason == "max_tokens" and calls and self.content[-1]["type"] == "tool_use":
             calls[-1] = replace(calls[-1], cut=True)
@@ -127,10 +127,10 @@ class Message:
 
 
 def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:
-    """The blocks, each call with an id of its own; `taken` are the ids used so far, and is added to.
+    """The blocks, each call with a unique id; `taken` holds the ids used so far and is updated.
 
-    Servers repeat ids, within a reply and across them, and the API refuses a conversation in which one occurs twice. A call
-    that is there twice, id and all, is one call and is kept once.
+    Some servers repeat ids, within a reply and across replies, and the API rejects a conversation with a duplicate. Two
+    identical calls with the same id are one call and are kept once.
     """
     blocks: list[Block] = []
     calls: list[Block] = []
@@ -150,14 +150,14 @@ def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:
 
 
 def _sendable(block: Block) -> Block:
-    """A block as the API accepts it: arguments that were no object are wrapped in one, so that they can be sent again."""
+    """A block as the API accepts it: arguments that are no object are wrapped in one."""
     if block["type"] == "tool_use" and not isinstance(block.get("input"), dict):
         return {**block, "input": {"malformed": str(block.get("input"))}}
     return block
 
 
 class Flight:
-    """How far a call has come, for whoever has to say what became of it when it is stopped."""
+    """The progress of a call, to decide its outcome if it is cancelled."""
 
     __slots__ = ("sent",)
 
@@ -168,7 +168,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to call a tool. `malformed` holds the raw text when its arguments were not a JSON object."""
+    """A tool call requested by a model. `malformed` holds the raw text if its arguments were not a JSON object."""
 
     id: str
     name: str
@@ -177,18 +177,18 @@ class ToolCall:
     row: str = ""
     """The id of its row, once it has one."""
     cut: bool = False
-    """Whether the reply ended in the middle of it: then nobody knows what it was to be, and it is never carried out."""
+    """Whether the reply ended inside it: its arguments are incomplete, so it never runs."""
     lost: bool = False
-    """Whether it had begun when its process went, and must not begin again: nobody knows what it did."""
+    """Whether it was in flight when its process died and must not run again: its outcome is unknown."""
     flight: Flight = field(default_factory=Flight, compare=False, repr=False)
     held: str = ""
-    """What a person is to say since its process went: `gate`, whether it may run; `repeat`, whether it may run again."""
+    """The approval it needs after a restart: `gate` to run, `repeat` to run again."""
 
     @classmethod
     def of_block(cls, block: Block) -> ToolCall:
         """Read a `tool_use` block; arguments that are no object are kept as `malformed`, never guessed at.
 
-        What a model copied from what it was shown is given to a tool as it was.
+        Text that the model copied from its prompt is unescaped for the tool.
         """
         arguments = block.get("input")
         if isinstance(arguments, dict):
@@ -198,7 +198,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as a model sees it. `name` is what is sent; `label` is how config, rows and events call it (`server.tool`)."""
+    """A tool as a model sees it. `name` is sent; `label` is its name in config, rows and events (`server.tool`)."""
 
     name: str
     description: str
@@ -207,9 +207,9 @@ class Tool:
     server: str
     """Name of the upstream server, or `orchestrator` for Outrider's own tools."""
     effect: str = "at_most_once"
-    """What a crash may do with a call that had started: read_only, idempotent, at_most_once or ask."""
+    """Whether a call may be repeated after a crash: read_only, idempotent, at_most_once or ask."""
     gate: str = "none"
-    """Who allows a call: nobody need (`none`), or a person must (`ask`)."""
+    """Whether a call needs an approval: `none` or `ask`."""
     encoded: bytes = field(default=b"", compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -220,13 +220,13 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool call got back."""
+    """The result of a tool call, for the model."""
 
     call: ToolCall
     text: str
     is_error: bool = False
     citable: bool = False
-    """Whether a finding may rest on it: then the model is told the id of the call, which no API shows it."""
+    """Whether a finding may cite it: then its text ends with the call's id, which APIs do not show to the model."""
 
 
 def tool_results(answers: Iterable[Answer]) -> Message:
@@ -244,8 +244,8 @@ def tool_results(answers: Iterable[Answer]) -> Message:
 
 
 def size_of(messages: Iterable[Message]) -> int:
-    """The bytes of messages, as they are sent."""
+    """The bytes of the encoded messages."""
     return sum(len(message.encoded) for message in messages)
 
 
-CARRY_ON = "Carry on with your task from where you stopped."
+CARRY_ON = "Continue your task from where you stopped."

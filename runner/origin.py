@@ -1,8 +1,7 @@
-"""The origin of a tree: the principal who asked for it, its user, its session and its trace. Every execution of it has the
-same.
+"""The origin of a tree: its principal, user, session and trace. All executions of a tree share it.
 
-Owns the shape of a session id, `sess_{unix seconds}_{6 of [a-z0-9]}`, for a caller that brought none. A session id is not a
-secret, and no proof of who asks. Invariant: no two session ids of one process are the same.
+Owns the form of a session id, `sess_{unix seconds}_{6 of [a-z0-9]}`, for a caller without one. A session id is neither a
+secret nor a proof of identity. Invariant: the session ids of one process are unique.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from zoneinfo import ZoneInfo
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a top-level execution came from."""
+    """The origin of a root."""
 
     principal: str | None = None
-    """Whose it is; None for somebody at this machine."""
+    """The authenticated caller; None for a local one."""
     session: str | None = None
     trace: Mapping[str, str] = field(default_factory=dict)
-    """The caller's trace context, sent on with every call of an upstream server."""
+    """The caller's trace context, forwarded with every call to an upstream server."""
     user: User | None = None
-    """The person it works for."""
+    """The user it works for."""
 
     def in_session(self) -> Origin:
-        """The same, in a session of its own where whoever asked brought none."""
+        """This origin with a session: the caller's, or a new one."""
         return self if self.session is not None else replace(self, session=new_session())
 
 
@@ -41,11 +40,11 @@ LENGTH = 6
 
 _TAILS: int = len(ALPHABET) ** LENGTH
 _STRIDE = 1_345_338_047
-"""Has no factor in common with the number of tails, so that a walk by it comes to each of them once."""
+"""Coprime to the number of tails, so that the walk reaches each of them once."""
 
 
 class _Walk:
-    """From a random tail on, through all of them."""
+    """Walks through all tails, from a random one."""
 
     def __init__(self) -> None:
         self.begin()
@@ -74,7 +73,7 @@ def new_session() -> str:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person agents work for, as every agent may know them."""
+    """A person agents work for; every agent may see these fields."""
 
     id: str
     name: str

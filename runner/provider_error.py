@@ -1,8 +1,8 @@
-"""What a provider said when it refused a request or broke off an answer.
+"""The error message of a provider that rejected a request or broke off an answer.
 
-Owns the value that travels with a failure into rows, events and logs, and how it is read from a body of any form.
-Knows neither retries nor hints. Invariant: it is one line of at most 500 characters without a key, and it is for people:
-no prompt shows it, because a body may hold anything.
+Owns the value that a failure carries into rows, events and logs, and how it is read from a body of any form. It knows
+neither retries nor hints. Invariant: one line of at most 500 characters without a key, for people only: no prompt shows it,
+because a body may hold anything.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any
 from registry.specs.secrets import MASK
 
 PROVIDER = "provider"
-"""The key of a problem's context that holds one of these."""
+"""The key of a provider's error in a problem's context."""
 LONGEST = 500
-"""Characters of a message."""
+"""Maximum characters of a message."""
 _READ = 20_000
-"""Characters of a body that are looked at: pages of proxies may be long."""
+"""Characters of a body that are read: error pages of proxies may be long."""
 
 Hide = Callable[[str], str]
 """Replaces every secret that this process holds."""
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])(?:sk|pk|rk|key|AKIA|AIza)[-_A-Za-z0-9]{12,200}|(?<=Bearer )[^\s\"']{8,200}")
-"""What looks like a key of any provider."""
+"""Strings that look like an API key."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,100}")
 _UNSEEN = {"<script": "</script", "<style": "</style", "<!--": "--"}
-"""Parts of a page that a browser does not show, and what ends them."""
+"""Parts of a page that a browser does not show, with their ends."""
 _MARKUP = re.compile(r"(?i)<(?:!doctype|html|head|body|title|h1|p|div|center)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """What the provider said, as far as it said it."""
+    """The error of a provider; fields it did not send are empty."""
 
     message: str = ""
     type: str | None = None
@@ -43,12 +43,12 @@ class ProviderError:
     request_id: str | None = None
 
     def __bool__(self) -> bool:
-        """Whether it said anything."""
+        """Whether any field is set."""
         return bool(self.message or self.type or self.status or self.request_id)
 
     @property
     def shown(self) -> dict[str, Any]:
-        """As rows, events and programs have it: only what there is."""
+        """The set fields, for rows, events and programs."""
         names = ("status", "type", "message", "request_id")
         return {name: value for name in names if (value := getattr(self, name)) not in (None, "")}
 
@@ -56,7 +56,7 @@ class ProviderError:
 def provider_error(
     status: int | None, headers: Mapping[str, str], body: object, hide: Hide = lambda text: text
 ) -> ProviderError:
-    """Read what a provider answered: `body` is its JSON, the text that came instead, or None."""
+    """Read a provider's error: `body` is JSON, the text sent instead, or None."""
     type_, message, request_id = _fields(body)
     request_id = headers.get("request-id") or headers.get("x-request-id") or request_id
     return ProviderError(plain(message, hide), _word(type_), status, _word(request_id))
@@ -88,7 +88,7 @@ def _seen(page: str) -> str:
 
 
 def in_words(said: object) -> str:
-    """What a stored one says, for people; empty when there is none."""
+    """A stored provider error, for people; empty if there is none."""
     if not isinstance(said, Mapping) or not (message := said.get("message")):
         return ""
     request = said.get("request_id")

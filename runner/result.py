@@ -1,8 +1,8 @@
-"""Result: what every execution returns, whatever its strategy and however it ended.
+"""Result: what every execution returns, for any strategy and any end.
 
-Pure. Owns the shape, its JSON, the summary rule, the signals to a plan, the error codes for programs with the next steps
-for people, and the citations of calls: a cited call that was never made is `unverified`. Metadata is stamped by the runtime
-and never asked of a model. An error that comes up through several executions keeps its first origin.
+Pure. Owns the form and its JSON, the summary rule, the signals to a plan, the error codes for programs with next steps for
+people, and the citations of calls: a cited call that was never made is `unverified`. Metadata is stamped by the runtime,
+never requested from a model. An error that propagates through several executions keeps its first origin.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from runner.provider_error import PROVIDER, in_words
 from runner.text import FENCE, json_of
 
 SUMMARY_LIMIT = 500
-"""Characters of a summary; longer ones made by the runtime are cut, longer ones made by an agent are refused."""
+"""Maximum characters of a summary: the runtime's are cut, an agent's are refused."""
 TOOL_UNAVAILABLE = "tool_unavailable"
-"""The type of a problem, and the reason of a result, where a server was missing that its agent cannot work without."""
+"""Type of a problem and reason of a result when a required server was unavailable."""
 BUDGETS = ("cost_budget", "token_budget")
-"""Reasons that stay as they are however often it is tried."""
+"""Reasons that a retry cannot change."""
 
 Signals = Mapping[str, bool | str]
-"""What a result asks of the plan it is part of: `is_empty`, `needs_replan` and `replan_reason`; only what is so."""
+"""What a result signals to its plan: `is_empty`, `needs_replan` and `replan_reason`; only those that are set."""
 
 
 OWN_WORDS = "own_words"
-"""The signal of a result in which an agent says itself why it failed: that may be shown to a person."""
+"""The signal of a result whose agent explained its failure itself: that text may be shown to a person."""
 
 
 class Outcome(StrEnum):
-    """What an execution has to show, apart from how it ended."""
+    """The completeness of an answer, independent of the status."""
 
     COMPLETED = "completed"
     PARTIAL = "partial"
@@ -53,18 +53,18 @@ class Problem:
     code: str | None = None
     severity: str = "medium"
     recoverable: bool = True
-    """Whether another attempt may succeed: so it is, unless it is known not to be."""
+    """Whether a retry may succeed; assumed unless known otherwise."""
     recommendation: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def in_full(self) -> str:
-        """The message for people: with what a model's provider said, which no prompt shows."""
+        """The message for people, with the provider's error, which no prompt shows."""
         said = in_words(self.context.get(PROVIDER))
         return f"{self.message}; the provider said: {said}" if said else self.message
 
     def because_of(self, cause: Problem | None) -> Problem:
-        """The same, with what its cause knows: whether to try again, what to do about it, and what a provider said."""
+        """This problem with its cause's `recoverable`, recommendation and provider error."""
         if cause is None:
             return self
         said = {PROVIDER: cause.context[PROVIDER]} if PROVIDER in cause.context else {}
@@ -73,7 +73,7 @@ class Problem:
 
     @property
     def for_models(self) -> Problem:
-        """The same without what a provider said."""
+        """This problem without the provider's error."""
         if PROVIDER not in self.context:
             return self
         return replace(self, context={name: each for name, each in self.context.items() if name != PROVIDER})
@@ -88,7 +88,7 @@ class Result:
     output: Any = None
     """Any JSON or text: the full answer."""
     reason: str | None = None
-    """Why it is not whole, when it is not: `time_budget`, `max_iterations`, `cancelled` …"""
+    """Why the answer is incomplete: `time_budget`, `max_iterations`, `cancelled` …"""
     artifacts: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Problem] = ()
     next_steps: Sequence[str] = ()
@@ -104,7 +104,7 @@ class Result:
 
     @property
     def why(self) -> str:
-        """The text of a result that did not succeed: first of all why, then what there is besides."""
+        """The text of an unsuccessful result: the first error, then its output."""
         if not self.errors:
             return self.text
         first = self.errors[0].message
@@ -112,7 +112,7 @@ class Result:
 
     @property
     def problem(self) -> Problem | None:
-        """The first of its errors, which says why it is not whole."""
+        """Its first error, which explains why it is incomplete."""
         return self.errors[0] if self.errors else None
 
     def stamped(self, **metadata: Any) -> Result:
@@ -120,7 +120,7 @@ class Result:
         return replace(self, metadata={**self.metadata, **metadata})
 
     def to_json(self) -> str:
-        """The stored form; whatever is in it, an end can be written."""
+        """The stored form. It never fails, so that an end can always be written."""
         try:
             return to_json(self).decode()
         except PydanticSerializationError:
@@ -145,12 +145,12 @@ def summarise(text: str) -> str:
 
 
 def completed(text: str) -> Result:
-    """A whole answer in plain text."""
+    """A complete answer in plain text."""
     return Result(Outcome.COMPLETED, summarise(text), text)
 
 
 def partial(text: str, reason: str, errors: Sequence[Problem] = ()) -> Result:
-    """What there is when the rest is missing; `failed` when there is nothing at all."""
+    """An incomplete answer; `failed` if there is no text at all."""
     if not text.strip():
         nothing = f"nothing was found ({reason})"
         errors = errors or (Problem("failed", nothing, recoverable=reason not in BUDGETS),)
@@ -159,26 +159,26 @@ def partial(text: str, reason: str, errors: Sequence[Problem] = ()) -> Result:
 
 
 def stopped(text: str) -> Result:
-    """What there was when somebody wanted it to stop: never a failure, not even when it is nothing."""
+    """The result of a cancelled execution: never a failure, even without text."""
     if not text.strip():
         return Result(Outcome.PARTIAL, "stopped before anything was found", None, "cancelled")
     return partial(text, "cancelled")
 
 
 def failed(problem: Problem, found: str = "") -> Result:
-    """A failure, with what was found before it."""
+    """A failure, with the findings up to then."""
     return Result(Outcome.FAILED, summarise(problem.message), found or None, problem.type, errors=(problem,))
 
 
 def missing_servers(part: Result | None) -> list[Problem]:
-    """What a result lacks because a server went away that its agent cannot work without."""
+    """The problems of a partial result that are due to missing required servers."""
     if part is None or part.outcome is not Outcome.PARTIAL:
         return []
     return [each for each in part.errors if each.type == TOOL_UNAVAILABLE]
 
 
 def resting_on(result: Result, parts: Iterable[Result | None]) -> Result:
-    """A result that was made from others: what they lack, it lacks, too."""
+    """A result built from `parts`: partial if a part lacked a required server."""
     lacks = [each for part in parts for each in missing_servers(part)]
     if not lacks or result.outcome is not Outcome.COMPLETED:
         return result
@@ -186,7 +186,7 @@ def resting_on(result: Result, parts: Iterable[Result | None]) -> Result:
 
 
 class Code(StrEnum):
-    """What went wrong, for programs."""
+    """Error codes for programs."""
 
     TIMEOUT = "TIMEOUT"
     VALIDATION_FAILED = "VALIDATION_FAILED"
@@ -256,13 +256,13 @@ def code_of(problem: Problem) -> str:
 
 
 UNVERIFIED = "unverified"
-"""Under this name the metadata of a result has the handles that no call has."""
+"""The metadata key for cited handles that no call has."""
 NAMED = 5
-"""Handles that a remark names; of more it has the number."""
+"""Handles that a warning names; further ones are counted."""
 MOST = 100
-"""Handles of one answer that are looked up."""
+"""Maximum handles of one answer that are looked up."""
 LEAST_PREFIX = 14
-"""Characters of a handle that may stand for one that begins so: people and models shorten them."""
+"""Minimum characters of an abbreviated handle: people and models shorten them."""
 
 _HANDLE = re.compile(
     r"(?<![\w-])(?:toolu_[\w-]{2,}|chatcmpl-tool-\w{4,}|call_[a-z0-9]{16,}(?![\w-]))"
@@ -271,7 +271,7 @@ _HANDLE = re.compile(
 
 
 def handles_of(text: str) -> list[str]:
-    """The handles that a text cites, each once, as they are written."""
+    """The handles that a text cites, each once, in their spelling."""
     if text.isascii():
         read, places = text.lower(), None
     else:
@@ -286,7 +286,7 @@ def handles_of(text: str) -> list[str]:
 
 
 def unmade(handles: Sequence[str], calls: Collection[str]) -> list[str]:
-    """The handles that belong to none of these calls."""
+    """The handles that match none of these calls."""
     return [each for each in handles if not any(_means(each, call) for call in calls)]
 
 
@@ -295,17 +295,17 @@ def _means(handle: str, call: str) -> bool:
 
 
 def remark(handles: Sequence[str]) -> str:
-    """What the reader of an answer is told of handles that no call has."""
+    """The warning about handles that no call has."""
     named, more = ", ".join(f"`{each[:80]}`" for each in handles[:NAMED]), len(handles) - NAMED
-    return f"unverified evidence: no call of this tree is {named}" + (f" and {more} more" if more > 0 else "")
+    return f"unverified evidence: no call of this tree has the id {named}" + (f" and {more} more" if more > 0 else "")
 
 
 ReplanReason = Literal["new_information", "intent_clarified", "missing_data"]
-"""What speaks for another plan although the step itself succeeded."""
+"""Why a plan should be revised although the step succeeded."""
 
 
 def signals(*, is_empty: bool = False, needs_replan: bool = False, reason: object = None) -> Signals:
-    """The signals, without those that are not given; a reason for another plan is the wish for one."""
+    """The signals that are set; a valid reason implies `needs_replan`."""
     known = reason if isinstance(reason, str) and reason in get_args(ReplanReason) else None
     found: dict[str, bool | str] = {"is_empty": True} if is_empty else {}
     if needs_replan or known is not None:
@@ -314,7 +314,7 @@ def signals(*, is_empty: bool = False, needs_replan: bool = False, reason: objec
 
 
 def signalled(result: Result) -> Result:
-    """The result with the signals that its output gives, besides its own."""
+    """The result with the signals in its output added to its own."""
     output = _object(result.output)
     found = signals(
         is_empty=_is_true(output, "is_empty", "isEmpty"),
@@ -338,15 +338,15 @@ def _is_true(output: Mapping[str, Any], *names: str) -> bool:
 
 
 NEXT_STEPS: Mapping[str, str] = {
-    "delegation_cycle": "refactor: let no agent need one that is already at work above it",
+    "delegation_cycle": "refactor the agents so that none dispatches an agent above it",
     "max_depth_exceeded": "simplify the workflow, or split it into several commands",
-    "timeout": "resume it, or give the same command again, to go on from what is there",
-    "validation_failed": "report this: the sub-agent does not keep to the standard return and has to be fixed",
+    "timeout": "resume it, or repeat the command, to continue from the results so far",
+    "validation_failed": "report this: the sub-agent violates the standard return and must be fixed",
 }
 
 
 def explained(result: Result, session: str | None, agent: str) -> Result:
-    """The result, with what is to be known of each of its errors."""
+    """The result with code and origin in each error, and a default next step."""
     if not result.errors:
         return result
     where = {"session_id": session, "subagent": agent}
@@ -364,7 +364,7 @@ def _told(problem: Problem, where: Mapping[str, Any]) -> Problem:
 
 Artifact = Mapping[str, Any]
 WRITING = ("write_file", "edit_file")
-"""The tools that change files; the answer of each names the file, as `written`."""
+"""The tools that change files; their answers name the file as `written`."""
 
 
 def file_artifact(path: str) -> Artifact:

@@ -1,8 +1,7 @@
-"""The standard return: the shape that agents with `returns: standard` answer in, and its reading.
+"""The standard return: the form of answers of agents with `returns: standard`, and its validation.
 
-Pure, but for a look at whether the artifacts it names are there. Owns which fields there are and what is said of a return
-that has them wrong. Invariant: what is read is a `Result` whose `output` is the whole return, so that reading it once more
-gives the same.
+Pure, except that it checks whether named artifacts exist. Owns the fields and the messages about invalid ones. Invariant: a
+valid return gives a `Result` whose `output` is the full return, so reading it again gives the same.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from runner.result import OWN_WORDS, SUMMARY_LIMIT, Outcome, Problem, Result, fa
 
 REQUIRED = ("status", "summary", "artifacts", "metadata")
 FIELDS = frozenset((*REQUIRED, "errors", "next_steps"))
-"""All that have a meaning; any other is an agent's own and is passed on."""
+"""The fields with a meaning; any other is the agent's own and is passed through."""
 ARTIFACT_TYPES = ("research", "plan", "implementation", "summary", "documentation")
 
 Folders = Mapping[str, Path]
-"""The folders that artifacts lie in, by name. A path begins with such a name, or lies in any of them."""
+"""Folders of artifacts by name. A path begins with such a name, or is relative to any of them."""
 
 
 def read_return(value: Any, session: str, folders: Folders | None = None) -> Result:
-    """The result that a return stands for; raises ValidationError. Artifacts are looked for only in `folders`, if given."""
+    """The result of a return; raises ValidationError. Artifacts must exist in `folders`, if given."""
     if not isinstance(value, Mapping):
         raise ValidationError("The return must be a JSON object")
     for name in REQUIRED:
@@ -46,20 +45,20 @@ def read_return(value: Any, session: str, folders: Folders | None = None) -> Res
 
 
 def invalid_return(error: Exception, original: Any) -> Problem:
-    """What is told of a return that is none, with what it was."""
+    """The problem of an invalid return, with the original value."""
     context = {"validation_error": str(error), "original": original}
-    advice = "fix the sub-agent: it has to answer with a standard return"
+    advice = "fix the sub-agent: it must answer with a standard return"
     message = f"Return validation failed: {error}"
     return Problem("validation_failed", message, None, "high", recoverable=False, recommendation=advice, context=context)
 
 
 def folders_of(agent: AgentSpec) -> Folders | None:
-    """Where an agent's artifacts lie, if it has workspaces to put them in."""
+    """The folders of an agent's artifacts: its workspaces, if it has any."""
     return {each.name: each.path for each in agent.workspaces} or None
 
 
 def kept(value: Any, session: str, folders: Folders | None) -> Result:
-    """The result of what a program returned for a standard return, or that it is none."""
+    """The result of a program's return, or a failure if it is invalid."""
     try:
         return read_return(value, session, folders)
     except ValidationError as error:
@@ -67,7 +66,7 @@ def kept(value: Any, session: str, folders: Folders | None) -> Result:
 
 
 def own_fields(result: Result) -> dict[str, Any]:
-    """The fields of a return that only its agent knows the meaning of, such as `task_number`."""
+    """The agent's own fields of a return, such as `task_number`."""
     output = result.output
     if not isinstance(output, Mapping) or any(name not in output for name in REQUIRED):
         return {}
@@ -119,7 +118,7 @@ def _artifact(artifact: Mapping[str, Any], folders: Folders | None) -> Mapping[s
 
 
 def leaves(path: str) -> bool:
-    """Whether a path leads out of the folder it is relative to, on this system or another."""
+    """Whether a path escapes the folder it is relative to, on this or another operating system."""
     return (
         "\0" in path
         or PurePosixPath(path).is_absolute()
@@ -137,7 +136,7 @@ def _places(path: str, folders: Folders) -> Iterable[tuple[Path, str]]:
 
 
 def _is_in(folder: Path, path: str) -> bool:
-    """Whether it is there and, links followed, in the folder."""
+    """Whether the path exists and, with links resolved, lies in the folder."""
     try:
         return (folder / path).resolve(strict=True).is_relative_to(folder.resolve(strict=True))
     except (OSError, ValueError):

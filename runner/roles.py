@@ -1,4 +1,4 @@
-"""Roles: as what an execution works in its tree. What one is shown and how it is begun again depend on it."""
+"""Roles: the function of an execution in its tree. It determines what the execution is shown and how it is restored."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ WORKER, COMPLETER = "worker", "completer"
 """In an iteration, besides its planner."""
 
 EXTRACTOR = _EXTRACTOR
-"""At the top of a tree of its own, after an answer: it keeps facts about the user."""
+"""The root of a tree of its own, started after an answer: it stores facts about the user."""
 
 HANDLERS = frozenset({DIRECT, PLAN, ANSWER})
-"""Those who handle what a route passes on."""
+"""Handle the messages of a route."""
 SENT = frozenset({SUB_AGENT, STEP})
-"""Those whom another agent sends with a task of its own."""
+"""Work on a task written by another agent."""
 STAFF = frozenset({PLANNER, COMPOSER, CLASSIFIER, ANSWER, COMPLETER})
-"""Those who work for a strategy, and with it for the user."""
+"""Work for a strategy, and through it for the user."""
 CONCLUDING = frozenset({COMPOSER, COMPLETER})
-"""Those who answer from what others brought: they have the time that is kept back for a conclusion."""
+"""Answer from the results of others; they may use the time reserved for a conclusion."""
 COMMISSIONED = frozenset({PLAN, STEP, DIRECT, SUB_AGENT, PLANNER, COMPLETER})
-"""Those whose own input their rows keep, for the request to be made again from them; that of a stage is its chain's."""
+"""Their rows store their own input, so that the request can be rebuilt; a stage has the input of its chain."""
 STEADY = frozenset({PLANNER, CLASSIFIER})
-"""Those who decide what is done: like requests should get like decisions."""
+"""Make decisions; equal requests should get equal decisions."""
 ORCHESTRATORS = STAFF | {ROOT}
-"""Those who may answer for the whole."""
+"""May answer for the whole tree."""
 
 
 def answers_for_the_whole(role: str, above: Iterable[str]) -> bool:
-    """Whether somebody sees memory and conversation: the top and its staff, not the staff of a step or of an agent that was
-    sent. `above` are the roles of its callers, upwards.
+    """Whether a role sees memory and conversation: the root and its staff do, the staff of a step or of a dispatched agent
+    does not. `above` are the roles of its ancestors, nearest first.
     """
     return role in ORCHESTRATORS and all(each in (ROOT, PLAN) for each in above)

@@ -1,7 +1,7 @@
-"""What the dispatch tools may do to the tree: start an agent, look at one, wait for one, stop one.
+"""Snapshots of executions, and the interface of the dispatch tools to the tree: start, look up, wait for and stop children.
 
-A seam that turns a dependency round: tools lie below executions and need not know them. Whoever calls is the `Family` whose
-children are meant; an id outside it does not exist.
+The protocol inverts a dependency: tools lie below executions and do not know them. A `Family` belongs to one caller; the id
+of an execution that is not its child does not exist for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runner.provider_error import PROVIDER
 from runner.result import Result
 
 DISPATCH = "dispatch_agent"
-"""The tool that starts an agent. Spelt here because rehearsals know no tools, and look for its answers."""
+"""The tool that starts an agent. Defined here because rehearsals know no tools but look for its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +36,25 @@ class Child:
     result: Result | None = None
     error: str | None = None
     activity: str = ""
-    """The current or last action, in words."""
+    """The current or last action, for people."""
     elapsed: float = 0.0
     remaining: float | None = None
     usage: Mapping[str, Any] = field(default_factory=dict)
     expected: float | None = None
-    """Seconds it usually takes, where that was asked."""
+    """Its usual duration in seconds, if requested."""
     waiting_for: str | None = None
-    """`approval` while a person has to allow a call, of it or of one below it."""
+    """`approval` while a call in its subtree waits for one."""
     questions: Sequence[Question] = ()
-    """What that person is asked; only those who may answer are told."""
+    """The open approvals; only for callers who may answer them."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether its status is terminal."""
         return self.status not in ("pending", "running")
 
     @property
     def for_models(self) -> Child:
-        """The same for a model of its own tree: without what a model's provider said, which may be anything."""
+        """The snapshot for a model of its tree: without provider errors, which may contain anything."""
         if self.result is None or not any(PROVIDER in each.context for each in self.result.errors):
             return self
         errors = tuple(each.for_models for each in self.result.errors)
@@ -64,24 +64,24 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class DispatchOrder:
-    """A wish to start an agent, made by a tool call."""
+    """A tool call's request to start an agent."""
 
     call: ToolCall
     name: str
     task: str
     timeout: float | None = None
     budget_usd: float | None = None
-    """What it and everything below it may cost; its callers' budgets bind it anyway."""
+    """The budget of its subtree; its ancestors' budgets apply as well."""
     input: Mapping[str, Any] | None = None
-    """What the agent takes by name."""
+    """The agent's named inputs."""
     key: str | None = None
-    """The same key again means the same child."""
+    """Idempotency key: repeated, it means the same child."""
     answer: Callable[[Child], str] | None = None
-    """The result of the call, from the child that was started; stored in the transaction of its row."""
+    """Builds the result of the call from the child's snapshot; stored in the transaction of its row."""
 
 
 class Family(Protocol):
-    """What a caller may see and do below itself."""
+    """The children of one caller, as its tools see them."""
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -89,16 +89,16 @@ class Family(Protocol):
         ...
 
     async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
-        """Start an agent, and settle the call with its answer in the same transaction; raises Refusal.
+        """Start an agent and settle the call in the same transaction; raises Refusal.
 
-        True when the key was used before: then nothing is started or settled, and the child is the one of that time.
+        True when the key was used before: then no agent is started, and the child is the one it was used for.
         """
         ...
 
     async def look(self, child: str) -> Child | None:
-        """One of its children, also an ended one, by its whole or short id; None for anything else.
+        """One of its children, running or ended, by full or short id; None for any other execution.
 
-        Raises UnknownExecution when a short id means several of its children.
+        Raises UnknownExecution when a short id is ambiguous among its children.
         """
         ...
 
@@ -107,7 +107,7 @@ class Family(Protocol):
         ...
 
     async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """What each of these children used together with everything below it, running ones included."""
+        """The subtree usage of each of these children, running ones included."""
         ...
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
@@ -115,15 +115,15 @@ class Family(Protocol):
         ...
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
-        """Return when one of those that are open has ended; at once when none is."""
+        """Return when one of the open children among these has ended; immediately if none is open."""
         ...
 
     def claim(self, child: str) -> str | None:
-        """The delivery of a child's end, if it has not been handed over; asking again gives None."""
+        """Take the unread end of a child: its delivery id. None if there is none, also on a second call."""
         ...
 
     def unread(self) -> Sequence[str]:
-        """The children whose end is waiting to be handed over, in order."""
+        """The children whose ends are unread, in order."""
         ...
 
 
@@ -132,7 +132,7 @@ DIGEST_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a person is asked, as it is shown: whoever decides, decides about this."""
+    """An approval request exactly as it is shown: the decision applies to these arguments."""
 
     id: str
     execution_id: str
@@ -151,24 +151,24 @@ class Question:
 
     @classmethod
     def of_row(cls, row: Row) -> Question:
-        """The question a row asks."""
+        """The approval request of a row."""
         names = [name for name in cls.__slots__ if name != "arguments"]
         return cls(**{name: row[name] for name in names}, arguments=from_json(row["arguments"]))
 
     @property
     def shown(self) -> str:
-        """What an approval of this is bound to."""
+        """The digest that a decision is bound to."""
         return digest(self.server, self.tool, self.arguments)
 
     @property
     def digest(self) -> str:
-        """What a person who has seen the arguments types where they cannot be shown. Only a person's view shows it: never
-        what a model or a program reads.
+        """The code that a person who has seen the arguments types where they cannot be shown. Only views for people show
+        it, never output for models or programs.
         """
         return sha256(f"{self.seal} {self.shown}".encode()).hexdigest()[:DIGEST_CHARACTERS]
 
     @property
     def exact(self) -> str:
-        """The arguments as they are shown: whatever does not print, or could mislead the eye, is escaped."""
+        """The arguments as shown: unprintable and misleading characters are escaped."""
         text = json.dumps(self.arguments, ensure_ascii=False)
         return text if text.isprintable() else json.dumps(self.arguments)

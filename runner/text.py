@@ -1,7 +1,7 @@
 """Text from outside, read and shown safely: JSON in a model's answer, the language of a message, excerpts, escaping.
 
-Pure. Invariants: reading takes time in proportion to the length of a text, and its outcome can be stored; a text of outside
-cannot open or close a block of a prompt; an excerpt says what is missing.
+Pure. Invariants: reading takes linear time and gives storable values; text from outside cannot open or close a block of a
+prompt; an excerpt says how much is missing.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from runner.messages import clean
 FENCE = "```"
 
 DEEPEST = 200
-"""Brackets in brackets: what is nested deeper is not read."""
+"""Maximum nesting of a value that is read."""
 PASSES = 3
-"""How often the length of a text is looked through for values, at most: brackets that lead nowhere are given up."""
+"""Bound on the search for values, as a multiple of the text's length: it keeps unmatched brackets from costing more."""
 
 _BEGINS = re.compile(r'\{(?=\s*+["}])|\[(?=\s*+[\[\]{"\-0-9tfn])')
-"""Where a value may begin; other brackets are prose."""
+"""Brackets that may begin a value; others are prose."""
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
-"""A string inside a value, without its last quote where it never ends, or a bracket."""
+"""A string inside a value (the group is empty if it is unterminated) or a bracket."""
 _MENDED = ("\\u", "NaN", "Infinity")
-"""What JSON of some libraries holds that is none, or that cannot be stored."""
+"""Contents that some libraries write as JSON but that are invalid or cannot be stored."""
 _CLOSES = {"{": "}", "[": "]"}
 
 
 def json_of(text: str) -> Any:
-    """The value an answer spells as a whole or in its fence; raises ValueError with the reason when it spells none."""
-    lines = text.split("\n")  # and nowhere else: no other line break can stand inside a JSON text and be left out
+    """The JSON value that an answer consists of, as a whole or in its fence; raises ValueError with the reason."""
+    lines = text.split("\n")  # not `splitlines`: other line separators may stand inside JSON strings
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
-    if len(fences) == 2:  # where one begins, and where it ends
+    if len(fences) == 2:  # its first and last line
         text = "\n".join(lines[fences[0] + 1 : fences[1]])
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        meant = text.lstrip().startswith(("{", "[", '"'))  # where JSON was tried, the place helps
+        meant = text.lstrip().startswith(("{", "[", '"'))  # if JSON was attempted, the parser's position helps
         raise ValueError(f"it is not JSON: {error}" if meant else "it is not JSON") from None
 
 
 def read_json(text: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
-    """The value that fits: the one an answer spells, else the longest object or array in its prose; None without one."""
+    """The value that fits: the one an answer consists of, else the longest object or array in its prose; else None."""
     try:
         value = json_of(text)
     except ValueError:
@@ -67,7 +67,7 @@ def read_json(text: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
 
 
 def _values(text: str) -> Iterator[tuple[Any, int]]:
-    """The objects and arrays in a text, and how long each is written. What cannot be read may hold some that can."""
+    """The objects and arrays in a text, with their lengths. Unreadable brackets are searched for readable ones inside."""
     left, at = PASSES * len(text), 0
     while left > 0 and (begins := _BEGINS.search(text, at)) is not None:
         start = begins.start()
@@ -82,7 +82,7 @@ def _values(text: str) -> Iterator[tuple[Any, int]]:
 
 
 def _end_of(text: str, start: int) -> tuple[int, int]:
-    """Where the bracket at a place is closed, and how deep others stand in it; below zero how far was looked in vain."""
+    """Where the bracket at `start` is closed, and the nesting depth; negative if it is not, up to where was searched."""
     waiting: list[str] = []
     deepest = 0
     for token in _TOKEN.finditer(text, start):
@@ -104,7 +104,7 @@ def _end_of(text: str, start: int) -> tuple[int, int]:
 
 
 def _decoded(text: str) -> Any:
-    """The value of a text; None where it is none. What no store takes is replaced: half a character, no number by null."""
+    """The JSON value of a text, or None. Unstorable contents are replaced: lone surrogates, and NaN by null."""
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -132,11 +132,11 @@ _SCRIPTS: dict[str, tuple[str, ...]] = {
     "KATAKANA": ("ja",),
     "CJK": ("zh", "ja"),
 }
-"""The languages that are written in a script; the first is meant unless the user's own is among them."""
+"""The languages written in a script; the first is assumed unless the user's own is among them."""
 _ADDRESS = re.compile(r"(?<!\S)\S*(?:://|@|www\.)\S*")
-"""Links and addresses: they are in Latin letters in whatever language somebody writes."""
+"""Links and addresses, which use Latin letters in every language."""
 _LETTERS = 2_000
-"""Characters that are looked at."""
+"""Characters examined."""
 
 
 def language_of(text: str, otherwise: str = "en") -> str:
@@ -161,17 +161,17 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How much is shown; what is None does not matter."""
+    """How much is shown; None sets no limit."""
 
     max_age: timedelta | None = None
     max_entries: int | None = None
     max_tokens: int | None = None
     min_keep: int = 0
-    """As many of the newest stay, whatever the other rules say."""
+    """Number of newest entries that always stay."""
 
 
 HISTORY = Window(timedelta(hours=24), max_entries=20, max_tokens=4000)
-"""What an assistant is shown of its conversation with a user."""
+"""The part of a conversation with a user that an assistant sees."""
 
 
 def windowed(
@@ -180,8 +180,8 @@ def windowed(
     tokens: Callable[[Entry], int] = lambda _: 0,
     age: Callable[[Entry], timedelta] = lambda _: timedelta(),
 ) -> Sequence[Entry]:
-    """The entries of a window, of entries given oldest first: what is too old goes, then all but the newest, then the
-    oldest until the rest fits the tokens.
+    """The entries within a window, from entries given oldest first: drop those too old, then all beyond the newest
+    `max_entries`, then the oldest until the rest fits the tokens.
     """
     kept = [entry for entry in entries if window.max_age is None or age(entry) <= window.max_age]
     if window.max_entries is not None:
@@ -194,29 +194,29 @@ def windowed(
 
 
 EARLIER_BYTES = 50_000
-"""Of what a stage or a phase brought that those after it are shown."""
+"""Bytes of the output of a stage or phase that later ones are shown."""
 
 
 def first_bytes(text: str, most: int) -> str:
-    """The beginning of a text that has at most so many bytes; a character is never split."""
+    """The beginning of a text, at most `most` bytes; a character is never split."""
     return text[:most].encode()[:most].decode("utf-8", "ignore")
 
 
 def size_in_bytes(text: str) -> int:
-    """The bytes of a text; most are ASCII, where characters are bytes, and a long one is not copied to be measured."""
+    """The bytes of a text; ASCII text is measured without a copy."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def fitting(text: str, most: int) -> str:
-    """As much of a text as fits into so many bytes once it is inert."""
+    """The beginning of a text that fits into `most` bytes after escaping."""
     kept = text.encode()[:most].decode(errors="ignore")
     while (over := len(inert(kept).encode()) - most) > 0:
-        kept = kept[: -max(1, over // 4)]  # a letter has four bytes at most
+        kept = kept[: -max(1, over // 4)]  # a character has at most four bytes
     return kept
 
 
 def excerpt(text: str, most: int, source: str | None) -> str:
-    """A text, or as much of it as fits into so many bytes, with the mark; `source` as in `cut_mark`."""
+    """A text, or its beginning within `most` bytes with a mark; `source` as in `cut_mark`."""
     kept = fitting(text, most)
     return text if len(kept) == len(text) else Excerpt(inert(kept) + cut_mark(len(kept), len(text), source))
 
@@ -226,13 +226,13 @@ _CUT_MARK = re.compile(r"\n\[" + CUT.format(kept=r"\d+", length=r"(\d+)") + r"[^
 
 
 def length_before_cut(text: str) -> int:
-    """The characters of a text before it was cut, by the mark it ends with; its own length where it has none."""
+    """The characters of a text before it was cut, from the mark at its end; its length if it has none."""
     mark = _CUT_MARK.search(text)
     return int(mark[1]) if mark is not None else len(text)
 
 
 def cut_mark(kept: int, length: int, source: str | None) -> str:
-    """Says after how many characters a text was cut, and how to read on; `source` is its id, where that is possible."""
+    """The mark for a cut text: its length, and how to read the rest if `source`, its id, is given."""
     rest = f"; read_result(execution_id={source!r}, offset={kept}) continues" if source is not None else ""
     return f"\n[{CUT.format(kept=kept, length=length)}{rest}]"
 
@@ -241,18 +241,18 @@ __all__ = ["BLOCKS", "Excerpt", "beside", "inert", "inert_data", "label"]
 
 
 class Excerpt(str):
-    """Text from outside that is inert already, and ends with a mark of ours."""
+    """Text from outside that is already escaped and ends with our mark."""
 
     __slots__ = ()
 
 
 def inert(text: str) -> str:
-    """Text from outside as a model may read it."""
+    """Text from outside, escaped for a prompt."""
     return text if isinstance(text, Excerpt) else disarmed(clean(text))
 
 
 def inert_data(value: Any) -> Any:
-    """A JSON value in which every text is inert."""
+    """A JSON value with every text escaped."""
     if isinstance(value, str):
         return inert(value)
     if isinstance(value, list | tuple):
@@ -263,23 +263,23 @@ def inert_data(value: Any) -> Any:
 
 
 def label(text: str) -> str:
-    """Text as it stands in a tag, or as the name of somebody: on one line, and without quotes or brackets of its own."""
+    """Text for an attribute of a tag or a name: one line, with quotes and brackets escaped."""
     return inert(escape(" ".join(text.split())))
 
 
 def beside(task: str, *blocks: str) -> str:
-    """A task and the blocks that stand beside it."""
+    """A task followed by blocks."""
     return "\n\n".join(part for part in (inert(task), *blocks) if part) if blocks else inert(task)
 
 
 SHOWN_BYTES = 32_000
-"""Of one child's text; the rest is read with `read_result`."""
+"""Bytes shown of one child's text; the rest is read with `read_result`."""
 SHOWN_TOGETHER = 200_000
 """Bytes of the texts of all children in one message."""
 
 
 def cut(text: str, handle: str, limit: int = SHOWN_BYTES) -> str:
-    """Text up to so many bytes, with a visible mark and the way to the rest."""
+    """Text up to `limit` bytes, with a mark that says how to read the rest."""
     if size_in_bytes(text) <= limit:
         return text
     kept = first_bytes(text, limit)
@@ -287,7 +287,7 @@ def cut(text: str, handle: str, limit: int = SHOWN_BYTES) -> str:
 
 
 def shares(texts: Sequence[str], together: int) -> int:
-    """The bytes each text may have so that all of them are no more than so many; the short ones are not cut."""
+    """The maximum bytes per text for all texts to fit `together`; short ones are not cut."""
     lengths = [min(size_in_bytes(text), SHOWN_BYTES) for text in texts]
     over = sum(lengths) - together
     return SHOWN_BYTES if over <= 0 else limit_of(lengths, over)
@@ -297,7 +297,7 @@ MARK = "\n[cut here: the budget does not pay for more of it]"
 
 
 def limit_of(lengths: list[int], size: int) -> int:
-    """The length that texts may have so that all of them together lose `size` bytes, marks included; at least none."""
+    """The maximum length per text for all texts together to lose `size` bytes, marks included; never negative."""
     wanted = sum(lengths) - size
     rest = len(lengths)
     for length in sorted(lengths):
@@ -309,21 +309,21 @@ def limit_of(lengths: list[int], size: int) -> int:
 
 
 BYTES_PER_TOKEN = 3
-"""Of what no provider has counted yet. English prose and JSON have about four: this estimate errs on the long side."""
+"""Estimate before a provider has counted. English prose and JSON have about four, so it overestimates tokens."""
 
 
 def tokens_of(size: int) -> int:
-    """The tokens that so many bytes may be."""
+    """The estimated tokens of `size` bytes."""
     return -(-size // BYTES_PER_TOKEN)
 
 
 def folded_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An object whose keys may be written in `camelCase`, `snake_case` or any other way."""
+    """The object with keys folded, so that `camelCase` and `snake_case` are equal."""
     return {str(key).replace("_", "").replace("-", "").lower(): value for key, value in entry.items()}
 
 
 def is_raw(text: str) -> bool:
-    """Whether a text is data and no words: nothing to show a person. Code and notes that begin with a bracket are words."""
+    """Whether a text is JSON data, not words for a person. Code and notes that begin with a bracket are words."""
     begins = text.lstrip()
     if begins.startswith("{"):
         return read_json(begins, lambda value: isinstance(value, dict)) is not None

@@ -1,7 +1,7 @@
-"""Trace context of a caller, as W3C writes it: what is taken from a request and sent on to upstream servers.
+"""W3C trace context of a caller: validated in a request and forwarded to upstream servers.
 
-Owns what is well formed. Invariant: nothing but these three entries is ever passed on, and none of them unless it is whole,
-of its format and short enough; what is not is left out, because a trace must never fail the work it describes.
+Owns the validation. Invariant: only these three entries are forwarded, each only if it is well formed and short enough. An
+invalid entry is dropped, because a trace must never fail the work it describes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PROPERTY = re.compile(rf"[ \t]*{_TOKEN}[ \t]*(=[ \t]*{_OCTETS}[ \t]*)?")
 
 
 def trace_context(meta: Mapping[str, Any]) -> Mapping[str, str]:
-    """The trace context among what a caller sent; empty when there is none that can be used."""
+    """The trace context in a caller's metadata; empty if there is no valid one."""
     taken: dict[str, str] = {}
     if _is_parent(parent := meta.get("traceparent")):
         taken["traceparent"] = parent
-        if _is_state(state := meta.get("tracestate")):  # means nothing without its parent
+        if _is_state(state := meta.get("tracestate")):  # meaningless without its parent
             taken["tracestate"] = state
     if _is_baggage(baggage := meta.get("baggage")):
         taken["baggage"] = baggage

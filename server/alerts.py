@@ -11,33 +11,33 @@ from typing import Any
 
 RESOLVED = "resolved"
 MOST_SUMMARIES = 5
-"""Of alerts that are told in a task; the rest is in the data."""
+"""Summaries of alerts in a task; the rest is in the data."""
 
 
 def alert_types(alert: Mapping[str, Any]) -> list[str]:
-    """The name of every alert that fires, in order, each as often as it occurs; the group's own name where none has one."""
+    """The name of every firing alert, in order, with repetitions; the group's own name if none has one."""
     shared = shared_type(alert)
     return _names(_firing(alert)) or ([shared] if shared is not None else [])
 
 
 def shared_type(alert: Mapping[str, Any]) -> str | None:
-    """The alert name that the labels of a whole group give, if they do."""
+    """The alert name in the labels of the group, if there is one."""
     names = (_name_in(alert.get(key)) for key in ("commonLabels", "groupLabels"))
     return next((name for name in names if name is not None), None)
 
 
 def known_types(alert: Mapping[str, Any]) -> list[str]:
-    """The names of all its alerts, also of those that are resolved, each once."""
+    """The names of all its alerts, including resolved ones, each once."""
     return list(dict.fromkeys(_names(_several(alert) or [alert]))) or alert_types(alert)
 
 
 def is_resolved(alert: Mapping[str, Any]) -> bool:
-    """Whether nothing of it fires any more."""
+    """Whether none of its alerts fires."""
     return not _firing(alert)
 
 
 def task_of(alert: Mapping[str, Any]) -> str:
-    """What to do about it, in words."""
+    """The task for an agent."""
     names = list(dict.fromkeys(alert_types(alert)))
     task = f"Investigate the alert{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else "Investigate the alert"
     common = _summary_in(alert.get("commonAnnotations"))
@@ -49,19 +49,19 @@ def task_of(alert: Mapping[str, Any]) -> str:
 
 
 def unwrapped(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The alert itself: a webhook around a single alert is taken off."""
+    """The alert itself, if the content is a webhook around a single one; else the content."""
     several = _several(content)
     return several[0] if len(several) == 1 and len(content["alerts"]) == 1 else content
 
 
 def _several(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The alerts of a group; none where it is an alert itself."""
+    """The alerts of a group; empty for a single alert."""
     alerts = content.get("alerts")
     return [each for each in alerts if isinstance(each, dict)] if isinstance(alerts, list) else []
 
 
 def _firing(alert: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Those that fire; an alert that does not say so has the status of its group, and fires where nothing is said."""
+    """The firing alerts. An alert without a status has that of its group, and fires if the group has none."""
     status = alert.get("status")
     return [each for each in _several(alert) or [alert] if each.get("status", status) != RESOLVED]
 

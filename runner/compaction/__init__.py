@@ -1,1 +1,1 @@
-"""Compaction: a conversation that outgrows its model's context window is shown in part."""
+"""Compaction: show a model only part of a conversation that outgrows its context window."""

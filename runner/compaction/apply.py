@@ -1,9 +1,9 @@
-"""Compaction: what of a long conversation its model is shown. Pure: from messages and a decision to fewer words.
+"""Applying compaction: the part of a long conversation that its model sees. Pure: messages and a decision give fewer words.
 
-Owns the decision as rows keep it, and the three ways to shorten: old results become a mark, what is old becomes a summary,
-texts that are too long by themselves are cut. Rows keep everything; only the view becomes shorter, so the same decisions,
-read from rows, give the same view. Invariants: a call and its result stay together or go together, replies stay as they
-were, tasks stay, and what came after the model's last word is at most cut. Knows neither models nor their windows.
+Owns the decision as stored in rows, and three ways to shorten: a mark replaces old results, a summary replaces old
+messages, and overlong texts are cut. Rows keep everything; only the view is shortened, so the same decisions read from rows
+give the same view. Invariants: a call and its result stay or go together; replies stay unchanged; tasks stay; messages
+after the model's last reply are at most cut. It knows neither models nor their windows.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from runner.text import CUT, length_before_cut
 from runner.tools.dispatch import GET_RESULT, LIST, WAIT_FOR
 
 TURNS_KEPT = 3
-"""The newest turns, of which nothing is left out as long as something older can be."""
+"""The newest turns, which stay whole as long as older ones can be shortened."""
 WORTH_REMOVING = 400
-"""Characters: what is shorter would hardly be shorter as a mark."""
+"""Characters; a mark would save little for a shorter text."""
 LEAST = 1000
-"""Characters that are left of a text, however little room there is."""
+"""Characters that always remain of a text."""
 
 Stage = Literal["results", "summary", "outline", "cut"]
 
@@ -33,37 +33,37 @@ _ABOUT_CHILDREN = frozenset({GET_RESULT, WAIT_FOR, LIST})
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """One decision about what is shown: all that is needed, beside the words of a summary, to make the same view again."""
+    """One compaction decision: with the words of a summary, it is enough to rebuild the same view."""
 
     stage: Stage
     before_tokens: int
     after_tokens: int = 0
     limit: int = 0
-    """Tokens from which on room is made the next time."""
+    """Tokens at which the next compaction is due."""
     readable: bool = True
-    """Whether its agent can read again what is left out."""
+    """Whether its agent has a tool to read removed texts."""
     removed: tuple[str, ...] = ()
-    """Of stage `results`: the calls, and the children, of which only a mark is shown."""
+    """Stage `results`: ids of calls and children replaced by marks."""
     kept: int = 0
-    """Of a summary: how many of the newest messages stay."""
+    """Summary: number of newest messages that stay."""
     longest: int = 0
-    """Of stage `cut`: the characters that a text may have."""
+    """Stage `cut`: the maximum characters of a text."""
     record: Mapping[str, Any] = field(default_factory=dict)
-    """Of a summary, as data: its notes, the calls it names by id, and those that were cited."""
+    """Summary, as data: its notes, the calls it names by id, and those that were cited."""
 
     @property
     def told(self) -> dict[str, Any]:
-        """What watchers are told of it."""
+        """The payload of its event."""
         return {"stage": self.stage, "before_tokens": self.before_tokens, "after_tokens": self.after_tokens}
 
     @property
     def block(self) -> Block:
-        """As the last block of its row has it; no API sees it."""
+        """The last block of its row; never sent to an API."""
         return {"type": "compaction", **asdict(self)}
 
     @classmethod
     def of_block(cls, block: Mapping[str, Any]) -> Compaction:
-        """The decision a row holds; what a later version may add to it is not needed here."""
+        """The decision in a row; fields of later versions are ignored."""
         known = {field.name: block[field.name] for field in fields(cls) if field.name in block}
         return cls(**{**known, "removed": tuple(known.get("removed", ()))})
 
@@ -71,7 +71,7 @@ class Compaction:
 def view_of(
     messages: Sequence[Message], compaction: Compaction, words: Sequence[Block] = (), handle: str = ""
 ) -> list[Message]:
-    """The messages as they are shown from that decision on. `words` are those of a summary, `handle` is the execution."""
+    """The messages as shown after the decision. `words` are those of a summary, `handle` is the execution's id."""
     match compaction.stage:
         case "results":
             return [_without(each, frozenset(compaction.removed), readable=compaction.readable) for each in messages]
@@ -89,14 +89,14 @@ def view_of(
 
 
 def _turns(messages: Sequence[Message]) -> list[int]:
-    """Where the model answered us: nothing before such a place needs anything after it."""
+    """The indexes of replies to our messages: a cut before one separates no call from its result."""
     return [at for at in range(1, len(messages)) if messages[at].role == "assistant" and messages[at - 1].role == "user"]
 
 
 def old_results(messages: Sequence[Message], *, reports: bool) -> tuple[str, ...]:
-    """The calls whose results can be left out, oldest first; with `reports` what children brought is among them.
+    """The calls whose results can be removed, oldest first; with `reports` also the reports of children.
 
-    Never the answer to a dispatch: it holds the id by which a child is known.
+    Never the answer to a dispatch: it holds the child's id.
     """
     turns = _turns(messages)
     old = messages[: turns[-TURNS_KEPT] if len(turns) >= TURNS_KEPT else 0]
@@ -120,8 +120,8 @@ def _removable(message: Message, *, reports: bool) -> Iterator[tuple[str, str]]:
 
 
 def head_of(messages: Sequence[Message], room: int) -> int:
-    """How many of the first messages a summary can stand for: the newest turns that fit into the room stay, and at least
-    one. None, if no reply is among those."""
+    """How many of the first messages a summary can replace: the newest turns that fit the room stay, at least one. 0 if
+    there is no earlier reply."""
     turns = _turns(messages)
     for count in range(min(TURNS_KEPT, len(turns) - 1), 0, -1):
         if count == 1 or size_of(messages[turns[-count] :]) <= room:
@@ -133,7 +133,7 @@ def head_of(messages: Sequence[Message], room: int) -> int:
 
 
 def text_of(block: Block) -> str:
-    """The text of a tool result; what follows it is our own mark."""
+    """The text of a tool result, without our mark after it."""
     content = block["content"]
     return str(content if isinstance(content, str) else content[0]["text"])
 
@@ -148,7 +148,7 @@ def _removed(what: str, text: str, again: str) -> str:
 
 
 def _without(message: Message, removed: Container[str], *, readable: bool) -> Message:
-    """The message with marks in place of what was removed; the message itself if nothing was."""
+    """The message with marks for removed texts; the same object if none was removed."""
     ids = [identifier for identifier, _ in _removable(message, reports=True)]
     if not any(identifier in removed for identifier in ids):
         return message
@@ -171,17 +171,17 @@ def _without(message: Message, removed: Container[str], *, readable: bool) -> Me
 
 
 def _with_text(block: Block, text: str) -> Block:
-    """A tool result with another text, and the mark after it if there is one."""
+    """A tool result with another text; its mark stays."""
     if isinstance(block["content"], str):
         return {**block, "content": text}
     return {**block, "content": [{"type": "text", "text": text}, *block["content"][1:]]}
 
 
-# -- texts that are too long by themselves -----------------------------------------------------------------------------
+# -- overlong texts ----------------------------------------------------------------------------------------------------
 
 
 def longest_text(messages: Sequence[Message], room: int) -> int:
-    """The characters that texts may have so that the messages fit into the room, or nearly; 0 when none can be cut."""
+    """The maximum characters of a text for the messages to fit the room, or nearly; 0 when none can be cut."""
     lengths = sorted(len(text) for message in messages for text in _cuttable(message))
     if not lengths or lengths[-1] <= LEAST:
         return 0
@@ -190,14 +190,14 @@ def longest_text(messages: Sequence[Message], room: int) -> int:
         size = size_of(view_of(messages, Compaction("cut", 0, longest=longest)))
         if size <= room:
             break
-        # The texts that are cut have to lose what is too much; their marks and escapes are found out by trying again.
+        # Cut texts share the excess. Marks and escapes change the size, so each guess is measured again.
         cut = sum(length >= longest for length in lengths)
         longest = max(LEAST, min(longest * 9 // 10, longest - (size - room) // (4 * cut)))
     return longest
 
 
 def _cuttable(message: Message) -> Iterator[str]:
-    """The texts that may be cut: all of ours but the record of a summary."""
+    """The texts that may be cut: all user blocks except the record of a summary."""
     for at, block in enumerate(message.content if message.role == "user" else ()):
         if block["type"] == "tool_result":
             yield text_of(block)
@@ -206,7 +206,7 @@ def _cuttable(message: Message) -> Iterator[str]:
 
 
 def _cut(message: Message, compaction: Compaction, handle: str) -> Message:
-    """The message with no text longer than that; the message itself if none is."""
+    """The message with overlong texts cut; the same object if none is overlong."""
     if all(len(text) <= compaction.longest for text in _cuttable(message)):
         return message
 
@@ -227,7 +227,7 @@ def _cut(message: Message, compaction: Compaction, handle: str) -> Message:
 
 
 def _shortened(text: str, longest: int, handle: str, end: str = "]") -> str:
-    """The beginning of a text and a mark, together no longer than that."""
+    """The beginning of a text and a mark, together at most `longest` characters."""
     if len(text) <= longest:
         return text
     total = length_before_cut(text.removesuffix(REPORT_END)) if text.endswith(REPORT_END) else length_before_cut(text)
@@ -236,4 +236,4 @@ def _shortened(text: str, longest: int, handle: str, end: str = "]") -> str:
         return f"\n[{CUT.format(kept=shown, length=total)} to save room{_again(handle, shown) if handle else ''}{end}"
 
     shown = longest - len(mark(longest))
-    return text[:shown] + mark(len(restored(text[:shown])))  # counted as it is read on
+    return text[:shown] + mark(len(restored(text[:shown])))  # `read_result` counts unescaped characters

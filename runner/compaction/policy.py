@@ -1,9 +1,8 @@
-"""Compaction policy: how much of its model's context window a conversation may fill, and what to leave out beyond that.
+"""Compaction policy: how much of the context window a conversation may fill, and what to leave out beyond that.
 
-Owns the token count, the limit and the order of the ways to make room: remove results that can be read again, then
-summarise, then cut the longest texts. It decides and counts; the conversation stores the decision. Invariants: a decision
-makes a conversation shorter by a good part or not at all, and each message is counted once, so a late turn costs no more
-than an early one.
+Owns the token count, the limit and the order of measures: remove results that can be read back, then summarise, then cut
+the longest texts. It decides and counts; the conversation stores the decision. Invariants: a decision shortens the
+conversation substantially or not at all, and each message is counted once, so a late turn costs no more than an early one.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from runner.text import tokens_of
 from runner.tools.read_result import NAME as READ_RESULT
 
 LEAST_SHARE = 0.25
-"""Of a window, for the conversation, however long an answer may be."""
+"""Share of the window that the conversation always gets, however long an answer may be."""
 GAIN = 0.25
-"""Of the limit: removing results has to bring that much, or else a summary is made."""
+"""Share of the limit that removing results must save; otherwise a summary is made."""
 WORTH_A_SUMMARY = 0.3
-"""Of the limit: what is replaced by a summary has to be that much, which is more than the summary may be."""
+"""Share of the limit that a summary must replace; more than the summary itself may take."""
 SUMMARY_SHARE = 0.125
-"""Of the limit: what the notes of a summary may have."""
+"""Share of the limit for the notes of a summary."""
 RECORD_SHARE = 0.0625
-"""Of the limit: what the list of calls of a summary may have."""
+"""Share of the limit for the list of calls in a summary."""
 TAIL_SHARE = 0.25
-"""Of the limit: what the newest turns may have that stay beside a summary; the very newest always does."""
+"""Share of the limit for the newest turns beside a summary; the newest one always stays."""
 SUMMARY_TOKENS, LEAST_TOKENS = 4096, 256
-"""Of the notes a model is asked for, at most and at least."""
+"""Maximum and minimum tokens of the notes requested from a model."""
 MARGIN = 0.9
-"""Of the limit, to which something is cut: the rest is for what comes next."""
+"""Share of the limit to compact to; the rest is for the next messages."""
 TOO_LONG = 0.8
-"""Of a prompt that its provider found too long: what the next may have."""
+"""New limit after a provider rejected a prompt as too long, as a share of that prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,10 @@ class _Scale:
     tokens: int
     bytes: int
     fixed: int
-    """Of the bytes: what stands before the messages."""
+    """The bytes before the messages."""
 
     def bytes_of(self, tokens: float) -> int:
-        """The bytes of so many tokens."""
+        """The bytes of `tokens`."""
         return int(tokens * self.bytes / self.tokens)
 
     def tokens_with(self, messages: Sequence[Message]) -> int:
@@ -58,7 +57,7 @@ class _Scale:
 
 
 class Headroom:
-    """The room one conversation has; any of its models may be asked."""
+    """The compaction policy of one conversation; its limit fits every model it may use."""
 
     __slots__ = ("_due", "_limit", "_measure", "_seen", "_window", "tried")
 
@@ -66,33 +65,33 @@ class Headroom:
         window, longest = min(each.context_window for each in models), max(each.max_tokens for each in models)
         self._measure = measure
         self._window = window
-        """Tokens of a prompt and its answer, as far as is known."""
+        """Known maximum of prompt and answer together, in tokens."""
         self._seen = 0
         """Tokens of the newest prompt."""
         self._limit = int(max(min(share * window, window - longest), LEAST_SHARE * window))
-        """Tokens a prompt may have."""
+        """Maximum tokens of a prompt."""
         self._due = self._limit
-        """Tokens from which on it is worth looking whether something can be left out."""
+        """Tokens at which to look for something to leave out."""
         self.tried = False
-        """Whether the provider found the newest prompt too long."""
+        """Whether the provider rejected the newest prompt as too long."""
 
     def short(self, request: Request) -> bool:
-        """Whether a request is too long to be sent as it is."""
+        """Whether a request needs compaction before it is sent."""
         self._seen = self._measure.tokens(request)
         return self._seen > self._due
 
     def replied(self, tokens: int, messages: int) -> None:
-        """An answer came: so many tokens are the conversation with it."""
+        """Take the provider's token count of the conversation up to its reply."""
         self._measure.count(tokens, messages)
         self.tried = False
 
     def restore(self, counted: tuple[int, int], limit: int | None) -> None:
-        """Know again how long the conversation was, and what was learnt about the window."""
+        """Restore the token count and the limit of a resumed conversation."""
         self._measure.count(*counted)
         self._limit = self._due = self._limit if limit is None else limit
 
     def overflow(self, messages: Sequence[Message]) -> bool:
-        """The provider found a prompt too long. Whether to try again: once, if it can be made shorter."""
+        """Lower the limit after the provider rejected a prompt; True to retry: once, if it can be shortened."""
         if self.tried or not (head_of(messages, 0) or longest_text(messages, 0)):
             return False
         self.tried, self._limit = True, min(self._limit, int(self._seen * TOO_LONG))
@@ -100,20 +99,20 @@ class Headroom:
         return True
 
     def overflows(self, error: ModelError, messages: Sequence[Message]) -> bool:
-        """Whether that is what a call failed of, and it is worth another try."""
+        """Whether a call failed because its prompt was too long, and a retry is worthwhile."""
         return error.kind == "too_large" and self.overflow(messages)
 
     def compacted(self, compaction: Compaction, messages: Sequence[Message]) -> None:
-        """These are the messages from that decision on."""
+        """Restart the count with the messages after a decision."""
         self._measure.restart(compaction.after_tokens, messages)
         self._due = self._limit
 
     # -- making room ---------------------------------------------------------------------------------------------------
 
     def next(self, request: Request) -> Compaction | None:
-        """What to leave out next, if something has to be. How long a conversation is with a summary is not known yet.
+        """The next decision, if one is due. For a summary, the length after it is not known yet.
 
-        When nothing helps, the conversation goes on as it is, and is looked at again when it has grown by a tenth.
+        When nothing helps, the conversation stays as it is and is checked again when it has grown by a tenth.
         """
         if not self.short(request):
             return None
@@ -129,7 +128,7 @@ class Headroom:
         return _Scale(self._seen, fixed + size_of(request.messages), fixed)
 
     def _fewer_results(self, messages: Sequence[Message], wanted: Compaction, scale: _Scale) -> Compaction | None:
-        """Marks in place of old results, if that is enough: what children brought goes last."""
+        """Replace old results by marks, if that saves enough; reports of children are removed last."""
         for reports in (False, True):
             removed = old_results(messages, reports=reports)
             less = replace(wanted, stage="results", removed=removed)
@@ -139,7 +138,7 @@ class Headroom:
         return None
 
     def _shorter(self, messages: Sequence[Message], wanted: Compaction, scale: _Scale) -> Compaction | None:
-        """A summary if there is something to be summarised, else shorter texts."""
+        """A summary if there is enough to summarise, else shorter texts."""
         head = head_of(messages, scale.bytes_of(self._limit * TAIL_SHARE))
         replaced = size_of(each for each in messages[:head] if each.kind != "task")
         if replaced > (0 if self.tried else scale.bytes_of(self._limit * WORTH_A_SUMMARY)):
@@ -152,7 +151,7 @@ class Headroom:
     # -- a summary -----------------------------------------------------------------------------------------------------
 
     def question(self, request: Request, wanted: Compaction) -> Request | None:
-        """The request that asks for a summary; it begins as requests before it did, so it is cached. None if too long."""
+        """The request for a summary; it shares the prefix of earlier requests, so it is cached. None if too long."""
         scale, head = self._scale(request), request.messages[: len(request.messages) - wanted.kept]
         longest = self._longest_notes(request.spec)
         for less in (head, view_of(head, replace(wanted, stage="results", removed=old_results(head, reports=True)))):
@@ -163,11 +162,11 @@ class Headroom:
 
     def _longest_notes(self, spec: ModelSpec) -> int:
         if spec.thinking:
-            return spec.max_tokens  # thoughts are a part of it, and nobody knows how long they are
+            return spec.max_tokens  # includes thinking, whose length is unknown
         return max(LEAST_TOKENS, min(SUMMARY_TOKENS, int(self._limit * SUMMARY_SHARE)))
 
     def summary(self, request: Request, wanted: Compaction, notes: str, kept: Kept) -> tuple[Compaction, list[Block]]:
-        """The decision and the words of a summary, with notes of a model or without."""
+        """The decision and the words of a summary, with or without a model's notes."""
         scale, head = self._scale(request), len(request.messages) - wanted.kept
         room = scale.bytes_of(self._limit * SUMMARY_SHARE)
         known = replace(kept, room=scale.bytes_of(self._limit * RECORD_SHARE))
@@ -178,36 +177,36 @@ class Headroom:
 
 
 SPARSEST = 12
-"""Bytes to a token beyond which no provider is believed: some count nothing, or only what was not cached."""
+"""Bytes per token above which a provider's count is ignored: some count nothing, or only uncached tokens."""
 
 
 class Measure:
-    """The length of one conversation."""
+    """The token count of one conversation."""
 
     __slots__ = ("_counted", "_fixed", "_messages", "_size", "_sized")
 
     def __init__(self) -> None:
         self._counted = 0
-        """Tokens up to the newest reply, as the provider counted them."""
+        """Tokens up to the newest reply, as counted by the provider."""
         self._messages = 0
-        """How many messages those are."""
+        """Number of messages in that count."""
         self._fixed = 0
-        """Bytes of the system prompt and the tools: they stand before every message."""
+        """Bytes of the system prompt and the tools, which precede all messages."""
         self._size = 0
-        """Bytes of those messages, as far as they were measured."""
+        """Bytes of the measured ones among those messages."""
         self._sized = 0
 
     def count(self, tokens: int, messages: int) -> None:
-        """So many tokens are the first messages of the conversation, with all that stands before them."""
+        """Set the token count of the first `messages`, including the system prompt and tools."""
         self._counted, self._messages = tokens, messages
 
     def restart(self, tokens: int, messages: Sequence[Message]) -> None:
-        """The conversation is another one now, and so long as far as anybody can tell."""
+        """Start over with other messages and an estimated token count."""
         self._size, self._sized = size_of(messages), len(messages)
         self.count(tokens, self._sized)
 
     def fixed(self, request: Request) -> int:
-        """Bytes of a prompt that stand before its messages."""
+        """Bytes of a prompt before its messages."""
         if not self._fixed:
             self._fixed = len(request.system.encode()) + sum(len(tool.encoded) for tool in request.shown)
         return self._fixed

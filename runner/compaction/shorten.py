@@ -1,7 +1,6 @@
-"""Shortening: what tools and agents brought last is cut, so that a conclusion from it can be paid.
+"""Shortening: cut the newest results and reports, so that the budget covers a conclusion from them.
 
-Only what came after the model's last word is touched, and of that only results and reports: the rows keep all of it. Knows
-no budget.
+Only results and reports after the model's last reply are cut; rows keep the full texts. It knows no budget.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _CUT = frozenset({"results", "delivery"})
 
 
 def shorten(messages: list[Message], size: int) -> None:
-    """Take at least that many bytes, if there are so many to take, off the longest texts that arrived last."""
+    """Remove at least `size` bytes, if there are as many, from the longest of the newest texts."""
     newest = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "assistant"), 0)
     places = [at for at in range(newest, len(messages)) if messages[at].kind in _CUT]
     lengths = [len(text.encode()) for at in places for block in messages[at].content for text in _texts(block)]
@@ -27,7 +26,7 @@ def shorten(messages: list[Message], size: int) -> None:
 
 
 def _texts(block: Block) -> Iterator[str]:
-    """The texts of a block that may be cut: a report, or the first part of a result; what follows that is our own mark."""
+    """The texts of a block that may be cut: a report, or the first part of a result (the second is our mark)."""
     if block["type"] == "text":
         yield block["text"]
     elif block["type"] == "tool_result":

@@ -1,1 +1,1 @@
-"""The execution tree: spawn, life, children, delivery, cancellation and end of executions, and their facts."""
+"""The execution tree: spawn, life, children, delivery, cancel and end of executions, and their facts."""

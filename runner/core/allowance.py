@@ -1,7 +1,8 @@
-"""Allowance: what one execution may still use. Asked before a turn or a spawn, told after; it alone says when to wrap up.
+"""Allowance: what one execution may still use. `admit` before a turn or a spawn, `settle` after it.
 
-Owns time, turns and dispatches of an execution, and its budget of money and tokens where it has one. Tokens, money and
-dispatches count for the whole subtree: what a child spends, its ancestors have spent too. No strategy compares a number.
+Owns an execution's time, turns and dispatches, and its budget if it has one. Tokens, money and dispatches count for the
+whole subtree: a child's spending is also its ancestors'. Only the allowance triggers the wrap-up; no strategy compares a
+number.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from runner.budget.accounts import Amount
 from runner.budget.budget import Budget
 
 KEPT_OF_RESERVE = 0.25
-"""Of the time for a conclusion, what an agent that words it does not get."""
+"""Share of the wrap-up reserve that a concluding agent does not get; it is kept for the last write."""
 
 WrapUp = Literal["time_budget", "max_iterations", "token_budget", "cost_budget", "asked"]
 
 
 @dataclass(slots=True)
 class Spent:
-    """What an execution used so far, itself or with everything below it."""
+    """Usage of an execution so far: its own, or that of its subtree."""
 
     turns: int = 0
     tokens: int = 0
@@ -37,7 +38,7 @@ class Spent:
 
 
 class Bounded:
-    """A cancel scope that ends with some part of an execution's time, wherever that moves while a person is waited for."""
+    """A cancel scope bound to part of an execution's time; its deadline moves while the clock stands for an approval."""
 
     __slots__ = ("_allowance", "_limit", "_scope", "_share")
 
@@ -50,7 +51,7 @@ class Bounded:
         return min(self._limit, self._allowance.deadline - self._share * self._allowance.reserve)
 
     def rearm(self) -> None:
-        """The time it depends on has moved."""
+        """Recompute the deadline after the execution's time has moved."""
         self._scope.deadline = self._end
 
     def __enter__(self) -> anyio.CancelScope:
@@ -63,7 +64,7 @@ class Bounded:
 
 
 class Allowance:
-    """Admit before, settle after."""
+    """The limits of one execution and what is left of them."""
 
     __slots__ = (
         "_asked", "_scope", "_started_at", "_stood", "_stopped_at", "_stops", "armed", "budget", "deadline",
@@ -76,16 +77,16 @@ class Allowance:
         self.limits = limits
         self.parent = parent
         self.timeout = timeout
-        """Seconds from the start of the execution to its hard end."""
+        """Seconds from the start of the execution to its deadline."""
         self.own = Spent()
         self.earlier_turns = 0
-        """Of those, how many its earlier attempts took: each has all turns."""
+        """Turns used by earlier attempts; each attempt gets the full number."""
         self.dispatched = 0
-        """Agents dispatched in the whole tree, counted at its root."""
+        """Agents dispatched in the whole tree; counted only at its root."""
         above = parent.budget if parent is not None else None
         limited = above is not None or limits.max_cost_usd is not None or limits.max_tokens is not None
         self.budget: Budget | None = Budget(limits, above, holder, granted=granted) if limited else None
-        """Of money and tokens; None where nobody set a limit, as most often, so that it costs nothing."""
+        """Limits on money and tokens. None in the common case that no ancestor sets any: then accounting costs nothing."""
         self.reserve = limits.reserve_of(timeout)
         """Seconds kept back for a conclusion."""
         self.deadline = math.inf
@@ -93,19 +94,19 @@ class Allowance:
         self._started_at: float | None = None
         self._asked: WrapUp | None = None
         self._stops = 0
-        """How many wait for a person, in this execution and below it: while any does, the clock stands still."""
+        """Open approvals in this subtree; while there is one, the clock stands."""
         self._stopped_at = 0.0
         self._stood = 0.0
-        """Seconds the clock stood still so far."""
+        """Seconds the clock has stood so far."""
         self._scope: anyio.CancelScope | None = None
         self.armed: list[Bounded] = []
-        """The scopes that end with a part of its time."""
+        """Entered scopes whose deadlines follow this clock."""
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def start(self, *, concludes: bool = False) -> None:
-        """The clock runs from here. A child never gets more than its parent has left before that one's wrap-up; one that
-        words the conclusion of its parent has a part of that, too.
+        """Start the clock. A child gets no more than its parent has left before the wrap-up; a child that `concludes` for
+        its parent also gets part of the parent's reserve.
         """
         self._started_at = anyio.current_time()
         if self.parent is not None:
@@ -120,28 +121,28 @@ class Allowance:
 
     @property
     def stands(self) -> bool:
-        """Whether its clock stands still, because a person is waited for."""
+        """Whether its clock stands, because an approval is pending."""
         return self._stops > 0
 
     def go_on(self, seconds_left: float, allowed: float) -> None:
-        """The clock runs again, with this much left on it; no more than `allowed` was on it when it started."""
+        """Restart the clock after a resume, with `seconds_left` of a timeout of at most `allowed`."""
         self.timeout = min(self.timeout, allowed)
         self._started_at = anyio.current_time() + seconds_left - self.timeout
         self._reckon()
 
     @property
     def may_repeat(self) -> bool:
-        """Whether nobody wants a conclusion, so that another attempt is worth its time."""
+        """Whether no wrap-up was requested, so that a retry makes sense."""
         return self._asked is None
 
     def begin_again(self) -> None:
-        """Another attempt: the clock runs from here, and all turns are there again."""
+        """Reset clock and turns for a retry."""
         self.earlier_turns, self._stood = self.own.turns, 0.0
         self.start()
 
     @property
     def seconds_left(self) -> float:
-        """Until the hard end."""
+        """Seconds until the deadline."""
         if self._started_at is None:
             return self.timeout
         now = self._stopped_at if self.stands else anyio.current_time()
@@ -149,30 +150,30 @@ class Allowance:
 
     @property
     def seconds_before_wrap_up(self) -> float:
-        """Until the time for a conclusion begins."""
+        """Seconds until the wrap-up begins."""
         return max(0.0, self.seconds_left - self.reserve)
 
     @property
     def seconds_to_conclude(self) -> float:
-        """Until whoever words the conclusion must have done so: what is left then is for writing it down."""
+        """Seconds a concluding agent has; the rest is for the last write."""
         return max(0.0, self.seconds_left - KEPT_OF_RESERVE * self.reserve)
 
     def bind(self, scope: anyio.CancelScope) -> None:
-        """Let a scope end at the deadline, wherever that moves."""
+        """Keep the deadline of `scope` equal to this one."""
         self._scope = scope
         scope.deadline = self.deadline
 
     def before_wrap_up(self, limit: float = math.inf) -> Bounded:
-        """A scope for ordinary work: it ends where the time for a conclusion begins, and cannot eat the reserve."""
+        """A scope for ordinary work: it ends when the wrap-up begins, so it cannot use the reserve."""
         return Bounded(self, limit)
 
     def within_wrap_up(self) -> Bounded:
-        """A scope for settling what is open before the conclusion: it takes half of the reserve at most."""
+        """A scope for settling open children before the conclusion: it uses half of the reserve at most."""
         return Bounded(self, share=0.5)
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Stop the clock meanwhile, and those of all callers; the clocks of others run on."""
+        """Stop this clock and those of all ancestors for the duration of the block."""
         holders: list[Allowance] = []
         holder: Allowance | None = self
         while holder is not None:
@@ -199,7 +200,7 @@ class Allowance:
             self._reckon()
 
     def _reckon(self) -> None:
-        """Its time has begun or moved: so do all ends that depend on it."""
+        """Recompute every deadline that depends on the clock."""
         self.reserve = self.limits.reserve_of(self.timeout)
         began = math.inf if self._started_at is None or self.stands else self._started_at
         self.deadline = began + self.timeout + self._stood
@@ -211,7 +212,7 @@ class Allowance:
     # -- admit ---------------------------------------------------------------------------------------------------------
 
     def ask_to_wrap_up(self, reason: WrapUp = "asked") -> None:
-        """Somebody wants a conclusion now, or nothing else can be paid any more."""
+        """Request the wrap-up; the first reason counts."""
         self._asked = self._asked or reason
 
     @property
@@ -225,49 +226,49 @@ class Allowance:
 
     @property
     def root(self) -> Allowance:
-        """The allowance of the whole tree."""
+        """The allowance of the tree's root."""
         return self if self.parent is None else self.parent.root
 
     @property
     def dispatches_left(self) -> int:
-        """Spawns the whole tree may still make."""
+        """Dispatches left for the whole tree."""
         return self.root.limits.max_dispatches - self.root.dispatched
 
     # -- settle --------------------------------------------------------------------------------------------------------
 
     def settle_dispatch(self, count: int = 1) -> None:
-        """One more agent is being dispatched; -1 takes it back when it could not be."""
+        """Count a dispatch; -1 takes it back when the spawn was refused."""
         self.own.dispatches += count
         self.root.dispatched += count
 
     def settle_call(self, used: Amount) -> None:
-        """A model call came back."""
+        """Count a model call that returned."""
         self.own.turns += 1
         self.charge(used)
 
     def settle_tool(self, ran: bool) -> None:
-        """A tool call has its result; only one that ran counts."""
+        """Count a settled tool call, if the tool `ran`."""
         self.own.tool_calls += ran
 
     def charge(self, used: Amount) -> None:
-        """So much was used, as far as anybody knows."""
+        """Charge usage here and to the accounts above; the amount may be an estimate."""
         self.own.tokens += used.tokens
         self.own.cost_usd += used.usd
         if self.budget is not None:
             self.budget.pay(used)
 
     def remember(self, own: Spent, subtree: Spent) -> None:
-        """What an execution that goes on used before, and everything below it."""
+        """Restore the usage of a resumed execution and of its subtree."""
         self.own, self.dispatched = own, subtree.dispatches
         if self.budget is not None:
             self.budget.remember(Amount(subtree.tokens, subtree.cost_usd))
 
     @property
     def granted_from(self) -> str | None:
-        """The execution whose money its own was taken out of when it was dispatched, if it was."""
+        """The ancestor whose budget its own was reserved from at the dispatch, if it was."""
         return self.budget.granted_from if self.budget is not None else None
 
     def close(self) -> None:
-        """The execution is over: what was set aside for it is free."""
+        """Release all reservations of an ended execution."""
         if self.budget is not None:
             self.budget.close()

@@ -1,7 +1,10 @@
-"""Cancelling, in its two facts: first the wish on every row of the subtree, then the scopes. After a grace, the supervisor.
+"""Cancel, as two facts: a cancel request on every row of the subtree, then the cancel scopes.
 
-Owns the order of the two and the grace. From the commit of the wish nothing below starts and no success can win; whatever
-does not stop by itself is given up and written down, so that nobody waits for ever.
+The request is committed first, in one recursive UPDATE. From that commit on no execution below starts, because every start
+is guarded by the request, and none can complete, because `completed` is guarded by it too. Rows without a task (pending, or
+of a dead process) become `cancelled` in the same transaction. Only then are scopes cancelled: a spawn between the two facts
+is refused by the guard on its row, so no task escapes. Each execution writes its own end with its partial output. One that
+has not ended after the grace period is abandoned: the supervisor writes its end, so no caller waits for ever.
 """
 
 from __future__ import annotations
@@ -31,15 +34,15 @@ log = logging.getLogger("outrider.cancellation")
 
 
 class Cancellation:
-    """Stops executions, wherever they run."""
+    """Cancels executions of any process."""
 
     def __init__(self, services: Services, tree: Tree[Execution], group: TaskGroup) -> None:
         self._services, self._tree, self._group = services, tree, group
 
     async def cancel(self, execution: str, by: str, reason: str, *, patient: bool = True) -> str:
-        """Ask a subtree to stop: `requested`, or `already_finished` when nothing in it is open."""
+        """Cancel a subtree: `requested`, or `already_finished` when nothing in it is open."""
         database = self._services.database
-        # What lives here has everything below it here: nobody else needs to be looked for.
+        # A tree lives in one process: if its top is here, no row below has another owner.
         gone = [] if self._tree.get(execution) is not None else await gone_owners(database, execution)
         live, wish = self._tree.get(execution), CancelWish(execution, by, reason, gone)
         language = language_for(live.request.task, live.origin.user) if live is not None else None
@@ -49,7 +52,7 @@ class Cancellation:
         return answer
 
     def stop_here(self, execution: str, cause: Cause) -> None:
-        """The second fact: cancel the scope, if the execution lives in this process."""
+        """The second fact: cancel the scope, if the execution runs in this process."""
         top = self._tree.get(execution)
         if top is None or top.life.cause is not None:
             return
@@ -68,14 +71,14 @@ class Cancellation:
 
 
 async def _language_of(reads: Reads, execution: str) -> str:
-    """In which the user is told, whose message an execution of another process was to answer."""
+    """The language for the user whose message an execution of another process was answering."""
     row = await reads.execution(execution)
     user = await reads.people.user(row["user_id"]) if row is not None and row["user_id"] is not None else None
     return language_of(row["task"] or "", user["locale"]) if row is not None and user is not None else "en"
 
 
 async def cancel_from_outside(database: Database, recorder: Recorder, execution: str, by: str, reason: str) -> str:
-    """Ask a subtree to stop, for a process that runs nothing of it: `requested` or `already_finished`."""
+    """Cancel a subtree from a process that runs no executions: `requested` or `already_finished`."""
     return await wish_to_cancel(
         database, recorder, CancelWish(execution, by, reason, await gone_owners(database, execution))
     )
@@ -84,7 +87,7 @@ async def cancel_from_outside(database: Database, recorder: Recorder, execution:
 async def wish_to_cancel(
     database: Database, recorder: Recorder, wish: CancelWish, language: str | None = None, *, patient: bool = False
 ) -> str:
-    """The first fact alone: the processes that run the subtree act on it. Enough for one that runs nothing itself."""
+    """Commit the first fact only. The process that runs the subtree sees it and cancels the scopes."""
     if language is None:
         language = await _language_of(database.reads, wish.execution)
     stopped = answer_of(wish.execution, ExecutionStatus.CANCELLED, None, language)

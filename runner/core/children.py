@@ -1,7 +1,8 @@
-"""The subtree of an execution, as its strategy and its dispatch tools see it: spawn children, look, wait, stop.
+"""The subtree of an execution for its strategy and dispatch tools: spawn children, look them up, wait for them, stop them.
 
-Owns spawn, in its one order: guard → row (guarded by the parent being alive) → task in the parent's group. Between the
-commit of the row and the start of the task there is no await, so no cancel can leave a row without a task.
+Owns spawn, in one order: guard → row (guarded by the parent running, without a cancel request) → task in the parent's
+group. There is no await between the commit of the row and the start of the task. A cancellation is delivered only at an
+await, so it cannot leave a row without a task; the commit itself is shielded for the same reason.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from runner.result import Problem, Result
 from runner.snapshot import Child, DispatchOrder
 
 CancelChild = Callable[[str, str, str], Awaitable[str]]
-"""Cancels an execution: its id, by whom, why."""
+"""Cancels an execution: id, requester, reason."""
 
 
 class ExecutionSubtree:
-    """A `Family` around one execution of this process."""
+    """The `Family` of one execution of this process."""
 
     __slots__ = ("_cancel", "_one_key_at_a_time", "_parent")
 
@@ -41,7 +42,8 @@ class ExecutionSubtree:
         self._parent = parent
         self._cancel = cancel
         self._one_key_at_a_time: anyio.Lock | None = None
-        """Of two calls at once with the same key, one waits for the other's row. Few have keys, so most have no lock."""
+        """Serialises dispatches with keys: of two calls with the same key, the second waits for the first one's row. Made
+        on first use, because few callers use keys."""
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -50,14 +52,14 @@ class ExecutionSubtree:
 
     @property
     def ended(self) -> Mapping[str, Child]:
-        """The children that have ended, by id, also those whose end is unread."""
+        """The ended children by id, including those whose end is unread."""
         return self._parent.children.ended
 
     # -- spawn ---------------------------------------------------------------------------------------------------------
 
     async def spawn(self, request: SpawnRequest) -> Child:
-        """Start a child that is admitted; raises Refusal when its parent is stopping, at the deepest level, or works for a
-        user who may not use the agent. A gated or skipped child is only a row.
+        """Start an admitted child; raises Refusal when its parent is stopping or at the maximum depth, or the user lacks a
+        capability. A gated or skipped child gets only a row.
         """
         parent, children = self._parent, self._parent.children
         if isinstance(parent.request.agent, AgentSpec):  # the stages of a chain are no deeper than the chain
@@ -66,10 +68,12 @@ class ExecutionSubtree:
             self._permit(request)
         children.spawned += 1
         child = Execution(parent.environment, request, parent, position=children.spawned)
+        # Registered before the commit: a cancel that arrives during it must find the child to wait for.
         children.alive[child.id] = child
         settled = self._settled(request, child)
         if not await self._stored(child, settled):
             raise Refusal("stopping", "no new agents: this execution is stopping", "answer with what you have")
+        # No await from here on: the row is committed, and its task must follow.
         if not child.status.is_terminal:
             for item in child.messages:
                 child.inbox.put(item)
@@ -81,7 +85,7 @@ class ExecutionSubtree:
         return child.snapshot()
 
     def _settled(self, request: SpawnRequest, child: Execution) -> ToolOutcome | None:
-        """The result of the call that asks for a child: committed together with its row."""
+        """The result of the dispatching call, committed with the child's row."""
         call, answer = request.dispatch.call, request.dispatch.answer
         if call is None or answer is None:
             return None
@@ -90,25 +94,25 @@ class ExecutionSubtree:
         return ToolOutcome(call.row, self._parent.id, self._parent.life.epoch, "completed", text)
 
     async def _stored(self, child: Execution, settled: ToolOutcome | None) -> bool:
-        """Whether its row is committed; if not, whatever the reason, it keeps no place."""
+        """Store the child; False when the row was refused. A child that is not stored leaves no trace here."""
         held = False
         try:
             held = await child.enter(settled)
         finally:
             if not held:
                 del self._parent.children.alive[child.id]
-                child.done.set()  # a cancel that came meanwhile waits for every execution it found
+                child.done.set()  # a concurrent cancel may be waiting for this execution
                 if settled is not None:
                     self._parent.allowance.settle_dispatch(-1)
         return held
 
     def release(self, child: str, prompt: str, known: Result | None) -> None:
-        """Let a gated child start with this first message, or end with a `known` result; raises Refusal, such as when its
-        answer cannot be paid.
+        """Let a gated child start with this first message, or end with a `known` result; raises Refusal, e.g. when the
+        budget does not cover its answer.
         """
         gated = self._parent.children.alive.get(child)
         if gated is None or gated.gate is None:
-            return  # it has ended meanwhile: its parent's inbox says how
+            return  # it has ended in the meantime; its end is in the parent's inbox
         self._permit(gated.request)
         gated.request = replace(gated.request.starting(known=known), prompt=prompt)
         gated.state.prompt = gated.prompt
@@ -118,7 +122,7 @@ class ExecutionSubtree:
         gated.gate.release()
 
     def dismiss(self, child: str, dismissal: Dismissal) -> None:
-        """A gated child will never start."""
+        """End a gated child without starting it."""
         gated = self._parent.children.alive.get(child)
         if gated is not None and gated.gate is not None:
             gated.gate.dismiss(dismissal)
@@ -130,7 +134,7 @@ class ExecutionSubtree:
     async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
         """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal.
 
-        True when the order's key was used before: then the child is the one that was started with it.
+        True when the order's key was used before: then the child is the one it was used for.
         """
         children = self._parent.children
         try:
@@ -150,11 +154,11 @@ class ExecutionSubtree:
             raise
 
     def admit(self, name: str) -> CatalogueEntry:
-        """The agent of that name, if it may be started now; raises Refusal."""
+        """The catalogue entry of an agent that may be started now; raises Refusal."""
         return admit(self._caller(), name, self._parent.services.settings.agents)
 
     def _request(self, order: DispatchOrder) -> SpawnRequest:
-        """The request for a dispatched agent; a budget that the order names is taken out of the caller's."""
+        """The request for a dispatched agent; an explicit budget is reserved from the caller's."""
         request = self._parent.environment.dispatched(self._parent.services.settings, self.admit(order.name), order)
         if order.budget_usd is None:
             return request
@@ -189,9 +193,9 @@ class ExecutionSubtree:
         return alive.snapshot() if alive is not None else self.ended[identifier]
 
     async def look(self, child: str) -> Child | None:
-        """One of its children, also an ended one, by its whole or short id; None for anything else.
+        """One of its children, running or ended, by full or short id; None for any other execution.
 
-        Raises UnknownExecution when a short id means several of its children.
+        Raises UnknownExecution when a short id is ambiguous among its children.
         """
         found = named_among(child, (*self._parent.children.alive, *self.ended))
         if len(found) > 1:
@@ -199,12 +203,12 @@ class ExecutionSubtree:
         return self._known(found[0]).for_models if found else None
 
     async def children(self) -> Sequence[Child]:
-        """All its children, in the order they were started."""
+        """All its children, in the order of their spawns."""
         known = [*self.ended.values(), *(child.snapshot() for child in self._parent.children.alive.values())]
         return sorted(known, key=lambda child: child.id)
 
     async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """What each of these children used together with everything below it, running ones included."""
+        """The subtree usage of each of these children, running ones included."""
         return await subtree_usage(self._parent.services.database, children)
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
@@ -218,35 +222,35 @@ class ExecutionSubtree:
         return await self._cancel(child, self._parent.name, reason)
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
-        """Return when one of those that are open has ended; at once when none is."""
+        """Return when one of the open children among these has ended; immediately if none is open."""
         with self._parent.services.draining.at_rest():
             await self._parent.inbox.until_one_of(children)
 
     def claim(self, child: str) -> str | None:
-        """The delivery of a child's end, if it has not been handed over; asking again gives None."""
+        """Take the unread end of a child: its delivery id. None if there is none, also on a second call."""
         return self._parent.inbox.claim(child)
 
     def unread(self) -> Sequence[str]:
-        """The children whose end is waiting to be handed over, in order."""
+        """The children whose ends are unread, in order."""
         return sorted(item.result.execution_id for item in self._parent.inbox.waiting if item.result is not None)
 
     async def settle(self, *, cancel: bool) -> None:
-        """No more children. Those that wait are cancelled; those that run wrap up or are cancelled; all are waited for."""
+        """End all children and wait for them: pending ones are cancelled, running ones wrap up or are cancelled."""
         me, children = self._parent, self._parent.children
         for child in tuple(children.alive.values()):
             if child.gate is not None and child.gate.is_closed:
-                child.gate.dismiss(Dismissal("skipped", Problem("not_needed", "its caller concludes")))
+                child.gate.dismiss(Dismissal("skipped", Problem("not_needed", "its caller is wrapping up")))
             elif cancel or child.status is ExecutionStatus.PENDING:
-                await self._cancel(child.id, me.name, "its caller concludes")
+                await self._cancel(child.id, me.name, "its caller is wrapping up")
             else:
                 await child.ask_to_wrap_up()
         with me.allowance.within_wrap_up():
             await children.inbox.until_all_ended()
         for child in tuple(children.alive.values()):
-            await self._cancel(child.id, me.name, "its caller has to conclude")
+            await self._cancel(child.id, me.name, "its caller must conclude now")
         await children.inbox.until_all_ended()
 
     async def pass_on(self, item: Item) -> None:
-        """Pass a message on to all children; each reads it once, however often it is passed on."""
+        """Forward a message to all children; each gets it once, however often it is forwarded."""
         for child in tuple(self._parent.children.alive.values()):
             await child.take(item.passed_on(child.id))

@@ -1,9 +1,20 @@
-"""The end of an execution, written once: the first writer wins, and every other one takes that end over.
+"""The end of an execution, written exactly once.
 
-Owns the last write and what follows when it is refused. It reads a view of the execution and returns the end to take over;
-it does not decide when an execution ends (`runner/core/execution.py`) or what an end means (`runner/core/verdict.py`).
-Artifacts of a result are those reported and every file written, by the execution or below it, however it ended; no path is
-listed twice.
+Why an end cannot be lost or written twice
+------------------------------------------
+Several writers may want to end one execution: its own task, a cancel of its ancestor, the supervisor after the grace
+period, another process that adopted the tree. They do not coordinate; the row decides. The last write is one transaction
+that sets the terminal status, closes every open row below and inserts the delivery into the parent's inbox. It is guarded:
+
+* **by the status.** A terminal row is final. The first writer wins; every other one reads that end and takes it over.
+* **by the epoch.** A process that lost the execution to a takeover holds an old fencing token, so it changes nothing.
+* **by the cancel request, for `completed` and `failed`.** Neither can overtake a cancel that is already committed.
+* **by unread deliveries and open children, for `completed`.** A message that arrives during the last model call is not
+  lost: the write is refused, the message goes into the inbox, and the strategy runs again.
+
+After `shutdown` and `fenced` nothing is written: the row stays open for the process that resumes it. The write is shielded
+and bounded in time. This module reads a view of the execution and returns the end; it never changes the execution itself.
+A result lists every artifact reported or written in the subtree, each path once, however the execution ended.
 """
 
 from __future__ import annotations
@@ -30,7 +41,7 @@ from runner.core.orphans import settle_loose_ends
 from runner.core.spawn import SpawnRequest
 from runner.core.strategy import State
 from runner.core.tree import Node
-from runner.core.verdict import Cause, End, Final, Life, Verdict, verdict
+from runner.core.verdict import OUT_OF_TIME, Cause, End, Final, Life, Verdict, verdict
 from runner.core.views import standing_of, usage_of
 from runner.errors import Fenced
 from runner.messages import clean
@@ -52,12 +63,12 @@ from runner.snapshot import Child
 log = logging.getLogger("outrider.execution")
 
 TASK_SHOWN = 200
-"""Characters of a task that an error record repeats."""
+"""Characters of the task in an error record."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndView:
-    """An execution, as its last write needs it."""
+    """What the last write needs to know of an execution."""
 
     node: Node
     request: SpawnRequest
@@ -65,7 +76,7 @@ class EndView:
     allowance: Allowance
     state: State
     children: Mapping[str, Child]
-    """Those that have ended."""
+    """The ended ones, by id."""
     had_children: bool
     partial_output: str
     recorder: Recorder
@@ -74,17 +85,15 @@ class EndView:
 
     @property
     def id(self) -> str:
-        """Its id."""
         return self.node.id
 
     @property
     def strategy(self) -> str:
-        """The name of its strategy."""
         return self.request.agent.strategy if isinstance(self.request.agent, AgentSpec) else "chain"
 
 
 async def finish(view: EndView, end: End, why_stopped: Callable[[], Cause]) -> Final | None:
-    """Write the end; the end to take over, if there is one. A store that fails now must not take the siblings down."""
+    """Write the end and return the one stored, if any. It never raises: a failing store must not cancel siblings."""
     try:
         return await _finish(view, end, why_stopped)
     except WriterClosed:
@@ -98,10 +107,10 @@ async def _finish(view: EndView, end: End, why_stopped: Callable[[], Cause]) -> 
     if isinstance(end, Fenced | WriterClosed) or (isinstance(end, Cause) and end.silent):
         stored = await _stored_end(view, why_stopped)
         if stored is None and isinstance(end, Cause) and end.kind == "shutdown" and not view.state.asking:
-            # The process that resumes it learns that no model call was cut.
+            # Tells the process that resumes it that no model call was in flight.
             view.recorder.record_nowait(facts.Left(view.node.place, view.life.epoch))
         return stored
-    if view.life.epoch > 1:  # calls that another process began, here or below, and that were not taken up again
+    if view.life.epoch > 1:  # calls that an earlier process started in this subtree and that were never settled
         await settle_loose_ends(view.reads, view.recorder, view.id, ended=False)
     judged = verdict(end, view.partial_output)
     if view.life.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
@@ -115,13 +124,13 @@ async def _finish(view: EndView, end: End, why_stopped: Callable[[], Cause]) -> 
 
 
 def assumed(view: EndView, end: End) -> Final:
-    """The store did not answer in time: this process goes on as if the end were written; the write is on its way."""
+    """The end to assume when the store did not answer in time: the write is queued and will follow."""
     judged = verdict(end, view.partial_output)
     return Final(judged.status, judged.result, judged.error, anyio.current_time())
 
 
 async def write(view: EndView, judged: Verdict, *, shielded: bool = False) -> Final | None:
-    """The last write; None when it is refused: ended already, asked to stop, or something is open or unread."""
+    """The last write; None when its guards refuse it: already terminal, cancel requested, or a delivery unread."""
     now = anyio.current_time()
     result = _stamped(view, await _verified(view, judged.result), now)
     fact = facts.Ended(
@@ -138,7 +147,7 @@ async def write(view: EndView, judged: Verdict, *, shielded: bool = False) -> Fi
         known = result.errors[0].context if result.errors else {}
         _report(view, judged, judged.severity, {**known, "task": view.request.task[:TASK_SHOWN]})
     if view.life.epoch > 1 and view.strategy == "plan":
-        # A plan that concludes after a restart does not come back to the question whether a step may start.
+        # A resumed plan that concludes does not return to an open question whether a step may start.
         await settle_loose_ends(view.reads, view.recorder, view.id)
     return Final(judged.status, result, judged.error, now)
 
@@ -161,7 +170,7 @@ def _ending(view: EndView, judged: Verdict, result: Result) -> Ending:
 
 
 def _answer(view: EndView, judged: Verdict, result: Result) -> Answer | None:
-    """The answer to the user, of a top-level execution that works for one."""
+    """The answer to the user, if this is a root that works for one."""
     user = view.node.origin.user
     if view.parent is not None or user is None:
         return None
@@ -169,7 +178,7 @@ def _answer(view: EndView, judged: Verdict, result: Result) -> Answer | None:
 
 
 def _totals(view: EndView, judged: Verdict, result: Result) -> dict[str, Any]:
-    """What the event of the end tells beside status and outcome."""
+    """The fields of the final event besides status and outcome."""
     totals = usage_of(view.allowance) | {"session_id": view.node.origin.session}
     totals |= {"step_id": view.request.step.id} if view.request.step.id is not None else {}
     first = result.errors[0] if judged.error is not None and result.errors else None
@@ -179,7 +188,7 @@ def _totals(view: EndView, judged: Verdict, result: Result) -> dict[str, Any]:
 
 
 async def why_refused(view: EndView) -> End | list[Item]:
-    """Why success was refused: asked to stop, or ended by another process; else the unread messages to go on with."""
+    """Why success was refused: a cancel request, or an end by another writer; else the unread messages to continue with."""
     row = await view.reads.execution(view.id)
     assert row is not None
     if ExecutionStatus(row["status"]).is_terminal:
@@ -190,23 +199,23 @@ async def why_refused(view: EndView) -> End | list[Item]:
 
 
 async def give_up(view: EndView, cause: Cause, activity: str) -> Final | None:
-    """Write the end of an execution that did not stop in time; None when it did after all."""
+    """Write the end of an execution that did not stop within the grace period; None when it ended after all."""
     judged = verdict(cause, view.partial_output)
-    judged = replace(judged, error_type="stubborn", error="it did not stop in time and was given up")
+    judged = replace(judged, error_type="stubborn", error="it did not stop within the grace period")
     try:
         final = await write(view, judged)
         if final is None:
             return None
         await settle_loose_ends(view.reads, view.recorder, view.id)
     except StoreError:
-        log.exception("execution %s (%s) could not be given up yet", view.id, view.node.name)
+        log.exception("execution %s (%s) could not be abandoned yet", view.id, view.node.name)
         return None
     _report(view, judged, "high", {"activity": activity})
     return final
 
 
 async def _stored_end(view: EndView, why_stopped: Callable[[], Cause]) -> Final | None:
-    """The end that another writer stored (a cancel of a pending execution, the supervisor), if there is one."""
+    """The end that another writer stored, such as a cancel of a pending execution or the supervisor."""
     row = await view.reads.execution(view.id)
     if row is None or not ExecutionStatus(row["status"]).is_terminal:
         return None
@@ -216,7 +225,7 @@ async def _stored_end(view: EndView, why_stopped: Callable[[], Cause]) -> Final 
 
 
 def _passed_on(view: EndView, result: Result) -> bool:
-    """Whether it failed with an error that an execution below it has reported."""
+    """Whether an execution below already reported the error it failed with."""
     first = result.errors[0] if result.errors else None
     if first is None or (first.context.get("subagent") == view.node.name and "step" not in first.context):
         return False
@@ -227,14 +236,14 @@ def _passed_on(view: EndView, result: Result) -> bool:
 def _report(view: EndView, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
     kind, message = judged.error_type or "", judged.error or ""
     where = {"session_id": view.node.origin.session, **context}
-    # The provider's text differs each time, by counts and times of day; our message tells which error it is.
+    # A provider's text contains counts and times, so two equal errors differ; our own message identifies them.
     same = judged.result.errors[0].message if PROVIDER in where and judged.result.errors else None
     fact = facts.Failed(view.node.place, view.node.name, kind, message, severity, where, judged.stack_trace, same)
     view.recorder.record_nowait(fact)
 
 
 async def _verified(view: EndView, result: Result) -> Result:
-    """The result, with the citations that no call matches."""
+    """The result, with a warning for cited calls that were never made."""
     if result.output is None or not (handles := handles_of(result.text)):
         return result
     reads = view.reads
@@ -242,8 +251,8 @@ async def _verified(view: EndView, result: Result) -> Result:
         earlier = [await reads.execution(each) for each in await lineage(reads, view.request.continues)]
         roots = [view.node.place.root_execution_id, *(row["root_execution_id"] for row in earlier if row is not None)]
         missing = unmade(handles, await reads.calls_like(roots, handles, LEAST_PREFIX))
-    except StoreError:  # its end is worth more than the remark
-        log.exception("what execution %s cites could not be looked up", view.id)
+    except StoreError:  # the end matters more than the warning
+        log.exception("the calls that execution %s cites could not be looked up", view.id)
         return result
     if not missing:
         return result
@@ -272,7 +281,7 @@ def _brief(child: Child) -> dict[str, Any]:
 
 
 def with_artifacts(result: Result, written: Sequence[Artifact], below: Iterable[Result]) -> Result:
-    """The result with everything that was made; whoever ran out of time with no words to show says so."""
+    """The result with all artifacts of the subtree. A timed-out result without output gets a summary that names them."""
     made: dict[object, Artifact] = {}
     for artifact in (*result.artifacts, *written, *(each for answer in below for each in answer.artifacts)):
         made.setdefault(artifact.get("path") or repr(artifact), artifact)
@@ -282,4 +291,4 @@ def with_artifacts(result: Result, written: Sequence[Artifact], below: Iterable[
     if result.reason != "timeout" or result.output is not None:
         return whole
     files = "a file" if len(made) == 1 else f"{len(made)} files"
-    return replace(whole, summary=f"its time ran out; {files} had been written by then")
+    return replace(whole, summary=f"{OUT_OF_TIME}; it had written {files}")

@@ -1,9 +1,7 @@
-"""One execution: slot → deadline → task group for its children → strategy → its end, recorded. The body never raises.
+"""One execution: slot → deadline → task group for its children → strategy → end, recorded. The body never raises.
 
-Owns the life of an execution. It knows no SQL, no provider and no tool; facts go to the recorder. Its one invariant: when
-`run` returns, the row is terminal (or was left to another process on purpose), the parent's inbox has the end, and nothing
-below is alive. A start gate keeps a stored execution from starting before its parent releases or dismisses it: a step of a
-plan gets its first message with its release.
+Owns the life of an execution. It knows no SQL, provider or tool; facts go to the recorder. Its invariant: when `run`
+returns, the row is terminal (or left to another process on purpose), the parent has the end, and no task below is alive.
 """
 
 from __future__ import annotations
@@ -52,41 +50,41 @@ from runner.text import inert
 log = logging.getLogger("outrider.execution")
 
 LAST_WRITE_SECONDS = 5.0
-"""The last write of an execution is shielded from its own cancellation, for at most this long."""
+"""Upper bound for the last write, which is shielded from cancellation."""
 
 TURNS_TO_CLOSE = 2
-"""Turns of the event loop: in the first a connection is told to close, in the second it does."""
+"""Turns of the event loop: a connection is told to close in the first and closes in the second."""
 
 
 class Start:
-    """How an execution gets from its row to work: this one is new, `runner/resume/restore.py` restores rows."""
+    """How an execution gets from its row to work: this one for a new row, others in `runner/resume/restore.py`."""
 
     has_rows = False
-    """Whether rows may lie below it that are not in memory."""
+    """Whether there may be rows below it that are not in memory."""
 
     @property
     def row(self) -> Record | None:
-        """The row it is made from; None for a new execution."""
+        """The row it is restored from; None for a new execution."""
         return None
 
     @property
     def needs_slot(self) -> bool:
-        """Whether it is to work, and not only to come to its end."""
+        """Whether it will work; False if it only has to end."""
         return True
 
     def turn(self, execution: Execution) -> AbstractAsyncContextManager[None]:
-        """Its turn among those that are read from their rows."""
+        """Limits how many executions are restored at once."""
         return nullcontext()
 
     async def begin(self, execution: Execution) -> None:
-        """Before it starts: its usage and clock; raises Fenced or Interrupted."""
+        """Restore usage and clock before the start; raises Fenced or Interrupted."""
 
     async def restore(self, execution: Execution) -> End | None:
-        """Take up what rows know; its end, if it is not to go on."""
+        """Restore the state of its strategy from rows; its end, if it is not to be resumed."""
         return None
 
     def restart_children(self, execution: Execution) -> None:
-        """Restart its open children in its own group, once, before its strategy."""
+        """Restart its open children in its task group, once, before its strategy."""
 
 
 FRESH = Start()
@@ -94,18 +92,18 @@ FRESH = Start()
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What all executions of one configuration share. Children have their parent's."""
+    """Services, tree and strategy factory shared by all executions of one configuration."""
 
     services: Services
     tree: Tree[Execution]
     assemble: Callable[[Execution], Strategy]
-    """Makes the strategy of an execution that has just started, with its model and its tools."""
+    """Builds the strategy of a started execution, with its model and tools."""
     price_of_answer: Callable[[Settings, SpawnRequest], AnswerPrice | None]
-    """Estimates the answer of an execution before it has tools; None for a strategy that asks no model itself."""
+    """Estimates the price of an answer before tools are known; None for a strategy without model calls."""
     dispatched: Callable[[Settings, CatalogueEntry, DispatchOrder], SpawnRequest]
-    """The request for an agent that another one dispatches; raises Refusal."""
+    """Builds the request for a dispatched agent; raises Refusal."""
     continued: Start
-    """How an execution starts that continues an ended one."""
+    """The start of an execution that continues an ended one."""
 
 
 class Execution:
@@ -196,26 +194,26 @@ class Execution:
 
     @property
     def above(self) -> Above:
-        """What the node of a child takes over."""
+        """The part of this execution that determines a child's node."""
         return Above(self.node, is_agent=isinstance(self.request.agent, AgentSpec))
 
     @property
     def denied(self) -> tuple[ToolFilter, ...]:
-        """The tool filters of its ancestors and its own: what one of them denies is denied to everything below."""
+        """The tool filters of its ancestors and its own: a tool denied above is denied below."""
         above = self.parent.denied if self.parent is not None else ()
         return (*above, self.request.agent.tools) if isinstance(self.request.agent, AgentSpec) else above
 
     @property
     def roles_above(self) -> tuple[str, ...]:
-        """The roles of its callers, upwards."""
+        """The roles of its ancestors, nearest first."""
         return (self.parent.request.role, *self.parent.roles_above) if self.parent is not None else ()
 
     @property
     def partial_output(self) -> str:
-        """What there is to show when it does not come to its own end: its last text, and the reports of its children."""
+        """The result of an execution that does not conclude: its last text and the reports of its children."""
         agent, own = self.request.agent, self.strategy.partial_output if self.strategy is not None else ""
         if isinstance(agent, AgentSpec) and agent.strategy in CALLERS:
-            return own  # it knows which of its children have something to show
+            return own  # it chooses which children's reports to include
         return "\n\n".join(part for part in (own, reports_of(self.children.ended.values())) if part.strip())
 
     @property
@@ -231,15 +229,15 @@ class Execution:
 
     @property
     def activity(self) -> str:
-        """The current action, in words."""
+        """The current action, for people."""
         if self.slot.queue_position:
-            return f"waiting for a slot (place {self.slot.queue_position})"
+            return f"waiting for a slot (position {self.slot.queue_position})"
         if self.status is ExecutionStatus.PENDING:
             return "waiting for its turn" if self.gate is not None else "about to start"
         return self.state.activity
 
     def snapshot(self) -> Child:
-        """How it looks to its caller."""
+        """Its state, as its caller sees it."""
         life = self.life
         return Child(
             id=self.id,
@@ -259,10 +257,10 @@ class Execution:
     # -- spawn and start -----------------------------------------------------------------------------------------------
 
     async def enter(self, settled: ToolOutcome | None = None) -> bool:
-        """Store it; False when it is refused. One that need not wait for a slot starts with its row: a commit less.
+        """Store it; False when the row is refused. With a free slot it starts in the same transaction: one commit less.
 
-        Shielded, because its task must follow its row. An execution that is not stored, whatever the reason, keeps no slot
-        and no money. Raises Refusal when its answer cannot be paid.
+        Shielded, because its task must follow its row. An execution that is not stored keeps neither slot nor reservation.
+        Raises Refusal when the budget does not cover its answer.
         """
         starts = self.status is ExecutionStatus.PENDING and not self.slot.queue_position and self.gate is None
         fact = self._spawned(settled)
@@ -296,7 +294,7 @@ class Execution:
         return first_draft(self.id, self.prompt, self.request) if self.status is ExecutionStatus.PENDING else None
 
     def reserve_answer(self) -> None:
-        """Reserve the price of an answer until it ends; raises Refusal when its budget does not pay for one."""
+        """Reserve the price of an answer until it ends; raises Refusal when the budget does not cover one."""
         budget = self.allowance.budget
         if budget is None or self.status is not ExecutionStatus.PENDING:
             return
@@ -306,20 +304,20 @@ class Execution:
             raise too_little_left(self.name, short, top_level=self.parent is None)
 
     def _started(self) -> facts.Started:
-        """The clock runs from here."""
+        """Start the clock; the fact that records it."""
         self.allowance.start(concludes=self.request.role in CONCLUDING)
-        first = self._first_message() if self.gate is not None else None  # any other one has it since its spawn
+        first = self._first_message() if self.gate is not None else None  # others got it at their spawn
         start = RowStart(stamp(), self.deadline(), self.life.epoch)
         return facts.Started(self.place, self.name, start, first, self.request.step.id)
 
     def deadline(self) -> str:
-        """Its hard end, as rows have it."""
+        """Its deadline, as stored in rows."""
         return stamp(datetime.now(UTC) + timedelta(seconds=self.allowance.seconds_left))
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Live, and write the end. Only a cancellation from outside passes, once the end is written."""
+        """Run to the end and write it. Only an outer cancellation propagates, after the end is written."""
         end: End | None = None
         try:
             with self.scope:
@@ -328,11 +326,11 @@ class Execution:
                 if end is None:
                     end = await self._live()
         finally:
-            # Bounded, or a cancel could wait for ever. No await between row and inbox: an end is never seen undelivered.
+            # Bounded, or a cancel could wait for ever. No await between the end's row and `_leave`, which delivers it.
             final = end if end is not None else self.why_stopped()
             with anyio.move_on_after(LAST_WRITE_SECONDS, shield=True) as last_write:
                 if end is None:
-                    for _ in range(TURNS_TO_CLOSE):  # the connections of a whole tree close before its end is written down
+                    for _ in range(TURNS_TO_CLOSE):  # connections of the whole tree close before its end is written
                         await anyio.lowlevel.checkpoint()
                 if not self.status.is_terminal:
                     self.life.end(await ending.finish(self.view(), final, self.why_stopped))
@@ -346,14 +344,14 @@ class Execution:
                     await self.state.tools.close()
 
     async def _turn(self) -> End | None:
-        """Wait until it may start; its end, if it never is to."""
+        """Wait for gate and slot; its end, if it was dismissed."""
         dismissed = await self.gate.wait() if self.gate is not None else None
         if dismissed is None and self.slot.queue_position:
             await self.slot.wait()
         return dismissed
 
     async def _live(self) -> End | None:
-        """From the start to an answer; None when another process wrote the end."""
+        """Work from start to answer; None when another writer stored the end."""
         try:
             async with self._start.turn(self):
                 if not await self._begin():
@@ -368,7 +366,7 @@ class Execution:
             return error
 
     async def _begin(self) -> bool:
-        """pending → running, unless it was stored as running; False when it was cancelled before."""
+        """pending → running, unless stored as running; False when it was cancelled before."""
         await self._start.begin(self)
         if self.status is ExecutionStatus.PENDING:
             if not (await self.services.recorder.record(self._started())).held:
@@ -377,7 +375,7 @@ class Execution:
         return True
 
     async def _work_until_accepted(self) -> End | None:
-        """Run the strategy until its answer is accepted: success is refused while anything is open or unread."""
+        """Run the strategy until its answer is accepted: success is refused while a delivery is unread."""
         while True:
             end: End | None = None
             async with anyio.create_task_group() if self._may_have_children else nullcontext() as self.children.group:
@@ -402,7 +400,7 @@ class Execution:
 
     @property
     def _may_have_children(self) -> bool:
-        """Whether it needs a task group: an agent in a loop without a catalogue, as most are, spawns nothing."""
+        """Whether it needs a task group: most agents are loops without a catalogue and spawn nothing."""
         agent = self.request.agent
         return bool(self.request.catalogue) or not isinstance(agent, AgentSpec) or agent.strategy != "loop"
 
@@ -418,7 +416,7 @@ class Execution:
             return salvaged(cause, self.partial_output, self.allowance.wrap_up)
 
     def adopt(self, child: Execution) -> None:
-        """A child whose row is there runs in this execution's group from now on."""
+        """Run a stored child in this execution's task group. Without await: see `runner/core/children.py`."""
         assert self.children.group is not None
         self.children.alive[child.id] = child
         self.tree.add(child)
@@ -428,7 +426,7 @@ class Execution:
     # -- end -----------------------------------------------------------------------------------------------------------
 
     def view(self) -> EndView:
-        """What its last write is made from."""
+        """What `runner/core/ending.py` needs to write its end."""
         return EndView(
             node=self.node,
             request=self.request,
@@ -444,17 +442,17 @@ class Execution:
         )
 
     def cancel(self, cause: Cause) -> None:
-        """Stop it: its model call, its tools, its children. The first cause counts."""
+        """Cancel its model call, tools and children. The first cause counts."""
         if self.life.cause is None:
             self.life.cause = cause
         self.scope.cancel(cause.reason or cause.kind)
 
     async def ask_to_wrap_up(self) -> None:
-        """Let it answer with what it has: it concludes at its next step."""
+        """Request a wrap-up: it concludes at its next step."""
         await self.take(Item(new_id(), "wrap_up"))
 
     async def take(self, item: Item, *, patient: bool = True) -> bool:
-        """Put a message or a request into its inbox; False when it has ended or is asked to stop."""
+        """Store and deliver an item to its inbox; False when it has ended or a cancel is requested."""
         posted = facts.Posted(self.place, item.id, item.kind, item.payload)
         if not (await self.services.recorder.record(posted, shielded=True, patient=patient)).held:
             return False
@@ -462,7 +460,7 @@ class Execution:
         return True
 
     def why_stopped(self) -> Cause:
-        """Its own cause or deadline, or what stopped the nearest ancestor; silence above is silence here."""
+        """Its own cause or deadline, else the nearest ancestor's; a silent cause above is silent here."""
         if self.life.cause is not None:
             return self.life.cause
         if anyio.current_time() >= self.allowance.deadline:
@@ -477,14 +475,14 @@ class Execution:
         return Cause("shutdown", "outrider", "the service stopped")
 
     def resumes_elsewhere(self) -> bool:
-        """Whether it is being stopped without an end, so that another process resumes it."""
+        """Whether it stops without an end, for another process to resume it."""
         each: Execution | None = self
         while each is not None and each.life.cause is None:
             each = each.parent
         return each is not None and each.life.cause is not None and each.life.cause.silent
 
     def _leave(self) -> None:
-        """Tell the parent, free the slot, be forgotten."""
+        """Deliver the end to the parent, release slot and reservations, leave the tree. Runs once, without await."""
         if self.done.is_set:
             return
         self.tree.remove(self)
@@ -495,7 +493,7 @@ class Execution:
         self.done.set()
 
     async def abandon(self) -> None:
-        """It did not stop within the grace: write its end for it, let its parent go on, and stop its servers."""
+        """Write the end of an execution that did not stop within the grace period, and stop its servers."""
         if (final := await ending.give_up(self.view(), self.why_stopped(), self.activity)) is not None:
             self.life.end(final)
             self._leave()

@@ -1,8 +1,8 @@
 """The guard: may this caller start that agent? Pure. It admits, or refuses with a typed reason and a hint.
 
-The order of the questions is fixed: known → in the catalogue → permitted → not in the path → depth → what is left; whether
-an answer can be paid comes last, when the agent's own limits are known (`runner/core/spawn.py`). A refusal never crashes
-the caller and leaves no row.
+The checks have a fixed order: known → in the catalogue → permitted → not in the path → depth → allowance. The price of an
+answer is checked last, when the agent's own limits are known (`Execution.reserve_answer`). A refusal never crashes the
+caller and leaves no execution row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from runner.origin import User
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What the guard knows of whoever asks."""
+    """What the guard knows of the caller."""
 
     agent: str
     path: Sequence[str]
@@ -27,13 +27,13 @@ class Caller:
     limits: Limits
     dispatches_left: int
     user: User | None = None
-    """Whom it works for."""
+    """The user it works for."""
     wrap_up: str | None = None
     running: Callable[[], Sequence[str]] = tuple
-    """Ids of children that hold a slot; asked only for a refusal."""
+    """Ids of children that hold a slot; computed only for a refusal."""
     slots_full: bool = False
     delegation_path: Sequence[str] = ()
-    """Its path with commands as labels, where there are any: what a refusal tells."""
+    """Its path with commands as labels, for the refusal."""
 
 
 def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
@@ -48,7 +48,7 @@ def admit(caller: Caller, wanted: str, known: Iterable[str]) -> CatalogueEntry:
 
 
 def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[str]) -> CatalogueEntry:
-    """The entry of the agent wanted, however it is spelt; raises Refusal. `known` are all agents there are."""
+    """The catalogue entry of `wanted`, in any spelling; raises Refusal. `known` are all configured agents."""
     for entry in catalogue:
         if fold(entry.name) == fold(wanted):
             return entry
@@ -64,11 +64,11 @@ def entry_of(catalogue: Sequence[CatalogueEntry], wanted: str, known: Iterable[s
 
 
 def permit(agent: str, requires: Requires, user: User | None) -> None:
-    """Refuse an agent whose user has not enabled it, or has not connected an account it works with; raises Refusal."""
+    """Refuse an agent whose required capabilities or connections the user lacks; raises Refusal."""
     if user is None:
         if requires.capabilities or requires.connections:
-            message = f"`{agent}` works only for a user who has {_needs(requires)}, and nobody is named"
-            hint = "name the user: `outrider run --user`, or hand over what they say with `send_user_message`"
+            message = f"`{agent}` requires a user with {_needs(requires)}, but no user was given"
+            hint = "name the user with `outrider run --user`, or pass their message to `send_user_message`"
             raise Refusal("permission_denied", message, hint, {"missing": "user", "agent": agent})
         return
     for capability in requires.capabilities:
@@ -78,7 +78,7 @@ def permit(agent: str, requires: Requires, user: User | None) -> None:
             raise Refusal("permission_denied", message, hint, {"missing": "capability", "what": capability, "agent": agent})
     for connection in requires.connections:
         if fold(connection) not in map(fold, user.connections):
-            message = f"`{agent}` needs a connection to `{connection}`, which `{user.id}` has not made"
+            message = f"`{agent}` needs a connection to `{connection}`, which `{user.id}` does not have"
             hint = f"connect `{connection}` and add it to the user's `connections`"
             raise Refusal("permission_denied", message, hint, {"missing": "connection", "what": connection, "agent": agent})
 
@@ -88,7 +88,7 @@ def _needs(requires: Requires) -> str:
 
 
 def not_in_path(path: Sequence[str], wanted: str, labelled: Sequence[str] = ()) -> None:
-    """Refuse an agent that is at work above whoever wants it; raises Refusal."""
+    """Refuse an agent that is already in the caller's path; raises Refusal."""
     if fold(wanted) in {fold(name) for name in path}:
         raise Refusal(
             "delegation_cycle",
@@ -99,7 +99,7 @@ def not_in_path(path: Sequence[str], wanted: str, labelled: Sequence[str] = ()) 
 
 
 def not_too_deep(caller: Caller) -> None:
-    """Refuse any child of an execution that is as deep as may be; raises Refusal."""
+    """Refuse any child of an execution at the maximum depth; raises Refusal."""
     if caller.depth >= caller.limits.max_depth:
         raise Refusal(
             "max_depth_exceeded",
@@ -122,7 +122,7 @@ def _something_left(caller: Caller) -> None:
         most = caller.limits.max_dispatches
         raise Refusal(
             "limit",
-            f"all {most} dispatches of this run are used up (`max_dispatches`)",
+            f"all {most} dispatches of this tree are used up (`max_dispatches`)",
             "work with the results you have",
             {"limit": "max_dispatches"},
         )
@@ -131,22 +131,22 @@ def _something_left(caller: Caller) -> None:
         raise Refusal(
             "limit",
             f"{most} agents are at work already (`max_concurrent_agents`): {', '.join(running)}",
-            "wait for one of them to end, or cancel one, then dispatch again",
+            "wait until one of them ends, or cancel one, then dispatch again",
             {"limit": "max_concurrent_agents", "running": running},
         )
 
 
 def too_little_left(agent: str, short: Shortage, *, top_level: bool) -> Refusal:
-    """The refusal of an agent whose answer cannot be paid."""
+    """The refusal of an agent whose answer the budget does not cover."""
     needed, left = _shown(short.unit, short.needed), _shown(short.unit, short.left)
     limit = "max_cost_usd" if short.unit == "usd" else "max_tokens"
     given = f"`limits.{limit}`" + (" or `budget_usd`" if short.unit == "usd" else "")
     return Refusal(
         "budget",
-        f"the budget does not pay for an answer of `{agent}`: it takes up to {needed}, and {left} are left",
+        f"the budget does not cover an answer of `{agent}`: it needs up to {needed}, and {left} are left",
         f"raise {given}"
         if top_level
-        else "do it yourself, ask for less at once, or wait until your agents give back what they do not use",
+        else "do it yourself, make the task smaller, or wait until your agents release budget they do not use",
         {"limit": limit, "reason": short.reason, "needed": short.needed, "left": short.left},
     )
 

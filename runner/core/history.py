@@ -1,6 +1,6 @@
-"""The past of an execution: what rows know of it, read for one that goes on where another process, or its end, left it.
+"""The history of an execution: its rows, read to resume it after a takeover or to continue it after its end.
 
-Owns the reading, and what a tree used before. Says nothing about what follows from it: strategies know their own rows.
+Owns the reading and the usage of a tree before a takeover. What follows from the rows is the strategies' concern.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from runner.result import UNVERIFIED, Result
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """The transcript of one execution, as rows."""
+    """The transcript rows of one execution."""
 
     execution: str
     messages: Sequence[Record]
@@ -37,33 +37,32 @@ class Chapter:
 
     @property
     def shows(self) -> frozenset[str]:
-        """What of it can show a delivery: its messages and the results of its tools."""
+        """Ids of the rows that can show a delivery: messages and tool results."""
         return frozenset(row["id"] for row in (*self.messages, *self.tool_calls))
 
 
 @dataclass(frozen=True)
 class Past:
-    """An execution's own rows, and before them those of the executions it continues."""
+    """An execution's own rows, preceded by those of the executions it continues."""
 
     chapters: Sequence[Chapter]
-    """Its own is the last."""
+    """Oldest first; its own is the last."""
     children: Sequence[Record] = ()
-    """Its children, and those of whoever it continues, older ones first."""
+    """Its children and those of the executions it continues, oldest first."""
     earlier: frozenset[str] = field(default_factory=frozenset)
     """The executions it continues."""
     plans: Sequence[Record] = ()
-    """The versions of its plan, and of the plan it continues, in order."""
+    """The versions of its plan and of the plan it continues, in order."""
     waited: bool = False
-    """Whether its row says that it waited for something, so that nobody was being asked."""
+    """Whether its row says that it was waiting, so that no model call was in flight."""
 
     @property
     def own(self) -> Chapter:
-        """Its own transcript."""
         return self.chapters[-1]
 
     @property
     def prompt(self) -> str:
-        """What all of it is about: the first message of the first of them."""
+        """The first message of the oldest of these executions: the original task."""
         text: str = from_json(self.chapters[0].messages[0]["content"])[0]["text"]
         return text
 
@@ -73,11 +72,11 @@ class Past:
         return {row["id"]: row for row in self.children}
 
     def unread(self) -> list[Item]:
-        """What came and was not read, in order; results with what the child had to say."""
+        """Its unread deliveries, in order; ends of children with their results."""
         return [self.item(row) for row in self.own.deliveries if row["consumed_at"] is None]
 
     def unheard(self) -> list[Item]:
-        """The ends that whoever it continues had not read, and that have not come to it either."""
+        """Ends of children that the continued executions had not read and that were not delivered to it either."""
         known = {row["child_execution_id"] for row in self.own.deliveries}
         came: dict[str, None] = {}
         for chapter in self.chapters[:-1]:
@@ -88,18 +87,18 @@ class Past:
         return [replace(end_of(self.by_id[each]), id=inherited_delivery(each, own)) for each in came if each not in known]
 
     def item(self, delivery: Record) -> Item:
-        """A delivery as whoever reads the inbox gets it."""
+        """A delivery row as an inbox item."""
         if delivery["kind"] != "result":
             return Item.of_row(delivery)
         return replace(end_of(self.by_id[delivery["child_execution_id"]]), id=delivery["id"])
 
     def was(self, kind: str) -> list[Item]:
-        """What came of one kind, read or not, in order."""
+        """Its deliveries of one kind, read or unread, in order."""
         return [Item.of_row(row) for row in self.own.deliveries if row["kind"] == kind]
 
 
 def end_of(child: Record) -> Item:
-    """How a child ended, as its parent's inbox has it."""
+    """The end of a child as an inbox item, from its row."""
     answer = Result.of_json(child["result"]) if child["result"] else None
     text = answer.text if answer is not None else ""
     told = Delivered(
@@ -115,16 +114,16 @@ def end_of(child: Record) -> Item:
 
 
 async def read_past(reads: Reads, execution: str, continues: str | None) -> Past:
-    """Everything rows know of an execution that is to go on."""
+    """The history of an execution that is resumed or continues another."""
     earlier = await lineage(reads, continues)
-    everybody = [*earlier, execution]
-    children = [child for each in everybody for child in await reads.children(each)]
-    plans = [plan for each in everybody for plan in await reads.plans.of(each)]
-    return Past([await _chapter(reads, each) for each in everybody], children, frozenset(earlier), plans)
+    chain = [*earlier, execution]
+    children = [child for each in chain for child in await reads.children(each)]
+    plans = [plan for each in chain for plan in await reads.plans.of(each)]
+    return Past([await _chapter(reads, each) for each in chain], children, frozenset(earlier), plans)
 
 
 async def lineage(reads: Reads, continues: str | None) -> list[str]:
-    """An execution that is continued, and before it those that it continues."""
+    """The chain of continued executions, oldest first, up to and including `continues`."""
     earlier: list[str] = []
     while continues is not None and continues not in earlier:
         earlier.insert(0, continues)
@@ -144,23 +143,23 @@ async def _chapter(reads: Reads, execution: str) -> Chapter:
 
 
 class Legacy:
-    """A tree as its process left it: for whom, and what it had used. Its rows are read once for all its executions."""
+    """A tree as its process left it: its user and its usage. Rows are read once for all its executions."""
 
     def __init__(self, root: str, user: User | None = None) -> None:
         self._root = root
         self.user = user
-        """Whom it works for."""
+        """The user it works for."""
         self._below: dict[str | None, list[Record]] | None = None
         self.seen: datetime | None = None
-        """The last sign of life."""
+        """The time of its last event."""
         self._waiting: Mapping[str, Record] = {}
-        """Those that waited for a person, and since when: from there on their clocks, and their callers', stood still."""
+        """Executions with an open approval and its time: since then their clocks, and their ancestors', have stood."""
 
     async def read(self, reads: Reads) -> None:
-        """Read the rows, unless that was done."""
+        """Read the rows; a second call does nothing."""
         if self._below is not None:
             return
-        last = await reads.last_event(self._root, besides="approval.decided")  # which anybody may write
+        last = await reads.last_event(self._root, besides="approval.decided")  # which any process may write
         self._waiting = await reads.questions.waiting(self._root)
         self.seen = moment(last["at"]) if last is not None else None
         self._below = {}
@@ -168,17 +167,17 @@ class Legacy:
             self._below.setdefault(row["parent_execution_id"], []).append(row)
 
     def spent(self, row: Record) -> tuple[Spent, Spent]:
-        """What an execution used itself, and with everything below it."""
+        """The usage of an execution: its own, and that of its subtree."""
         own = _spent([row], self._dispatched(row))
         rows = list(self._all(row))
         return own, _spent(rows, sum(self._dispatched(each) for each in rows))
 
     def lived(self, row: Record) -> float:
-        """Seconds from its birth to the last sign of life."""
+        """Seconds from its spawn to the last event of its tree."""
         return max(0.0, (self.seen - moment(row["created_at"])).total_seconds()) if self.seen is not None else 0.0
 
     def remaining(self, row: Record) -> float | None:
-        """Seconds it had left; the time in which nobody ran it does not count. None for one that had not begun."""
+        """Seconds it had left; the time without a process does not count. None if it had not started."""
         if row["deadline_at"] is None:
             return None
         stood = [moment(each["since"]) for each in self._waits(row)]
@@ -186,18 +185,18 @@ class Legacy:
         return max(0.0, (moment(row["deadline_at"]) - seen).total_seconds())
 
     def allowed(self, row: Record) -> float:
-        """Seconds from its start to its hard end: at most that, since restarts and people who were waited for moved it."""
+        """Seconds from its start to its stored deadline: an upper bound, because restarts and approvals moved it."""
         return (moment(row["deadline_at"]) - moment(row["started_at"])).total_seconds()
 
     def stands(self, row: Record) -> bool:
-        """Whether its clock goes on standing still, for a question that is still open: its deadline stays."""
+        """Whether its clock still stands for an open approval: then its deadline stays."""
         return any(each["until"] > stamp() for each in self._waits(row))
 
     def _waits(self, row: Record) -> list[Record]:
         return [self._waiting[each["id"]] for each in self._all(row) if each["id"] in self._waiting]
 
     def open_children(self, row: Record) -> list[Record]:
-        """Its children that had not ended: those at work before those that wait."""
+        """Its open children: running ones before pending ones."""
         rows = [each for each in self._children(row) if each["finished_at"] is None]
         return sorted(rows, key=lambda each: each["status"] != ExecutionStatus.RUNNING)
 
@@ -224,6 +223,6 @@ def _spent(rows: Sequence[Mapping[str, Any]], dispatches: int) -> Spent:
 
 
 def name_of(row: Record) -> str:
-    """The agent or chain of an execution, as configured: what it is called may say which of several like it it is."""
+    """The configured name of its agent or chain; the name shown may be that of a replica."""
     name: str = row["path"].rpartition("/")[2]
     return name

@@ -1,7 +1,19 @@
-"""The inbox of an execution: ends of children, messages and requests, each handed over exactly once.
+"""The inbox of an execution: ends of children, messages and requests, each delivered exactly once.
 
-Rows are the truth (`deliveries`); this is their image in memory and the place to wait. An item leaves only when the
-transaction that shows it in the transcript has been committed, so a crash or a cancel in between loses nothing.
+How a delivery happens exactly once
+-----------------------------------
+The rows in `deliveries` are the truth; this class mirrors them in memory and is the place to wait. Two transactions bound
+the life of a delivery, and each closes one race:
+
+* **Created with its cause.** A child's terminal status and the delivery to its parent are one transaction. A crash leaves
+  both or neither, so an end can be neither lost nor delivered for a child that is still running.
+* **Consumed with its display.** The row is marked consumed in the transaction that stores the message or tool result
+  showing it. Until that commit it stays unread, whatever a crash does to this mirror.
+
+The same delivery may reach `put` several times: from the child's task, from a poll of other processes' rows, from a
+restore. An item has the id of its row, and `put` ignores an id that is waiting or was shown. Success is refused while a
+delivery is unread (`runner/core/ending.py`), so a message that arrives after the last drain gets another turn. No lock is
+needed: every method but the waits runs without an await, and a waiter checks its condition again after each change.
 """
 
 from __future__ import annotations
@@ -19,7 +31,7 @@ from runner.result import Result
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that waits to be shown."""
+    """One delivery."""
 
     id: str
     """The id of its delivery row."""
@@ -27,34 +39,34 @@ class Item:
     """`result`, `message` or `wrap_up`."""
     text: str = ""
     by: str = ""
-    """Who says it."""
+    """The sender of a message."""
     result: Delivered | None = None
     answer: Result | None = None
-    """The whole result of a child, for strategies that work with more than its text."""
+    """The full result of a child, for strategies that need more than its text."""
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Item:
-        """A message or a request, as its delivery row has it."""
+        """A message or request from its delivery row."""
         said = from_json(row["payload"]) if row["payload"] else {}
         return cls(row["id"], row["kind"], said.get("text", ""), said.get("by", ""))
 
     def passed_on(self, child: str) -> Item:
-        """The same for a child: however often it is passed on, that one has it once."""
+        """The same item for a child. Its id depends on both, so forwarding it twice delivers it once."""
         return replace(self, id=f"{self.id}.{child}")
 
     @property
     def payload(self) -> str | None:
-        """What its delivery row says beside its kind."""
+        """The payload of its delivery row."""
         return to_json({"by": clean(self.by), "text": clean(self.text)}).decode() if self.kind == "message" else None
 
     @property
     def urgent(self) -> bool:
-        """Whether a parent that waits for all its children should look at it at once."""
+        """Whether it wakes a parent that waits for all its children."""
         return self.kind != "result" or (self.result is not None and self.result.status in ("failed", "timed_out"))
 
 
 class Inbox:
-    """What has arrived and how many children are still out."""
+    """The unread deliveries of one execution and its open children."""
 
     __slots__ = ("_changed", "_ends", "_items", "_open", "_spoken", "_taken", "_urgent", "_wake_on_any")
 
@@ -62,22 +74,22 @@ class Inbox:
         self._wake_on_any = wake_on_any
         self._items: dict[str, Item] = {}
         self._ends: dict[str, str] = {}
-        """The items that tell of the ends of children, by child."""
+        """Delivery ids of children's ends, by child."""
         self._taken: set[str] = set()
         self._open: set[str] = set()
         self._urgent = 0
-        """How many of the items a waiting parent should look at at once."""
+        """Number of urgent items."""
         self._spoken = 0
         self._changed = Latch()
 
     # -- filled by children, other executions and other processes -----------------------------------------------------
 
     def expect(self, child: str) -> None:
-        """A child was started: its end will come here."""
+        """Register an open child."""
         self._open.add(child)
 
     def put(self, item: Item) -> None:
-        """Something arrived. Putting the same item twice, or one that was already shown, changes nothing."""
+        """Add a delivery and wake the waiters. Idempotent, also for an item that was already shown."""
         if item.result is not None:
             self._open.discard(item.result.execution_id)
             self._ends[item.result.execution_id] = item.id
@@ -92,27 +104,27 @@ class Inbox:
 
     @property
     def waiting(self) -> list[Item]:
-        """What has arrived and not been shown, in order of arrival."""
+        """The unread deliveries, in order of arrival."""
         return list(self._items.values())
 
     @property
     def arrived(self) -> int:
-        """How much has arrived and not been shown."""
+        """The number of unread deliveries."""
         return len(self._items)
 
     @property
     def spoken(self) -> int:
-        """How many messages are among it: each is for a model to answer, also one that had given its answer."""
+        """The number of unread messages: the model must answer each, even after it has given its answer."""
         return self._spoken
 
     @property
     def pending(self) -> int:
-        """How many children have not ended."""
+        """The number of open children."""
         return len(self._open)
 
     @property
     def ready(self) -> bool:
-        """Whether a parent with nothing else to do should go on: 500 children must not cost 500 turns."""
+        """Whether an idle parent should take a turn: 500 children must not cost 500 turns."""
         if not self._items:
             return not self._open
         return not self._open or self._wake_on_any or self._urgent > 0
@@ -122,7 +134,7 @@ class Inbox:
         return self._items.get(self._ends.get(child, ""))
 
     def claim(self, child: str) -> str | None:
-        """The delivery of a child's end, for somebody who will hand it over now; asking again gives None."""
+        """Take the unread end of a child: its delivery id. None if there is none, also on a second call."""
         item = self.find(child)
         if item is None:
             return None
@@ -130,7 +142,7 @@ class Inbox:
         return item.id
 
     def took(self, *ids: str) -> None:
-        """These were shown, and the transaction that says so is committed."""
+        """Remove consumed deliveries, after the commit of the transaction that shows them."""
         for identifier in ids:
             self._taken.add(identifier)
             item = self._items.pop(identifier, None)
@@ -139,7 +151,7 @@ class Inbox:
                 self._spoken -= item.kind == "message"
 
     def any_open(self, children: Iterable[str]) -> bool:
-        """Whether one of these has not ended."""
+        """Whether one of these children is open."""
         return not self._open.isdisjoint(children)
 
     async def until_ready(self) -> None:
@@ -153,18 +165,18 @@ class Inbox:
             await self._changed.wait()
 
     async def until_ended(self, children: Iterable[str], *, one: bool = False) -> None:
-        """Wait until none of these is open, or `one` no longer is, or something came that should be looked at at once."""
+        """Wait until none of these is open (with `one`: until one has ended), or an urgent item arrives."""
         asked = self._open.intersection(children)
         while asked and not self._urgent and not asked.isdisjoint(self._open) and not (one and not asked <= self._open):
             await self._changed.wait()
 
     async def until_asked_to_wrap_up(self) -> None:
-        """Wait until somebody wants a conclusion."""
+        """Wait for a wrap-up request."""
         while not any(item.kind == "wrap_up" for item in self._items.values()):
             await self._changed.wait()
 
     async def until_one_of(self, children: Iterable[str]) -> None:
-        """Wait until one of these, if any is open, has ended."""
+        """Wait until one of the open children among these has ended."""
         asked = self._open.intersection(children)
         while asked and asked <= self._open:
             await self._changed.wait()

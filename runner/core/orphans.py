@@ -1,8 +1,7 @@
-"""Loose ends: tool calls that will never return, questions and plans that no process goes on with, because what they belong
-to was given up or its process is gone.
+"""Orphans: tool calls, approvals and plans that stay open after their execution was abandoned or its process died.
 
-Owns their settling, so that every call that began ends, every question and every plan. Whatever ends by itself settles its
-own.
+Owns settling them, so that every started call, every approval and every plan ends. An execution that ends by itself settles
+its own.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from runner.tools.effects import NOT_BEGUN, cut_short, status_of
 
 
 async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
-    """Settle what is open from `top` down: of executions that have ended, or also of those that are about to."""
+    """Settle the orphans from `top` down: of ended executions only, or also of those about to end."""
     for row in await reads.plans.under_way(top, ended=ended):
         place = _place(row)
         await recorder.record(facts.PlanGivenUp(place, row["attempt"], row["version"]))

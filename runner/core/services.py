@@ -1,4 +1,4 @@
-"""Services: what all executions of one configuration share, wired in one place, no globals."""
+"""Services: shared by all executions of one configuration, wired in one place, no globals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FunctionCall = Callable[[Any], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What executions share."""
+    """The services of one configuration."""
 
     settings: Settings
     database: Database
@@ -30,27 +30,27 @@ class Services:
     bus: Bus
     draining: Draining
     prepared: Latch
-    """Set once a model can be asked without delay."""
+    """Set once models can be called without delay."""
     models: ChoosesModels
     upstreams: Upstreams
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
-    """Tools of a program that embeds Outrider: one executor for each execution."""
+    """Tools of an embedding program: one executor per execution."""
     functions: Mapping[str, FunctionCall] = field(default_factory=dict)
-    """Agents that are no models, by name."""
+    """Agents with the strategy `function`, by name."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The variables this process was given."""
+    """The environment variables of this process."""
     asks_environ: bool = True
-    """Whether models need keys of the environment; False where a program brought its own models."""
+    """Whether models need keys from the environment; False for a program with its own models."""
     restored: Callable[[str], Services] | None = None
-    """Makes the services of a configuration that executions ran with before, from its stored text; raises ConfigError."""
+    """Builds the services of an earlier configuration from its stored text; raises ConfigError."""
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
-        """The model a subject is asked through; None for those that ask none themselves."""
+        """The model of an agent or chain; None if it makes no model calls itself."""
         if isinstance(subject, ChainSpec) or subject.strategy in ("function", *CALLERS):
             return None
         return self.settings.model_of(subject)
 
     def model_for(self, subject: AgentSpec | ChainSpec) -> Model | None:
-        """Who answers for a subject, if it needs anybody; raises NoModel."""
+        """The model client of an agent or chain, if it needs one; raises NoModel."""
         spec = self.model_spec(subject)
         return self.models.choose(spec) if spec is not None else None

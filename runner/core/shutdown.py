@@ -1,8 +1,8 @@
-"""Draining: how a service that is to stop comes to rest without cutting what is under way.
+"""Shutdown: stop a service without cutting calls in flight.
 
-Owns whether the service is stopping, and how many model calls and tool calls are under way. Must not know: what they are.
-Invariant: once it parks no model is asked any more: whoever wants to stays where it is, and the next process goes on with
-it from its rows. The tools of a turn that was stored still run: a call that never ran would have to be doubted.
+Owns whether the service is stopping and how many model and tool calls are in flight; it does not know what they are.
+Invariant: once `parking`, no model call starts. An execution that wants one waits, and the next process resumes it from its
+rows. Tools of a stored turn still run: after a restart, an unstarted call could not be told from a lost one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from db.latch import Latch
 
 
 class Draining:
-    """Counts what is under way: `with draining:` around each call."""
+    """Counts calls in flight: `with draining:` around each call."""
 
     __slots__ = ("_idle", "_under_way", "parking", "stopping")
 
     def __init__(self) -> None:
         self.stopping = False
-        """Whether nothing new is taken from outside."""
+        """Whether new orders are refused."""
         self.parking = False
-        """Whether no model is asked any more."""
+        """Whether model calls no longer start."""
         self._under_way = 0
         self._idle = Latch()
 
@@ -40,7 +40,7 @@ class Draining:
 
     @contextmanager
     def at_rest(self) -> Iterator[None]:
-        """For a call that only waits meanwhile, for an agent or for a person: it is not worth waiting for."""
+        """Do not count a call while it only waits for an agent or a person."""
         self.__exit__()
         try:
             yield
@@ -48,7 +48,7 @@ class Draining:
             self.__enter__()
 
     async def until_at_rest(self, alive: Callable[[], Iterable[str]], written: Callable[[], Awaitable[None]]) -> None:
-        """Return when nothing is under way and what followed from it is `written`: ends, and children that were started."""
+        """Return when no call is in flight and the resulting ends and spawns are `written`."""
         before: set[str] | None = None
         while self._under_way or before != set(alive()):
             while self._under_way:
@@ -61,9 +61,9 @@ class Draining:
 class ShelteredGroup:
     """A task group that only its owner cancels, by leaving: `async with ShelteredGroup(name) as group`.
 
-    A service is often cancelled as a whole, by a second signal. Then its executions must be told why before anything of
-    theirs is cut: an execution that is cancelled without a cause would take that for an end and withdraw its questions, and
-    a tool call whose connection is closed under it would look answered.
+    A second signal often cancels the whole service. Executions must then get their cause before their scopes are cancelled:
+    one cancelled without a cause would take that for an end and withdraw its approvals, and a tool call whose connection
+    was closed would look answered.
     """
 
     def __init__(self, name: str) -> None:
@@ -75,8 +75,8 @@ class ShelteredGroup:
     async def __aenter__(self) -> TaskGroup:
         await self._host.__aenter__()
         self._host.start_soon(self._hold, name=self._name)
-        # Shielded, because an owner that is cancelled here could neither leave the host nor end the task. It is there at
-        # once: the task waits for nothing before it says so. `start` would cancel the task, which is deaf to that.
+        # Shielded, because an owner cancelled here could neither leave the host nor end the task. The wait is short: the
+        # task sets the event before its first await. `start` would cancel the task, which is shielded from that.
         with anyio.CancelScope(shield=True):
             await self._open.wait()
         assert self._group is not None
@@ -94,7 +94,7 @@ class ShelteredGroup:
         assert self._group is not None
         self._group.cancel_scope.cancel("its owner leaves")
         if isinstance(error, Exception):
-            # None of these tasks raises, so the error is the owner's: it goes on as it is, not inside a group.
+            # None of these tasks raises, so the error is the owner's: it propagates as it is, not inside a group.
             await self._host.__aexit__(None, None, None)
             return None
         return await self._host.__aexit__(kind, error, trace)

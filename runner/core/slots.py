@@ -1,6 +1,6 @@
-"""Slots: how many of a parent's children run at once. First come, first served; a waiting one knows its place.
+"""Slots: how many of a parent's children run at once. First in, first out; a waiting child knows its queue position.
 
-Counting and taking happen without an await between them, so no burst of dispatches can take one slot twice.
+The check and the reservation have no await between them, so concurrent dispatches cannot take one slot twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from runner.core.verdict import Dismissal
 
 
 class Slots:
-    """The slots of one parent, or of the service for its top-level executions."""
+    """The slots of one parent, or of the service for its roots."""
 
     __slots__ = ("_next", "_numbers", "_turns", "taken", "total")
 
@@ -20,17 +20,17 @@ class Slots:
         self.total = total
         self.taken = 0
         self._numbers: list[int] = []
-        """Those who wait, in order; numbers only grow, so a place is found by bisection."""
+        """The waiting numbers, in order; numbers only grow, so a position is found by bisection."""
         self._turns: dict[int, Latch] = {}
         self._next = 0
 
     @property
     def full(self) -> bool:
-        """Whether the next one has to wait."""
+        """Whether the next reservation must wait."""
         return self.taken >= self.total
 
     def reserve(self) -> Slot:
-        """A place in the queue, taken now; `Slot.wait` returns when it is its turn."""
+        """Reserve a slot or a place in the queue; `Slot.wait` returns once it is its turn."""
         number, turn = self._next, Latch(is_set=not self.full)
         self._next += 1
         if self.full:
@@ -41,28 +41,28 @@ class Slots:
         return Slot(self, number, turn)
 
     def none(self) -> Slot:
-        """No place at all, for one that is not to begin yet."""
+        """No reservation, for a gated execution."""
         slot = Slot(self, -1, Latch(is_set=True))
         slot.released = True
         return slot
 
     def place(self, number: int) -> int:
-        """1 for the next in line, 0 for one that does not wait."""
+        """The queue position: 1 for the next in line, 0 if it does not wait."""
         return bisect_left(self._numbers, number) + 1 if number in self._turns else 0
 
     def leave(self, number: int) -> None:
-        """One that waited goes away, or one that held a slot hands it on."""
+        """Leave the queue, or pass a held slot to the next in line."""
         if number in self._turns:
             del self._turns[number]
             del self._numbers[bisect_left(self._numbers, number)]
         elif self._numbers:
-            self._turns.pop(self._numbers.pop(0)).set()  # handed over: `taken` stays
+            self._turns.pop(self._numbers.pop(0)).set()  # passed on: `taken` stays
         else:
             self.taken -= 1
 
 
 class Slot:
-    """One reservation. Release it once, whether its turn came or not."""
+    """One reservation. Release it once, whether or not its turn came."""
 
     __slots__ = ("_number", "_slots", "_turn", "released")
 
@@ -71,22 +71,22 @@ class Slot:
 
     @property
     def queue_position(self) -> int:
-        """1 for the next in line; 0 once it has its slot."""
+        """The queue position: 1 for the next in line, 0 once it has its slot."""
         return self._slots.place(self._number)
 
     async def wait(self) -> None:
-        """Return when the slot is ours."""
+        """Return once the slot is available."""
         await self._turn.wait()
 
     def release(self) -> None:
-        """Give the slot, or the place in the queue, to the next one; harmless when repeated."""
+        """Release the slot or leave the queue; idempotent."""
         if not self.released:
             self.released = True
             self._slots.leave(self._number)
 
 
 class StartGate:
-    """Keeps a stored execution from starting until its parent releases or dismisses it; the first word counts."""
+    """Keeps a stored execution from starting until its parent releases or dismisses it; the first call counts."""
 
     __slots__ = ("_dismissal", "_opened")
 
@@ -100,16 +100,16 @@ class StartGate:
         return not self._opened.is_set
 
     def release(self) -> None:
-        """It may start."""
+        """Let it start."""
         self._opened.set()
 
     def dismiss(self, dismissal: Dismissal) -> None:
-        """It will never start."""
+        """End it without a start."""
         if self.is_closed:
             self._dismissal = dismissal
             self._opened.set()
 
     async def wait(self) -> Dismissal | None:
-        """None when it may start, else how it ends instead."""
+        """Wait for the parent: None when released, else the dismissal."""
         await self._opened.wait()
         return self._dismissal

@@ -1,7 +1,7 @@
-"""Spawn: the request for an execution, and the row and first message made from it. Any process can start it from these two.
+"""Spawn: the request for an execution, and the row and first message built from it. Any process can start it from these.
 
-Owns what a request may ask for, and what counts as the same dispatch: the same key again means the execution it was first
-used for. Whether it may start is decided in `runner/core/guard.py`.
+Owns the fields of a request and the rule for idempotency keys: a repeated key means the execution it was first used for.
+`runner/core/guard.py` decides whether a request is admitted; `runner/core/children.py` runs the spawn.
 """
 
 from __future__ import annotations
@@ -33,55 +33,55 @@ from runner.snapshot import Child
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """Which part of its parent's work a child is."""
+    """The part of its parent's work that a child does."""
 
     id: str | None = None
-    """The parent finds its children by it: a step of a plan, an agent of a stage, a role of the staff."""
+    """Identifies the child for its parent: a step of a plan, an agent of a stage, a role of the staff."""
     stage: str | None = None
     depends_on: tuple[str, ...] = ()
-    """The steps it builds on."""
+    """The ids of the steps it depends on."""
     retries: int = 0
-    """Further attempts, when one fails in a way another may not."""
+    """Further attempts after a recoverable failure."""
     label: str | None = None
     """Shown instead of the agent's own name: replicas are Name-1 … Name-n."""
 
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What the staff of a strategy is shown beside its task."""
+    """What staff of a strategy is shown besides its task."""
 
     roster: Sequence[CatalogueEntry] = ()
-    """Agents to plan for or to choose from; it cannot dispatch them."""
+    """Agents to plan for or choose from; it cannot dispatch them."""
     instructions: str = ""
     """The instructions of the agent it works for."""
     history: int | None = None
-    """Messages of the conversation it is shown in its role, if it is shown any; None for as many as the window has."""
+    """Number of messages of the conversation it is shown, if its role sees any; None for the whole window."""
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchInfo:
-    """The dispatch that asks for a child."""
+    """The dispatch behind a request."""
 
     call: ToolCall | None = None
     """The tool call; settled in the transaction of the row."""
     answer: Callable[[Child], str] | None = None
-    """The result of that call, once the child has its id."""
+    """Builds the result of that call from the child's snapshot."""
     key: str | None = None
-    """The caller's key; no two children of a parent have the same."""
+    """The caller's idempotency key, unique among the children of a parent."""
     granted: bool = False
-    """Whether its budget is taken out of its caller's in advance."""
+    """Whether its budget is reserved from its caller's at spawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartMode:
-    """How a child begins."""
+    """How a child starts."""
 
     gated: bool = False
-    """Whether it waits until its parent releases it, and gets its first message then."""
+    """Whether it waits until its parent releases it with a first message."""
     known: Result | None = None
-    """Its result, where it need not work for it: the same step succeeded lately."""
+    """A reused result of the same step; the child ends with it and does not work."""
     status: str = "pending"
-    """`skipped` makes a row for what will not run."""
+    """`skipped` creates a row that never runs."""
     reason: str | None = None
 
 
@@ -99,7 +99,7 @@ class RootInfo:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRequest:
-    """An execution to start: which agent, on what task, in which role."""
+    """An execution to start: agent, task, role and how to run it."""
 
     agent: AgentSpec | ChainSpec
     task: str
@@ -110,19 +110,19 @@ class SpawnRequest:
     timeout: float | None = None
     input: Any = None
     prompt: str | None = None
-    """The first user message, where it is more than the task."""
+    """The first user message, if it is more than the task."""
     step: StepInfo = StepInfo()
     briefing: Briefing = Briefing()
     dispatch: DispatchInfo = DispatchInfo()
     start: StartMode = StartMode()
     root: RootInfo = RootInfo()
     continues: str | None = None
-    """An ended execution: this one goes on from its transcript, and has its children. Its prompt is a message to it."""
+    """An ended execution to continue from its transcript, with its children; the prompt is a new message to it."""
     messages: Sequence[Item] = field(default=())
-    """Messages its parent received: they are in its inbox from the beginning."""
+    """Messages the parent received before the spawn; copied into the child's inbox."""
 
     def starting(self, **mode: Any) -> SpawnRequest:
-        """The same with another start mode."""
+        """This request with another start mode."""
         return replace(self, start=replace(self.start, **mode))
 
     @property
@@ -132,7 +132,7 @@ class SpawnRequest:
 
     @property
     def name(self) -> str:
-        """The name it is shown by."""
+        """The name to show."""
         return self.step.label or self.agent.name
 
 
@@ -142,15 +142,15 @@ Spawn = Callable[[SpawnRequest], Awaitable[Child]]
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What the node of a child takes over from its parent."""
+    """The part of a parent that determines a child's node."""
 
     node: Node
     is_agent: bool
-    """A chain is a label and no hop: it does not make its stages deeper."""
+    """False for a chain: it is a label, not a hop, so its stages are no deeper."""
 
 
 def node_of(request: SpawnRequest, identifier: str, position: int, above: Above | None) -> Node:
-    """Where an execution will stand in its tree; limits on depth bind everything below."""
+    """The node of a new execution; a limit on depth applies to its whole subtree."""
     parent, limits = above.node if above is not None else None, request.limits
     if parent is not None and parent.limits.max_depth < limits.max_depth:
         limits = replace(limits, max_depth=parent.limits.max_depth)
@@ -215,19 +215,19 @@ def new_row(
 
 
 def first_draft(execution: str, prompt: str, request: SpawnRequest) -> MessageDraft:
-    """Its first user message, as a row."""
+    """The first user message, as a row."""
     content = to_json([{"type": "text", "text": prompt}]).decode()
     data = to_json({"carry_on": True}).decode() if request.carries_on else None
     return MessageDraft(new_id(), execution, 0, "user", "task", content, data)
 
 
 def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = True) -> Child:
-    """The execution `key` was used for; raises Refusal when it was for another agent, task, input or user."""
+    """The execution `key` was used for; raises Refusal if agent, task, input or user differ."""
     if not same_rest or (fold(child.agent), clean(child.task)) != (fold(name), clean(task)):
         raise Refusal(
             "key_reused",
             f"the key `{key}` was used for another dispatch: execution {child.id} of `{child.agent}`",
-            "take another key for another task",
+            "use another key for another task",
             {"execution_id": child.id},
         )
     return child

@@ -1,8 +1,7 @@
-"""Steering: what somebody outside says to an execution while it works, in whichever process that is.
+"""Steering: messages and wrap-up requests from outside to a running execution, in any process.
 
-Owns the way of a message or a wish to conclude into an inbox. Rows come first, as for everything: a process that runs the
-execution finds them there; this one puts them into the inbox at once when it runs it itself. One that runs nothing, such
-as a command, has no live executions to look for.
+Owns their way into an inbox. The row is committed first: the process that runs the execution polls for it, and if that is
+this process the item also goes into the inbox immediately. A process without executions, such as a command, only writes.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from runner.core.inbox import Item
 from runner.record import facts
 from runner.record.recorder import Recorder
 
-NOT_BEGUN = "asked to conclude before it had begun"
+NOT_BEGUN = "asked to wrap up before it started"
 
 Cancel = Callable[[str, str, str], Awaitable[str]]
-"""Stops an execution, for somebody and a reason."""
+"""Cancels an execution: id, requester, reason."""
 
 
 def steering_from_outside(database: Database, recorder: Recorder) -> Steering:
-    """For a process that runs nothing itself."""
+    """Steering for a process that runs no executions."""
     return Steering(database, recorder, partial(cancel_from_outside, database, recorder))
 
 
 class Steering:
-    """Reaches into executions from outside."""
+    """Sends messages and wrap-up requests to executions."""
 
     def __init__(
         self,
@@ -46,16 +45,16 @@ class Steering:
         self._database, self._recorder, self._cancel, self._live = database, recorder, cancel, live
 
     async def send(self, execution: str, text: str, by: str) -> bool:
-        """Say something to an execution; False when nobody would read it. Raises UnknownExecution."""
+        """Send a message; False when the execution has ended or is being cancelled. Raises UnknownExecution."""
         row = await self._row(execution)
         if row["finished_at"] is not None:
             return False
         return await self._post(row, Item(new_id(), "message", text, by=by))
 
     async def ask_to_wrap_up(self, execution: str, by: str) -> str:
-        """Let it answer with what it has: `requested` or `already_finished`. What has not begun is cancelled.
+        """Request a wrap-up: `requested` or `already_finished`. A pending execution is cancelled instead.
 
-        One that lost its process concludes when somebody goes on with it.
+        An interrupted execution concludes when it is resumed.
         """
         row = await self._row(execution)
         if row["finished_at"] is not None:
@@ -63,7 +62,7 @@ class Steering:
         if row["status"] == ExecutionStatus.PENDING:
             return await self._cancel(execution, by, NOT_BEGUN)
         if await self._database.reads.asked_to_wrap_up(execution):
-            return "requested"  # once is enough: each wish costs a conclusion
+            return "requested"  # one request is enough: each costs a conclusion
         if await self._post(row, Item(new_id(), "wrap_up")):
             return "requested"
         row = await self._row(execution)

@@ -11,37 +11,37 @@ from runner.result import Artifact, Result
 
 
 class OpenTools(Protocol):
-    """The tools of an execution, as far as its end concerns them."""
+    """The tools of an execution, for its end."""
 
     async def close(self) -> None:
-        """Release them; harmless when called twice."""
+        """Release them; idempotent."""
         ...
 
     async def stop_servers(self) -> None:
-        """End the servers that are this execution's own, whatever still uses the other tools."""
+        """Stop the servers that belong to this execution alone; shared ones keep running."""
         ...
 
 
 @dataclass(slots=True)
 class State:
-    """What a strategy tells of its work so far. Snapshots and the result of the execution show it."""
+    """The visible state of a strategy's work, for snapshots and the result."""
 
     prompt: str
-    """The first user message; a resumed execution has the one of its rows."""
+    """The first user message; that of its rows for a resumed execution."""
     activity: str = "starting"
     asking: bool = False
-    """Whether its model is being asked."""
+    """Whether a model call is in flight."""
     rehearsed: bool = False
     final: Result | None = None
     """What `finish` reported."""
     warnings: list[str] = field(default_factory=list)
-    """What the reader of the result should know about how it came about."""
+    """Warnings for the reader of the result."""
     artifacts: list[Artifact] = field(default_factory=list)
     """The files it has written."""
     tools: OpenTools | None = None
 
     def begin_again(self) -> None:
-        """Another attempt starts: warnings stay, the rest is restored from rows."""
+        """Reset for a retry: warnings stay, the rest is restored from rows."""
         self.activity, self.asking, self.final, self.artifacts, self.tools = "starting", False, None, [], None
 
     async def close(self) -> None:
@@ -51,19 +51,19 @@ class State:
 
 
 class Strategy(Protocol):
-    """How an agent behaves. Re-entrant: `run` is called again when something arrived after its answer, and `restore` before
-    it where rows know how far the work had come.
+    """How an agent behaves. Re-entrant: `run` is called again when a delivery arrived after its answer, and `restore` comes
+    before it when the execution is resumed or continues another.
     """
 
     def restore(self, past: Past) -> None:
-        """Take up what those rows know."""
+        """Restore its state from rows."""
         ...
 
     async def run(self) -> Result | Cause:
-        """Work until there is an answer, or until its time has run out."""
+        """Work until there is an answer or the time is over."""
         ...
 
     @property
     def partial_output(self) -> str:
-        """What there is to show so far."""
+        """The findings so far, for an end without a conclusion."""
         ...

@@ -1,7 +1,7 @@
-"""The verdict on an execution: which status, result and error an end means. Pure, but for the clock.
+"""The verdict on an execution: the status, result and error that an end means. Pure, but for the clock.
 
-Owns the reasons to stop and the one function that maps every end, also any exception, to a terminal status. Writing it down
-is the work of `runner/core/ending.py`.
+Owns the causes of a stop and the one function that maps every end, including any exception, to a terminal status.
+`runner/core/ending.py` writes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runner.llm.protocol import ModelError
 from runner.provider_error import PROVIDER
 from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result, failed, partial, stopped, summarise
 
-OUT_OF_TIME = "its time ran out"
+OUT_OF_TIME = "it timed out"
 
 CauseKind = Literal["user", "deadline", "parent", "shutdown", "fenced"]
 
@@ -32,7 +32,7 @@ class Cause:
     by: str = ""
     reason: str = ""
     seconds: float | None = None
-    """The time that ran out, after `deadline`."""
+    """The timeout, for `deadline`."""
 
     @property
     def silent(self) -> bool:
@@ -42,20 +42,20 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Dismissal:
-    """Why a pending execution will never start: something it needs did not succeed or is not allowed (`blocked`), or it is
-    no longer wanted (`skipped`)."""
+    """Why a pending execution will never start: a dependency failed or is not allowed (`blocked`), or it is not needed any
+    more (`skipped`)."""
 
     status: Literal["blocked", "skipped"]
     problem: Problem
 
 
 End = Result | Cause | Dismissal | Exception
-"""How an execution comes to its end: with an answer, stopped, dismissed before it started, or by an error."""
+"""How an execution ends: with an answer, stopped, dismissed before its start, or with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """The end that stands in the row: what the execution takes over."""
+    """The end as stored in the row."""
 
     status: ExecutionStatus
     result: Result | None
@@ -66,7 +66,7 @@ class Final:
 
 @dataclass(slots=True)
 class Life:
-    """How far an execution has come."""
+    """The mutable state of an execution."""
 
     status: ExecutionStatus
     epoch: int
@@ -85,14 +85,14 @@ class Life:
         return (self.ended_at if self.ended_at is not None else anyio.current_time()) - self.created_at
 
     def end(self, final: Final | None) -> None:
-        """Take over the end that is written, if it is."""
+        """Adopt the stored end, if there is one."""
         if final is not None:
             self.status, self.result, self.error, self.ended_at = final.status, final.result, final.error, final.at
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is written at the end."""
+    """The content of the last write."""
 
     status: ExecutionStatus
     result: Result
@@ -100,11 +100,11 @@ class Verdict:
     error: str | None = None
     stopped: Cause | None = None
     stack_trace: str | None = None
-    """Where an error of ours arose: lines of code, without what it said."""
+    """Where an internal error was raised: lines of code, without its message."""
 
     @property
     def severity(self) -> str | None:
-        """How grave an error it is, for whoever looks after this; None where it is none, as a stop never is."""
+        """The severity for the operator; None if it is no error. A stop never is one."""
         if self.status is ExecutionStatus.TIMED_OUT and self.error_type == "timeout":
             return "medium"
         if self.status is not ExecutionStatus.FAILED:
@@ -113,7 +113,7 @@ class Verdict:
 
 
 def verdict(end: End, found: str) -> Verdict:
-    """The status an end means: an answer → completed, deadline → timed_out, a stop → cancelled, anything else → failed."""
+    """Map an end: an answer → completed, deadline → timed_out, a stop → cancelled, anything else → failed."""
     if isinstance(end, Result):
         if end.outcome is Outcome.FAILED:
             problem = end.errors[0] if end.errors else Problem("failed", end.summary)
@@ -122,7 +122,7 @@ def verdict(end: End, found: str) -> Verdict:
         return Verdict(ExecutionStatus.COMPLETED, end)
     if isinstance(end, Cause):
         if end.kind == "deadline":
-            problem = Problem("timeout", OUT_OF_TIME, recommendation="give it more time", context=_time_of(end))
+            problem = Problem("timeout", OUT_OF_TIME, recommendation="raise its timeout", context=_time_of(end))
             return Verdict(ExecutionStatus.TIMED_OUT, _cut_off(found, problem), problem.type, problem.message)
         return Verdict(ExecutionStatus.CANCELLED, stopped(found), stopped=end)
     if isinstance(end, Dismissal):
@@ -135,14 +135,14 @@ def verdict(end: End, found: str) -> Verdict:
 
 
 def salvaged(error: Exception, found: str, reason: str | None) -> End:
-    """The end of an execution whose model could not answer any more: where it had to conclude, what it has counts."""
+    """The end after a failed model call: a partial result if the execution was concluding, else the error."""
     if isinstance(error, ModelError) and error.recoverable and reason is not None and found.strip():
         return partial(found, reason, (_problem(error),))
     return error
 
 
 def said_by_provider(error: Exception) -> str:
-    """What a model's provider said when it failed, for a log line."""
+    """The provider's error message, for a log line."""
     said = error.provider.shown if isinstance(error, ModelError) and error.provider is not None else None
     return f"; the provider said {said}" if said else ""
 
@@ -152,14 +152,14 @@ def _time_of(deadline: Cause) -> dict[str, float]:
 
 
 def _cut_off(found: str, problem: Problem) -> Result:
-    """What there was when the time ran out: part of an answer, even when it is nothing, because one may go on from it."""
+    """The result of a timeout: always partial, even without findings, because the execution can be continued."""
     if found.strip():
         return partial(found, problem.type, (problem,))
     return Result(Outcome.PARTIAL, f"{problem.message} before anything was found", None, problem.type, errors=(problem,))
 
 
 def missing_server(error: ServerMissing) -> Problem:
-    """A server that an agent cannot work without, as its result tells: it may be there again."""
+    """The problem of a missing required server; recoverable, because the server may return."""
     context = {"server": error.server}
     return Problem(TOOL_UNAVAILABLE, str(error), None, "high", recommendation=error.hint, context=context)
 
@@ -180,5 +180,5 @@ def _problem(error: Exception) -> Problem:
         return missing_server(error)
     if isinstance(error, RunnerError):
         return Problem("refused", str(error), None, "high", recoverable=False, recommendation=hint)
-    message, hint = f"an internal error: {type(error).__name__}", "look at `outrider show` and the log"
+    message, hint = f"internal error: {type(error).__name__}", "see `outrider show` and the log"
     return Problem("internal", message, None, "critical", recoverable=False, recommendation=hint)

@@ -1,4 +1,4 @@
-"""Snapshots of executions: live ones of this process, and from their rows those of other processes or of the past."""
+"""Snapshots of executions: from memory for live ones of this process, else from rows."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from runner.snapshot import Child
 from runner.text import SHOWN_TOGETHER, cut, shares
 
 INTERRUPTED = "interrupted: the process that ran it is gone"
-"""What an open execution does whose owner does not live; nobody writes it, so a crash cannot forget to."""
+"""The activity of an open execution whose owner is dead. It is derived, never stored: a crash writes no rows."""
 
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 def is_gone(row: Mapping[str, Any], database: Path) -> bool:
-    """Whether an execution is open although the process that ran it is not there any more."""
+    """Whether an execution is open but its process is dead."""
     return row["finished_at"] is None and not (row["owner"] and is_alive(database, row["owner"]))
 
 
 async def gone_owners(database: Database, top: str | None = None) -> list[str]:
-    """The processes that no longer live, of those that own something open: in the tree of an execution, or anywhere."""
+    """The dead owners of open executions: in the tree of `top`, or anywhere."""
     owners = [owner for owner in await database.reads.open_owners(top) if owner != database.owner]
     gone = {owner for owner in owners if not is_alive(database.path, owner)}
     if doubts := doubtful(database.path, gone):
@@ -44,14 +44,14 @@ async def gone_owners(database: Database, top: str | None = None) -> list[str]:
 
 
 def elapsed_in(row: Mapping[str, Any]) -> float:
-    """Seconds since an execution was started, until its end if it has ended."""
+    """Seconds from the start of an execution to its end, or to now."""
     started = moment(row["started_at"] or row["created_at"])
     ended = moment(row["finished_at"]) if row["finished_at"] else datetime.now(UTC)
     return (ended - started).total_seconds()
 
 
 def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
-    """The same view that a live execution gives of itself; `gone` when its process is."""
+    """The snapshot of an execution from its row; `gone` if its process is dead."""
     deadline = row["deadline_at"]
     open_ = row["finished_at"] is None
     return Child(
@@ -70,7 +70,7 @@ def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
 
 
 def _usage_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an execution used itself, and the limits of its budget; what was spent of them is in other rows, too."""
+    """The own usage of an execution and the limits of its budget; spending by children is in their rows."""
     used = {
         "turns": row["turns"],
         "tokens": sum(row[name] for name in TOKENS),
@@ -82,7 +82,7 @@ def _usage_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 async def subtree_usage(database: Database, executions: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-    """What each of these executions used together with everything below it, as callers are told."""
+    """The subtree usage of each of these executions."""
     names = ("executions", "turns", "tool_calls", "tokens")
     totals = await database.reads.subtree_totals(executions)
     return {
@@ -92,7 +92,7 @@ async def subtree_usage(database: Database, executions: Sequence[str]) -> Mappin
 
 
 def end_item(node: Node, life: Life, tool_calls: int) -> Item:
-    """How an execution ended, as its parent's inbox has it."""
+    """The end of an execution as an item for its parent's inbox."""
     result = life.result
     delivered = Delivered(
         execution_id=node.id,
@@ -107,7 +107,7 @@ def end_item(node: Node, life: Life, tool_calls: int) -> Item:
 
 
 def standing_of(node: Node, elapsed: float) -> dict[str, Any]:
-    """Where an execution stands, as its result tells: session, depth, path and duration."""
+    """Session, depth, path and duration of an execution, for its result."""
     return {
         "session_id": node.origin.session,
         "agent_type": node.path[-1],
@@ -118,7 +118,7 @@ def standing_of(node: Node, elapsed: float) -> dict[str, Any]:
 
 
 def usage_of(allowance: Allowance) -> dict[str, Any]:
-    """What an execution used itself, without its children, and its budget if it has one."""
+    """The own usage of an execution, without its children, and its budget if it has one."""
     spent = allowance.own
     used = {
         "turns": spent.turns,
@@ -132,7 +132,7 @@ def usage_of(allowance: Allowance) -> dict[str, Any]:
 
 
 def reports_of(children: Iterable[Child]) -> str:
-    """What children reported, each under its name and how it ended: what is left of a parent that did not conclude."""
+    """The reports of children, each with name and status: the output of a parent that did not conclude."""
     found = [(child, child.result.text) for child in children if child.result is not None and child.result.output]
     limit = shares([text for _, text in found], SHOWN_TOGETHER)
     return "\n\n".join(f"### {child.agent} ({child.status})\n\n{cut(text, child.id, limit)}" for child, text in found)

@@ -1,1 +1,1 @@
-"""What a model is told: system prompt, user parts, files, deliveries, and reading back what was cut."""
+"""The prompts of a model: system prompt, user parts, files, deliveries, and reading back cut texts."""

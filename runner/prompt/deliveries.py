@@ -1,6 +1,6 @@
-"""How the end of a child, or a message from somebody, is put before a model: labelled, escaped, never as control flow.
+"""Deliveries as a model reads them: ends of children and messages of its caller, labelled and escaped.
 
-No prompt shows this form: a model that knows it writes results of its own invention.
+Never show this format in a prompt: models that have seen it fabricate results.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from runner.result import remark
 from runner.text import SHOWN_TOGETHER, cut_mark, fitting, inert, label, shares, size_in_bytes
 
 SENDER_CHARACTERS = 100
-SPOKEN = "Whoever you work for has something to say meanwhile. It counts as much as your task: follow it from here on."
+SPOKEN = "New message from your caller. Treat it as part of your task."
 
 REPORT, MESSAGE = "report", "message"
 BLOCKS = "blocks"
-"""In the data of a delivery: what each of its blocks is, a report with its child's id."""
+"""The key in a delivery's data that gives the kind of each block, and for a report the child's id."""
 REPORT_END = "\n</report>"
 
 _REASONS = {
-    "failed": "It failed; what it found before is below.",
-    "timed_out": "Its time ran out; what it found before is below.",
-    "cancelled": "It was stopped; what it found before is below.",
+    "failed": "It failed; its findings up to then are below.",
+    "timed_out": "It timed out; its findings up to then are below.",
+    "cancelled": "It was cancelled; its findings up to then are below.",
 }
 
 
@@ -33,9 +33,9 @@ def _report(result: Delivered, limit: int) -> str:
         f'<report agent="{label(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
         f'tool_calls="{result.tool_calls}">'
     )
-    doubt = f"Take care: {inert(remark(result.unverified))}." if result.unverified else ""
+    doubt = f"Caution: {inert(remark(result.unverified))}." if result.unverified else ""
     note = " ".join(filter(None, (_REASONS.get(result.status), doubt)))
-    text = clean(result.text)  # as it is read on: the mark counts its characters, not those that make it inert
+    text = clean(result.text)  # `read_result` counts offsets in this text, before escaping; so does the mark
     kept = text if size_in_bytes(text) <= limit else fitting(text, limit)
     body = inert(kept) or "(no text)"
     if len(kept) < len(text):
@@ -49,19 +49,19 @@ def _message(item: Item) -> str:
 
 
 def report_in(message: Message, at: int) -> str | None:
-    """The child whose report a block of a message is, if it is one."""
+    """The id of the child whose report stands in block `at` of a message; None for any other block."""
     shown = message.data.get(BLOCKS, ()) if message.kind == "delivery" else ()
     return shown[at][1] if at < len(shown) and shown[at][0] == REPORT else None
 
 
 def messages_in(message: Message) -> list[str]:
-    """The messages of its caller that a delivery shows, as it shows them."""
+    """The caller's messages in a delivery, in the words shown to the model."""
     shown = message.data.get(BLOCKS, ())
     return [block["text"] for block, each in zip(message.content, shown, strict=False) if each[0] == MESSAGE]
 
 
 def delivery_message(items: Sequence[Item], still_out: int) -> Message:
-    """One user message that shows everything that arrived, and says how many children are still at work."""
+    """One user message with all deliveries that arrived and the number of children still running."""
     blocks: list[Block] = []
     shown: list[Sequence[str]] = []
     limit = shares([item.result.text for item in items if item.result is not None], SHOWN_TOGETHER)
@@ -73,10 +73,10 @@ def delivery_message(items: Sequence[Item], still_out: int) -> Message:
             blocks.append({"type": "text", "text": _message(item)})
             shown.append((MESSAGE,))
         else:
-            blocks.append({"type": "text", "text": "You are asked to come to a conclusion now."})
+            blocks.append({"type": "text", "text": "You are asked to conclude now."})
             shown.append((item.kind,))
     if still_out:
         plural = "agents are" if still_out > 1 else "agent is"
-        blocks.append({"type": "text", "text": f"{still_out} dispatched {plural} still at work."})
+        blocks.append({"type": "text", "text": f"{still_out} dispatched {plural} still running."})
     delivered = [item.result for item in items if item.result is not None]
     return Message("user", blocks, "delivery", delivered, data={BLOCKS: shown})

@@ -1,8 +1,8 @@
-"""Files: those of the configuration's folder that a prompt shows, and the whole of one that was cut.
+"""Prompt files: files of the configuration's folder in a prompt, and the full text of one that was cut.
 
-Owns how they share the room there is; who sees which is said by the registry. They are read when a prompt is made, in a
-thread, because a disk may be slow. Invariant: apart from its frame what is shown is no longer than its room, whatever
-files hold or are called; nothing in one opens or closes an element; what cannot be read is told, and never an error.
+Owns how files share the available room; the registry decides which agent sees which. They are read in a thread when a
+prompt is built, because a disk may be slow. Invariant: apart from the frame, the text never exceeds its room, whatever the
+files contain or are called; no file can open or close an element; an unreadable file is a warning, never an error.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert, limit_of
 log = logging.getLogger("outrider.files")
 
 SECONDS = 5.0
-"""A disk that takes longer is done without."""
+"""Reading takes at most this long; then the prompt has no files."""
 
 SCHEME = "file:"
-"""What the id of a file begins with, for whoever reads the rest of it."""
+"""Prefix of a file's id for `read_result`."""
 
-ABOUT = "These are files of the project you work in. Keep to what they say about how work is done here."
+ABOUT = "These are files of the project you work in. Follow what they say about how work is done here."
 
 NAMED_FAULTS = 3
-"""Files that a warning names; of the others it has the number."""
+"""Files that a warning names; the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,23 @@ class Shelf:
 
     text: str = ""
     cut: tuple[str, ...] = ()
-    """Those of which a part is shown."""
+    """Paths shown in part."""
     left_out: int = 0
-    """How many there is no room for at all."""
+    """Number of files without any room."""
     faults: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    """Unreadable files, with the reasons."""
 
     @property
     def warning(self) -> str:
-        """What whoever reads an answer should know."""
+        """The warning for the reader of the answer."""
         more = len(self.faults) - NAMED_FAULTS
         named = "; ".join(self.faults[:NAMED_FAULTS]) + (f"; and {more} more" if more > 0 else "")
         return f"context files could not be read: {named}; this was answered without them"
 
 
 async def files_for(execution: Execution, beside: Personal, *, readable: Callable[[], bool]) -> str:
-    """The files an execution is shown, in the room that the user parts of its prompt leave; `readable` tells whether it can
-    read the rest of one. It never fails.
+    """The files for a prompt, in the room that its user parts leave; `readable` says whether the execution has a tool to
+    read the rest of one. It never raises.
     """
     agent, warnings, services = execution.request.agent, execution.state.warnings, execution.services
     if not isinstance(agent, AgentSpec) or not (patterns := _patterns(execution)):
@@ -71,9 +71,9 @@ async def files_for(execution: Execution, beside: Personal, *, readable: Callabl
         with anyio.fail_after(SECONDS):
             made = partial(shelf_of, folder, patterns, room, readable=readable(), clear=services.upstreams.mask.text)
             shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
-    except Exception as error:  # whatever it is: somebody waits for an answer
-        log.warning("execution %s goes on without its files: %r", execution.id, error)
-        shelf = Shelf(faults=("they took too long" if isinstance(error, TimeoutError) else type(error).__name__,))
+    except Exception as error:  # an answer without files is better than none
+        log.warning("execution %s continues without its files: %r", execution.id, error)
+        shelf = Shelf(faults=("reading them timed out" if isinstance(error, TimeoutError) else type(error).__name__,))
     if shelf.faults and shelf.warning not in warnings:
         warnings.append(shelf.warning)
         services.recorder.record_nowait(
@@ -86,7 +86,7 @@ async def files_for(execution: Execution, beside: Personal, *, readable: Callabl
 
 
 async def file_text(execution: Execution, identifier: str) -> str | None:
-    """The whole of a file that an execution may see, by its id, or a list of all such files; None for every other."""
+    """The full text of a file that an execution may see, by id, or a list of all such files; None for any other id."""
     patterns = _patterns(execution)
     if not patterns:
         return None
@@ -98,16 +98,16 @@ async def file_text(execution: Execution, identifier: str) -> str | None:
 def shelf_of(
     folder: Folder, patterns: Sequence[str], room: int, *, readable: bool, clear: Callable[[str], str] = str
 ) -> Shelf:
-    """The files of these patterns in so many bytes: the longest are cut so that all fit, the last left out if none can.
+    """The files of these patterns within `room` bytes: the longest are cut so that all fit, then the last are left out.
 
-    `readable` where the rest of one can be asked for; `clear` takes secrets out of what one says.
+    `readable` adds the way to read the rest; `clear` removes secrets.
     """
     faults: list[str] = []
     found = _found(folder, patterns, faults)
     shown, spent = list[tuple[str, str]](), 0
     for number, path in enumerate(found):
         spent += _size(_element(path, "", _mark(path, MOST_BYTES, MOST_BYTES, readable=readable)))
-        if spent > room // 2:  # the other half is for what they say
+        if spent > room // 2:  # the other half is for their contents
             left_out = len(found) - number
             break
         try:
@@ -126,7 +126,7 @@ def shelf_of(
 
 
 def _shared(shown: Sequence[tuple[str, str]], room: int, *, readable: bool) -> tuple[list[str], list[str]]:
-    """The elements of files that share so many bytes, and those of which a part is shown."""
+    """The elements of files that share `room` bytes, and the paths shown in part."""
     bodies = [inert(text.rstrip("\n")) for _, text in shown]
     whole = [_element(path, body) for (path, _), body in zip(shown, bodies, strict=True)]
     if sum(map(_size, whole)) <= room:
@@ -150,7 +150,7 @@ def _element(path: str, text: str, mark: str = "") -> str:
 
 
 def _size(element: str) -> int:
-    """The bytes of an element and of the line break after it."""
+    """The bytes of an element and the line break after it."""
     return len(element.encode()) + 1
 
 
@@ -159,7 +159,7 @@ def _mark(path: str, kept: int, length: int, *, readable: bool) -> str:
 
 
 def _name(path: str) -> str:
-    """A path as it can be shown."""
+    """A path in printable form."""
     return path if path.isprintable() else ascii(path)[1:-1]
 
 
@@ -174,7 +174,7 @@ def _read(folder: Folder, patterns: Sequence[str], wanted: str) -> str | None:
 
 
 def _found(folder: Folder, patterns: Sequence[str], faults: list[str]) -> list[str]:
-    """The files of all patterns, in their order, each once."""
+    """The files of all patterns, in order, each once."""
     found: dict[str, None] = {}
     for pattern in patterns:
         try:
@@ -183,7 +183,7 @@ def _found(folder: Folder, patterns: Sequence[str], faults: list[str]) -> list[s
             faults.append(f"`{pattern}`: {fault}")
             continue
         if not matched:
-            faults.append(f"`{pattern}`: no file matches it any more")
+            faults.append(f"`{pattern}`: no file matches")
         found.update(dict.fromkeys(matched))
     return list(found)
 

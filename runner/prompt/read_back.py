@@ -1,7 +1,7 @@
-"""Rereading: the whole of a text that an execution was shown in part, or is not shown any more, from rows.
+"""Read back: the full text, from rows, that an execution was shown in part or is no longer shown.
 
 Owns what an execution may read: reports of its children, results of steps and files it was shown, results of its own calls,
-its task, and the latter two of whoever it continues. Anything else does not exist for it.
+its task, and the last two of the executions it continues. Any other id does not exist for it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from runner.result import Result
 from runner.roles import COMPLETER, PLANNER, STAGE, STEP, WORKER
 
 SHOWN_STEPS = frozenset({STEP, PLANNER, WORKER, COMPLETER})
-"""The roles that are shown results of steps or tasks, which may be cut."""
+"""Roles whose prompts show results of steps, which may be cut."""
 SHOWN_STAGES = frozenset({STAGE})
-"""The role that is shown the outputs of earlier stages, which may be cut."""
+"""The role whose prompts show outputs of earlier stages, which may be cut."""
 
 
 async def full_text(execution: Execution, identifier: str) -> str | None:
-    """The whole text behind an id: of a child, of a step or file it was shown, of a call, or of itself: its task."""
+    """The full text behind an id: a child's report, a step or file it was shown, a call's result, or its own task."""
     child = execution.children.ended.get(identifier)
     if child is not None:
         return child.result.text if child.result is not None else None
@@ -44,7 +44,7 @@ async def full_text(execution: Execution, identifier: str) -> str | None:
 
 
 async def _shown_step(execution: Execution, identifier: str) -> str | None:
-    """What a step or task brought that it was shown, by its caller or by one above whose words were passed on to it."""
+    """The result of a step that its caller, or an ancestor whose prompt was passed on, showed it."""
     reads, shown, above = execution.services.database.reads, execution, execution.parent
     while above is not None and shown.request.role in SHOWN_STEPS:
         for each in (above.id, *reversed(await lineage(reads, above.request.continues))):
@@ -56,7 +56,7 @@ async def _shown_step(execution: Execution, identifier: str) -> str | None:
 
 
 async def _shown_stage(execution: Execution, identifier: str) -> str | None:
-    """What an agent of an earlier stage of the same chain brought, by its id."""
+    """The result of an agent of an earlier stage of the same chain, by id."""
     if execution.parent is None or execution.request.role not in SHOWN_STAGES:
         return None
     reads = execution.services.database.reads
@@ -68,6 +68,6 @@ async def _shown_stage(execution: Execution, identifier: str) -> str | None:
 
 
 async def _task(reads: Reads, execution: str) -> str:
-    """What an execution was asked, in its newest attempt."""
+    """The task of an execution, in its newest attempt."""
     tasks = [row["content"] for row in await reads.messages(execution) if row["kind"] == "task"]
     return Message("user", from_json(tasks[-1])).words

@@ -1,8 +1,8 @@
-"""The personal parts of a prompt: the time, who the user is, what is remembered of them, what was said before.
+"""The user parts of a prompt: the time, the user, their memory, and the conversation so far.
 
-Owns who sees which of them and how much of each: the user is known to everybody, memory and conversation to whoever answers
-for the whole (the top, its planner, composer, classifier), unless an agent's `context` says otherwise. What does not fit is
-left out, oldest first, with a mark. Pure; `runner/users/profile.py` loads what is shown here.
+Owns which agent sees which part and how much of it. Every agent knows the user; memory and conversation are for agents that
+answer for the whole tree (the root, its planner, composer, classifier), unless an agent's `context` says otherwise. Entries
+that do not fit are left out, oldest first, with a mark. Pure; `runner/users/profile.py` loads the data.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from runner.text import HISTORY, Window, inert, label, tokens_of, windowed
 from runner.users.profile import Background
 
 ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
-"""Tokens of what an agent is told besides its task."""
+"""Tokens for the parts of a prompt besides the task."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an execution is shown of its user."""
+    """What an execution may see of its user."""
 
     memory: MemoryShown = "none"
     history: Window | None = None
     budget: int = SUB_AGENT_BUDGET
     language: str = ""
-    """In which it is to answer, where it has to be told."""
+    """The language of its answer, if its prompt must state it."""
     files: bool = False
-    """Whether it is shown files as well: they have half of the budget, and what is left of the other half."""
+    """Whether it also sees files: they get half of the budget and the rest of the other half."""
 
     @property
     def share(self) -> int:
-        """Tokens of what it is shown of its user."""
+        """Tokens for the user parts."""
         return self.budget // 2 if self.files else self.budget
 
 
 @dataclass(frozen=True, slots=True)
 class Personal:
-    """The personal parts, each a text or nothing."""
+    """The user parts as texts; empty where there is none."""
 
     time: str = ""
     user: str = ""
     memory: str = ""
     history: str = ""
     left_out: dict[str, int] | None = None
-    """How many entries of a part did not fit."""
+    """Number of entries that did not fit, by part."""
 
 
 def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int | None = None, language: str = "") -> View:
-    """What an agent sees in a role, below callers of these roles; `history` is how many messages its role is shown."""
+    """What an agent sees in a role, below ancestors of the roles `above`; `history` is the number of messages shown."""
     context, whole = agent.context, answers_for_the_whole(role, above)
     shown = history if whole else 0
     if context.history is not None:
@@ -67,7 +67,7 @@ def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int
 
 
 def personal(background: Background, view: View) -> Personal:
-    """The parts of a prompt, as far as somebody may see them and they fit. Half of the room is the conversation's."""
+    """The user parts that the view allows and that fit. Half of the room is for the conversation."""
     facts = [f'<fact category="{label(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
     said = [_said(each, background.now.tzinfo) for each in background.history]
     kept_said = windowed(said, Window(max_tokens=view.share // 2), _tokens)
@@ -83,7 +83,7 @@ def personal(background: Background, view: View) -> Personal:
 
 
 def conversation(said: Sequence[ChatMessage], zone: tzinfo | None) -> str:
-    """A part of a conversation, as material for an agent that takes no part in it."""
+    """Part of a conversation, as material for an agent outside it."""
     return _block("conversation", [_said(each, zone) for each in said], 0)
 
 
@@ -91,7 +91,7 @@ NOTHING = Personal()
 
 
 def in_language(language: str) -> Personal:
-    """The parts of a prompt that is about nobody in particular."""
+    """The user parts of a prompt without a user."""
     return Personal(user=f"<language>{language}</language>") if language else NOTHING
 
 

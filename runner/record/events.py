@@ -1,7 +1,7 @@
-"""Events of a tree, live and from rows: fan-out to watchers, and following a tree from any event number until it has ended.
+"""Events of a tree, live and from rows: fan-out to watchers, and following a tree from any event number until it ends.
 
-Owns the watchers and their bounded backlogs. A slow watcher is cut off, never waited for; rows keep what it missed.
-Following subscribes first and reads the rows then, so no event falls in between.
+Owns the watchers and their bounded backlogs. A slow watcher is cut off, never waited for; it reads the missed events from
+rows. A follower subscribes before it reads rows, so no event falls between the two.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from db.status import ExecutionStatus
 from db.store.owners import is_alive
 
 BACKLOG = 1_000
-"""Events a follower may lag behind before it reads on from the rows."""
+"""Events a follower may lag behind before it reads from rows again."""
 PAGE = 1_000
 OWNER_SECONDS = 2.0
-"""Between looks at whether the process that runs the tree still lives, if it is not this one."""
+"""Interval between checks whether another process that runs the tree is still alive."""
 
 
 async def follow(bus: Bus, database: Database, root: str, after: int = 0) -> AsyncGenerator[Event]:
-    """The events of a tree after number `after`; those that are not stored (`seq` is None) only while it keeps up.
+    """The events of a tree after number `after`. Unstored events (`seq` is None) are skipped when the follower lags.
 
-    Ends when the tree has ended, or the process that ran it is gone. Raises UnknownExecution. Close it.
+    Ends when the tree has ended or its process is gone. Raises UnknownExecution. The caller must close the generator.
     """
     row = await database.reads.execution(root)
     if row is None or row["parent_execution_id"] is not None:
@@ -49,7 +49,7 @@ async def follow(bus: Bus, database: Database, root: str, after: int = 0) -> Asy
 
 
 class _Following:
-    """How far a follower has come."""
+    """The position of a follower."""
 
     def __init__(self, database: Database, root: Mapping[str, Any], after: int) -> None:
         self._database, self._root, self._seen = database, root["id"], after
@@ -58,11 +58,11 @@ class _Following:
         self.over = False
 
     async def page(self) -> list[Event]:
-        """The next events from the rows; none when all were told."""
+        """The next events from rows; empty at the end."""
         return [each for each in await self._database.reads.events(self._root, self._seen, PAGE) if self.takes(each)]
 
     def takes(self, event: Event) -> bool:
-        """Whether an event is news; it is not the second time."""
+        """Whether an event is new to this follower; advances its position."""
         if event["seq"] is None:
             return True
         if event["seq"] <= self._seen:
@@ -73,7 +73,7 @@ class _Following:
         return True
 
     async def next(self, live: MemoryObjectReceiveStream[Event]) -> Event | None:
-        """What comes next; None when the follower was too slow, or nothing more can come."""
+        """The next live event; None when the follower was too slow or the tree is over."""
         self.over = self.over or self._ended
         if self.over:
             return None
@@ -86,7 +86,7 @@ class _Following:
         except anyio.EndOfStream:
             return None
         self.over = True
-        return LOOK  # the last words of a process that is gone
+        return LOOK  # read the last events that the dead process committed
 
 
 Event = Mapping[str, Any]
@@ -95,7 +95,7 @@ BACKLOG = 10_000
 """Events a watcher may lag behind before it is cut off."""
 
 LOOK: Event = {"type": "look", "seq": None}
-"""Tells whoever watches one tree that there are rows it is not told of: another process wrote them."""
+"""Tells watchers of one tree to read rows: another process has written."""
 
 
 class Bus:
@@ -103,16 +103,16 @@ class Bus:
 
     def __init__(self) -> None:
         self._watchers: dict[MemoryObjectSendStream[Event], str | None] = {}
-        """With the tree each of them watches; None watches them all."""
+        """Each watcher with the tree it watches; None for all trees."""
         self._newest: int | None = None
-        """The number of the last stored event that was published here."""
+        """The number of the last stored event published here; a gap means another process wrote."""
 
     def watched(self, root: str) -> bool:
-        """Whether anybody watches this tree; what is not stored need not be made otherwise."""
+        """Whether this tree has a watcher; without one, unstored events need not be built."""
         return bool(self._watchers) and any(tree is None or tree == root for tree in self._watchers.values())
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Hand committed events to the watchers, in order."""
+        """Send committed events to the watchers, in order."""
         before, self._newest = self._newest, events[-1]["seq"]
         if not self._watchers:
             return
@@ -121,11 +121,11 @@ class Bus:
         self._send(events)
 
     def publish_unstored(self, event: Event) -> None:
-        """Hand an event that is not stored to the watchers."""
+        """Send an event that is not stored to the watchers."""
         self._send((event,))
 
     def look(self) -> None:
-        """Another process wrote: whoever watches one tree has to look at the rows."""
+        """Tell watchers of single trees to read rows: another process has written."""
         self._send((LOOK,))
 
     def _send(self, events: Sequence[Event]) -> None:
@@ -145,7 +145,7 @@ class Bus:
     async def watch(
         self, root: str | None = None, backlog: int = BACKLOG
     ) -> AsyncIterator[MemoryObjectReceiveStream[Event]]:
-        """Everything published from now on, of one tree or of all. The stream ends when the watcher was too slow."""
+        """Subscribe to one tree or to all. The stream ends when the watcher is too slow."""
         send, receive = anyio.create_memory_object_stream[Event](backlog)
         self._watchers[send] = root
         try:

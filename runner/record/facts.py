@@ -1,4 +1,4 @@
-"""Facts: everything that happens to an execution and is worth a row. A fact is frozen and knows what it writes.
+"""Facts: events in the life of an execution that are stored. A fact is frozen and builds its own write.
 
 Owns the life of an execution, from its spawn to its end, and what goes wrong on the way. The turns of its model are in
 `runner/record/turn_facts.py`; a feature with tables of its own has its facts in its own package.
@@ -29,28 +29,28 @@ from runner.result import SUMMARY_LIMIT
 Event = dict[str, Any]
 
 SHOWN = 200
-"""Characters of a text that an event repeats; the whole text is in its row."""
+"""Characters of a text in an event; the full text is in its row."""
 
 
 class Fact(Protocol):
-    """Something that happened, as one unit of writing: its rows and its events."""
+    """One change, written as a unit: its rows and its events."""
 
     def write(self) -> Write: ...
 
 
 def shown(text: str, length: int = SHOWN) -> str:
-    """The beginning of a text, as an event repeats it."""
+    """The beginning of a text, for an event."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def timeline(place: Place, what: Mapping[str, Any], end: Mapping[str, Any]) -> list[Event]:
-    """The two events of a timeline entry that is stored when it is over."""
+    """Both events of a timeline entry that is stored only once it has completed."""
     began = event(place, "timeline_event.created", what)
     return [began, event(place, "timeline_event.completed", {**what, **end})]
 
 
 def plan_event(place: Place, status: str, version: int, more: Mapping[str, Any]) -> Event:
-    """The event that says what has become of a version of a plan."""
+    """The event for a new status of a plan version."""
     payload = {"plan_id": f"{place.id}.{version}", "version": version, "status": status, **more}
     return event(place, f"plan.{status}", payload)
 
@@ -60,10 +60,10 @@ def plan_event(place: Place, status: str, version: int, more: Mapping[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """An execution was admitted.
+    """An execution was spawned.
 
     The same transaction settles the dispatching call, starts an execution that has its slot, stores the user's message and
-    puts earlier messages of its caller into its inbox.
+    delivers earlier messages of its caller.
     """
 
     new: NewExecution
@@ -105,7 +105,7 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """It has its slot and begins; one that waited at its start gate gets its first message now."""
+    """It has its slot and starts; a gated execution gets its first message now."""
 
     place: Place
     agent: str
@@ -115,7 +115,6 @@ class Started:
 
     @property
     def event(self) -> Event:
-        """Its status event."""
         step = {"step_id": self.step} if self.step is not None else {}
         return status_event(self.place, "running", self.agent, deadline_at=self.start.deadline, **step)
 
@@ -125,7 +124,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It waits for something, or no longer does."""
+    """It waits for a slot, its children or an approval, or no longer waits."""
 
     place: Place
     what: str | None
@@ -139,7 +138,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message or a request was put into the inbox of a running execution."""
+    """A message or request was delivered to a running execution."""
 
     place: Place
     id: str
@@ -148,7 +147,6 @@ class Posted:
 
     @property
     def event(self) -> Event:
-        """The event of its delivery."""
         return event(self.place, "delivery.created", {"kind": self.kind, "id": self.id})
 
     def write(self) -> Write:
@@ -157,7 +155,7 @@ class Posted:
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """Something worth knowing: an upstream that is down, a prompt that was cut."""
+    """An event without a row of its own: an upstream is down, a prompt was cut."""
 
     place: Place
     type: str
@@ -169,7 +167,7 @@ class Noticed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It is over."""
+    """An execution ended."""
 
     ending: Ending
     agent: str
@@ -177,7 +175,7 @@ class Ended:
     parent: Place | None = None
     totals: Mapping[str, Any] = field(default_factory=dict)
     answer: Answer | None = None
-    """The answer to the user, for a top-level execution that was to answer one."""
+    """The answer to the user, if a root was answering one."""
 
     def write(self) -> Write:
         over = endings.end(self.ending, self._events())
@@ -198,11 +196,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class CancelWished:
-    """A caller wants a subtree to stop."""
+    """A cancel of a subtree was requested."""
 
     wish: CancelWish
     answer: Answer | None = None
-    """The answer to the user, if a message of theirs stays unanswered by it."""
+    """The answer to the user whose message stays unanswered because of it."""
 
     def write(self) -> Write:
         cancelled = endings.cancel(self.wish)
@@ -211,7 +209,7 @@ class CancelWished:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A tree is deleted, with the executions that extracted memories from its conversation."""
+    """A tree was deleted, with the extractions from its conversation."""
 
     root: str
     extractions: Sequence[str] = ()
@@ -222,7 +220,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """The configuration that executions run with, and the users it names."""
+    """A configuration was loaded: its snapshot and its users."""
 
     hash: str
     body: str
@@ -237,7 +235,7 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A process is gone, and another takes over its open executions."""
+    """Another process took over the open executions of a dead one."""
 
     inheritance: Inheritance
 
@@ -247,7 +245,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class WentOn:
-    """It was running in a process that is gone, and resumes in this one."""
+    """An execution of a dead process was resumed here."""
 
     place: Place
     agent: str
@@ -263,7 +261,7 @@ class WentOn:
 
 @dataclass(frozen=True, slots=True)
 class PassedOn:
-    """It continues an execution that had not read the ends of these children: now it is to read them."""
+    """Ends that the continued execution had not read were delivered to its continuation."""
 
     place: Place
     attempt: int
@@ -279,7 +277,7 @@ class PassedOn:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Its process stops while no model call is in flight."""
+    """Its process stopped while no model call was in flight."""
 
     place: Place
     attempt: int
@@ -294,7 +292,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A dispatch was not admitted."""
+    """A dispatch was refused."""
 
     place: Place
     agent: str
@@ -314,7 +312,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error that a person should look at."""
+    """An error for the operator."""
 
     place: Place
     agent: str
@@ -324,7 +322,7 @@ class Failed:
     context: Mapping[str, Any] = field(default_factory=dict)
     stack_trace: str | None = None
     same: str | None = None
-    """The text by which two errors of one agent count as the same, where it is not the message."""
+    """The text that identifies equal errors of one agent, if not the message."""
 
     def write(self) -> Write:
         told = {"agent": self.agent, **self.context}
@@ -334,7 +332,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Addressed:
-    """A person does something about an error."""
+    """The operator changed the state of an error."""
 
     fix: Fix
 
@@ -342,12 +340,12 @@ class Addressed:
         return error_records.fix(self.fix)
 
 
-# -- open ends of an execution that is over ----------------------------------------------------------------------------
+# -- orphans of an ended execution -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalClosed:
-    """No person answered: the question expired or was withdrawn."""
+    """An approval expired or was withdrawn without an answer."""
 
     place: Place
     tool: str
@@ -361,7 +359,7 @@ class ApprovalClosed:
 
 @dataclass(frozen=True, slots=True)
 class PlanGivenUp:
-    """A version of a plan is abandoned, unless it is over."""
+    """An unfinished plan version was abandoned."""
 
     place: Place
     attempt: int

@@ -1,7 +1,7 @@
-"""Messages stored before they had data: what they say is read out of the sentences that were in use then.
+"""Messages stored before the column `data` existed: their meaning is recovered from the sentences in use then.
 
-Rows without `data` were written by versions up to migration 0019. The sentences here are history: they never change, and
-nothing new is read this way. Without such rows this module is not needed.
+Rows without `data` were written by versions up to migration 0019. The sentences here are frozen: they never change, and no
+new row is read this way. Without such rows this module is not needed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OTHERS = "Other calls that can be cited; read_result(execution_id=…) shows th
 
 
 def data_of(row: Record) -> Mapping[str, Any]:
-    """What a stored message says, as data."""
+    """The meaning of a stored message, as data."""
     if row["data"] is not None:
         stored: Mapping[str, Any] = from_json(row["data"])
         return stored

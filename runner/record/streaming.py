@@ -1,7 +1,7 @@
-"""What models are saying at the moment, for whoever watches: many small pieces of text become few events.
+"""Streaming: text of models for watchers, while it is generated. Many small pieces become few events.
 
-Owns the gathering, and that each text which began also ends, however it ends. Nothing of it is stored: the finished text is
-in its row. While nobody watches, a piece costs a look at the watchers and an addition.
+Owns the batching, and that every started text also ends. No piece is stored: the finished text is in its row. Without a
+watcher, a piece costs one lookup and one addition.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from db.rows.executions import Place, event
 from runner.record.events import Bus
 
 GATHER_SECONDS = 0.1
-"""How long pieces are gathered: soon enough to be read along, seldom enough for a thousand models."""
+"""Batching interval: short enough to read along, long enough for a thousand models."""
 GATHER_CHARACTERS = 4_000
-"""Text that is told at once, so that no event grows large."""
+"""A batch of this size is sent immediately, so that no event grows large."""
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """Pieces of one text that follow each other."""
+    """Consecutive pieces of one text."""
 
     voice: Voice
     offset: int
@@ -42,15 +42,15 @@ class Speech:
         self._begun = anyio.Event()
 
     def __bool__(self) -> bool:
-        """Whether anything was gathered and not told."""
+        """Whether there are unsent pieces."""
         return bool(self._stretches)
 
     def watched(self, place: Place) -> bool:
-        """Whether anybody would hear it."""
+        """Whether the tree has a watcher."""
         return self._bus.watched(place.root_execution_id)
 
     def gather(self, voice: Voice, piece: str) -> None:
-        """Keep a piece until it is told together with those that follow it."""
+        """Add a piece to the batch of its text."""
         stretch = self._stretches.get(voice.place.id)
         if stretch is None:
             stretch = self._stretches[voice.place.id] = _Stretch(voice, voice.said)
@@ -61,7 +61,7 @@ class Speech:
             self.tell(voice.place.id)
 
     def tell(self, execution: str) -> None:
-        """Tell what an execution's model has said since the last time, if anything."""
+        """Send the batch of an execution, if it has one."""
         stretch = self._stretches.pop(execution, None)
         if stretch is not None:
             voice = stretch.voice
@@ -69,11 +69,11 @@ class Speech:
             self.publish_unstored(voice.place, "stream.chunk", {**payload, "text": "".join(stretch.pieces)})
 
     def publish_unstored(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:
-        """Tell watchers something that is not stored."""
+        """Send watchers an event that is not stored."""
         self._bus.publish_unstored({**event(place, kind, payload), "seq": None})
 
     async def tell_in_time(self) -> None:
-        """Tell what was gathered before it is old: one timer for all models of the process. Runs until it is cancelled."""
+        """Send all batches at the batching interval: one timer per process. Runs until it is cancelled."""
         while True:
             await self._begun.wait()
             await anyio.sleep(GATHER_SECONDS)
@@ -83,10 +83,10 @@ class Speech:
 
 
 class Voice:
-    """The model of one execution, heard text by text. A text is a `with` block; leaving it by an error ends it too.
+    """The text stream of one execution's model. A text is a `with` block; an exception ends it too.
 
-    Watchers hear at once that a text begins. What is stored tells both, its beginning and its end, when it is over:
-    `ended_early` stores those of a text without an answer. So no stored end lacks its beginning, also after a crash.
+    Watchers see immediately that a text begins. Rows get its beginning and end together, when it is over; `ended_early`
+    stores them for a text without a reply. So no stored end lacks its beginning, even after a crash.
     """
 
     __slots__ = ("_ended_early", "_speech", "attempt", "id", "place", "said")
@@ -105,23 +105,23 @@ class Voice:
             self.break_off("cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "failed")
 
     def kept(self) -> None:
-        """The text is stored, and has ended with the event of its row."""
+        """Note that the text is stored: the event of its row ends it."""
         self.id = ""
 
     def break_off(self, status: str) -> None:
-        """The text ends here, unfinished: `failed` or `cancelled`. One that is kept has ended already."""
+        """End an unfinished text as `failed` or `cancelled`; no effect on a stored text."""
         if self.id:
             self._speech.tell(self.place.id)
             self._ended_early(self.id, status)
             self.id = ""
 
     def again(self, attempt: int) -> None:
-        """The model is asked once more: what it said before is void."""
+        """Start a retry of the model call: the text so far is void."""
         self._speech.tell(self.place.id)
         self.attempt, self.said = attempt, 0
 
     def heard(self, piece: str) -> None:
-        """It said something more."""
+        """Add a piece of text."""
         if self._speech.watched(self.place):
             self._speech.gather(self, piece)
         self.said += len(piece)

@@ -1,4 +1,4 @@
-"""Facts about the turns of an execution: what its model replied, what its tools returned, what was put before the model."""
+"""Facts about the turns of an execution: replies of its model, results of its tools, and our messages to the model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Replied:
 
 @dataclass(frozen=True, slots=True)
 class RepliedLate:
-    """A model replied to an execution that is asked to stop: the reply is kept, and none of its calls starts."""
+    """A model replied after a cancel request: the reply is stored, and none of its calls starts."""
 
     reply: Replied
     outcomes: Sequence[ToolOutcome]
@@ -62,7 +62,7 @@ class RepliedLate:
 
 @dataclass(frozen=True, slots=True)
 class CallBroken:
-    """A model call without a reply: it `failed` or was `cancelled`."""
+    """A model call ended without a reply: `failed` or `cancelled`."""
 
     place: Place
     id: str
@@ -74,7 +74,7 @@ class CallBroken:
 
 @dataclass(frozen=True, slots=True)
 class CallLost:
-    """A model call was in flight when the process went: its reply is lost."""
+    """A model call was in flight when the process died: its reply is lost."""
 
     place: Place
     attempt: int
@@ -113,7 +113,7 @@ class ToolSettled:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message of ours entered the transcript; it may show deliveries, or hold a decision that compacts the transcript."""
+    """A message of ours was added to the transcript; it may show deliveries or hold a compaction decision."""
 
     place: Place
     attempt: int
@@ -128,7 +128,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class BeganAgain:
-    """An attempt failed, and the next one begins with its first message."""
+    """An attempt failed; the retry starts with its first message."""
 
     place: Place
     agent: str
@@ -145,7 +145,7 @@ class BeganAgain:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A person is to be asked about a call that no model made, such as the start of a plan's step."""
+    """An approval is needed for a call that no model made, such as the start of a plan's step."""
 
     place: Place
     attempt: int

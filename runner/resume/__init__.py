@@ -1,1 +1,1 @@
-"""Resume: taking over the trees of processes that are gone, and restoring executions from their rows."""
+"""Resume: take over the trees of dead processes and restore executions from their rows."""

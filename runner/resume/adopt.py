@@ -1,9 +1,9 @@
-"""Adoption: whoever serves takes over what processes that are gone left open, and goes on with it.
+"""Takeover: a serving process adopts the open trees of dead processes and resumes them.
 
-Owns finding it and starting it again from the top; what goes on below is each execution's own resumption. Whether a process
-lives is known by its lock and not by a clock, so nothing waits for a heartbeat; the change of owner is one guarded UPDATE,
-so of several processes that adopt at once each execution gets exactly one. Ten thousand of them hold nobody up: they are
-this process's at once, and are started a few at a time.
+Owns finding them and restarting their roots; below, each execution restores itself (`runner/resume/restore.py`). A process
+is alive while it holds its lock, so no heartbeat and no clock is involved. The change of owner is one guarded UPDATE, so of
+several adopting processes exactly one gets an execution. Ten thousand trees change owner at once and are restarted a few at
+a time, so they do not block new orders.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ log = logging.getLogger("outrider.adoption")
 Found = TypeVar("Found")
 
 AT_A_TIME = 20
-"""Top-level executions that are made from their rows without a pause: a few milliseconds' work."""
+"""Roots restored per read: a few milliseconds of work."""
 PATIENCE_SECONDS = 1.0
-"""Until rows that could not be read are asked for again: what is ours would otherwise stay where it is."""
+"""Delay before a failed read is retried; without the retry an adopted tree would never start."""
 
 
 class Adoption:
-    """Takes over trees for one service; `start` gives an execution its task."""
+    """Takes over trees for one service; `start` runs an execution in the service's task group."""
 
     def __init__(
         self, environment: Environment, editions: Editions, people: People, start: Callable[[Execution], None]
@@ -53,14 +53,14 @@ class Adoption:
         self._here = Here(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
         self._here.know(services.settings)
         self._told: set[str] = set()
-        """Trees of which the log says that they stay as they are."""
+        """Trees already logged as left alone."""
         self._left_as: frozenset[tuple[str, int, int]] = frozenset()
-        """How the rows of owners that are gone were when nothing more of them could be taken over."""
+        """Fingerprint of the dead owners' rows when no more of them could be taken over."""
 
     async def take_over(self, root: str | None = None) -> list[str]:
-        """Make what is open and has no process this one's, of one tree or of all; the top-level ones, as they go on.
+        """Make this process the owner of interrupted executions, of one tree or of all; the roots, in order of restart.
 
-        What this process cannot run stays as it is, for another one; a tree that was asked to stop needs nothing to end.
+        A tree this process cannot run is left for another one. A tree with a cancel request needs nothing to end.
         """
         database, recorder = self._environment.services.database, self._environment.services.recorder
         gone = await gone_owners(database, root)
@@ -75,13 +75,13 @@ class Adoption:
             rows = (await recorder.record(facts.Adopted(Inheritance(owner, database.owner, root, left)))).touched
             tops += _tops([row._mapping for row in rows])
         if tops:
-            log.info("%d top-level executions of processes that are gone go on here", len(tops))
+            log.info("%d roots of dead processes are resumed here", len(tops))
         if left and root is None:
             self._left_as = await database.reads.interrupted.fingerprint(gone)
         return tops
 
     async def lacks(self, root: str) -> tuple[Lack, ...]:
-        """What this process lacks to go on with an interrupted tree; nothing where it is asked to stop, or is at work."""
+        """The needs of an interrupted tree that this process lacks; none if it runs elsewhere or a cancel is requested."""
         database = self._environment.services.database
         gone, interrupted = await gone_owners(database, root), database.reads.interrupted
         if not gone or await interrupted.cancelled(gone, root):
@@ -89,7 +89,7 @@ class Adoption:
         return await self._here.lacks(await interrupted.needs(gone, root))
 
     async def lacks_to_continue(self, row: Record, settings: Settings) -> tuple[Lack, ...]:
-        """What this process lacks to continue one that has ended: a rehearsal does not stand in for a real model."""
+        """What this process lacks to continue an ended execution: a rehearsal does not replace a real model."""
         calls = await self._environment.services.database.reads.model_calls(row["id"])
         asked = any(not call["rehearsed"] for call in calls)
         need = Need(settings.hash, name_of(row), row["strategy"], None, is_root=True, asked=asked)
@@ -99,13 +99,13 @@ class Adoption:
         return (await self._editions.environment(config_hash)).services.settings
 
     async def _is_settled(self, gone: Sequence[str], root: str | None) -> bool:
-        """Whether nothing has changed since what was left could not be taken over: then it still cannot."""
+        """Whether the remaining rows are unchanged since they could not be taken over: then they still cannot."""
         if root is not None or not self._left_as:
             return False
         return await self._environment.services.database.reads.interrupted.fingerprint(gone) == self._left_as
 
     async def _unfit(self, gone: Sequence[str], root: str | None) -> list[str]:
-        """The trees that lack something here. Many trees need the same: each of them is looked at only if some lack it."""
+        """The trees this process cannot run. Needs are checked together first, and per tree only if one is lacking."""
         interrupted = self._environment.services.database.reads.interrupted
         if not await self._here.lacks(await interrupted.needs(gone, root)):
             return []
@@ -115,12 +115,12 @@ class Adoption:
                 left.setdefault(lacks, []).append(tree)
         for lacks, trees in left.items():
             if new := [tree for tree in trees if tree not in self._told]:
-                log.warning("%d interrupted trees stay as they are: they need %s: %s", len(new), listed(lacks), new[0])
+                log.warning("%d interrupted trees are not resumed: they need %s: %s", len(new), listed(lacks), new[0])
                 self._told.update(new)
         return [tree for trees in left.values() for tree in trees]
 
     async def go_on(self, tops: Sequence[str]) -> list[Execution]:
-        """Start what was taken over, when models are ready: thousands at once would hold up the getting ready itself."""
+        """Restart the adopted roots, once models are ready: thousands at once would delay that preparation."""
         started: list[Execution] = []
         if tops:
             await self._environment.services.prepared.wait()
@@ -136,7 +136,7 @@ class Adoption:
             try:
                 return await read()
             except StoreError as error:
-                log.error("what was taken over cannot be read yet: %s", error)
+                log.error("adopted executions cannot be read yet: %s", error)
             await anyio.sleep(PATIENCE_SECONDS)
 
     async def _go_on(self, row: Record) -> Execution:
@@ -144,15 +144,15 @@ class Adoption:
         legacy, environment, unfit = Legacy(row["root_execution_id"], user), self._environment, None
         try:
             environment = await self._editions.environment(row["config_hash"])
-        except Exception as error:  # whatever it is: the others must not wait for this one
-            log.info("execution %s cannot go on as it was configured", row["id"], exc_info=True)
-            unfit = f"its configuration cannot be had again: {error}"
+        except Exception as error:  # one broken configuration must not block the other trees
+            log.info("execution %s cannot be resumed with its configuration", row["id"], exc_info=True)
+            unfit = f"its configuration cannot be restored: {error}"
         execution = resumed(environment, row, legacy, unfit=unfit)
         self._start(execution)
         return execution
 
 
 def _tops(rows: Sequence[Record]) -> list[str]:
-    """The top-level ones: those at work before those that wait, older ones first."""
+    """The roots: running before pending, oldest first."""
     tops = [row for row in rows if row["parent_execution_id"] is None]
     return [row["id"] for row in sorted(tops, key=lambda row: (row["status"] != ExecutionStatus.RUNNING, row["id"]))]

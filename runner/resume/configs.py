@@ -1,7 +1,7 @@
-"""Editions: an execution runs with the configuration it was started with, also after a restart with another one.
+"""Configurations by hash: an execution keeps the configuration it was started with, also after a restart with another one.
 
-Owns one environment for each configuration in use, today's and those of executions that go on. What today's configuration
-denies is denied to all of them. Invariant: what was only rehearsed asks no real model, however it goes on.
+Owns one environment per configuration in use: today's and those of resumed executions. Tools that today's configuration
+denies are denied to all of them. Invariant: a rehearsed execution never calls a real model after a resume or continuation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runner.errors import Refusal, RunnerError
 
 
 class UnknownEdition(RunnerError):
-    """A configuration that nobody stored."""
+    """A configuration that is not stored."""
 
 
 class Editions:
@@ -27,7 +27,7 @@ class Editions:
         self._environments = {today.services.settings.hash: today}
 
     async def environment(self, config_hash: str) -> Environment:
-        """Where executions of that configuration live; raises ConfigError or UnknownEdition when it cannot be had again."""
+        """The environment of a configuration; raises ConfigError or UnknownEdition when it cannot be restored."""
         if config_hash not in self._environments:
             body = await self._today.services.database.reads.snapshot(config_hash)
             if body is None or self._make is None:
@@ -36,12 +36,12 @@ class Editions:
         return self._environments[config_hash]
 
     async def of_continuation(self, config_hash: str) -> Environment:
-        """Where an ended execution is continued: as configured today, unless it was only rehearsed; raises Refusal."""
+        """The environment for a continuation: today's, unless the ended execution was rehearsed; raises Refusal."""
         body = await self._today.services.database.reads.snapshot(config_hash)
         if body is None or not is_rehearsed(body):
             return self._today
         try:
             return await self.environment(config_hash)
         except (RegistryError, UnknownEdition) as error:
-            message = f"it was only rehearsed, and its configuration cannot be had again: {error}"
-            raise Refusal("no_model", message, "start it anew") from error
+            message = f"it was only rehearsed, and its configuration cannot be restored: {error}"
+            raise Refusal("no_model", message, "start a new execution") from error

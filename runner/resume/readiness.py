@@ -1,7 +1,7 @@
-"""What an interrupted tree needs to go on, and what of that this process lacks.
+"""Readiness: the needs of an interrupted tree, and those that this process lacks.
 
-Owns the one answer to that question, as data: a process that lacks something leaves the tree to another one. Must not know:
-who asks. Invariant: looking asks no model, starts no server and changes nothing.
+Owns the answer, as data: a process that lacks a need leaves the tree to another one. Invariant: a check calls no model,
+starts no server and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,53 +37,53 @@ _WORDS: Mapping[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Something that a tree needs and this process does not have."""
+    """A need of a tree that this process lacks."""
 
     kind: Kind
     name: str
     hint: str
-    """What to do about it."""
+    """What to do, as an imperative."""
 
     def __str__(self) -> str:
-        """What is needed, in a few words."""
+        """The need in a few words."""
         return _WORDS[self.kind].format(name=self.name)
 
 
 class Unready(RunnerError):
-    """An execution that cannot go on in this process. Nothing was written."""
+    """An execution cannot be resumed in this process. Nothing was written."""
 
     def __init__(self, execution: str, lacks: Sequence[Lack]) -> None:
         hints = dict.fromkeys(lack.hint for lack in lacks)
-        super().__init__(f"execution `{execution}` cannot go on here: it needs {listed(lacks)}", "; ".join(hints))
+        super().__init__(f"execution `{execution}` cannot be resumed here: it needs {listed(lacks)}", "; ".join(hints))
         self.lacks = tuple(lacks)
 
 
 def listed(lacks: Iterable[Lack]) -> str:
-    """What is needed, in one line."""
+    """The needs, in one line."""
     return ", ".join(dict.fromkeys(map(str, lacks)))
 
 
 @dataclass(slots=True)
 class Here:
-    """What this process has: its environment, and the configurations it can restore. Each answer is found once."""
+    """The capabilities of this process: environment variables and restorable configurations. Answers are cached."""
 
     environ: Mapping[str, str]
-    """It does not change while a process lives, so neither does an answer."""
+    """Constant for the life of the process, so a cached answer stays valid."""
     snapshot: Callable[[str], Awaitable[str | None]]
     """The stored text of a configuration."""
     settings: Callable[[str, str], Awaitable[Settings]]
-    """The settings of a configuration, by hash and text; raises ConfigError where it cannot be restored."""
+    """The settings of a configuration, by hash and text; raises ConfigError if it cannot be restored."""
     asks_environ: bool = True
-    """Whether models need keys of the environment; False for a program that brought its own models."""
+    """Whether models need keys from the environment; False for a program with its own models."""
     _configurations: dict[str | None, Settings | tuple[Lack, ...]] = field(default_factory=dict)
     _answers: dict[Need, tuple[Lack, ...]] = field(default_factory=dict)
 
     def know(self, settings: Settings) -> None:
-        """Take settings that are loaded already, so that they need not be restored."""
+        """Register loaded settings, so that they need not be restored."""
         self._configurations[settings.hash] = settings
 
     async def lacks(self, needs: Iterable[Need]) -> tuple[Lack, ...]:
-        """What is lacking for all of these."""
+        """The lacks for all of these needs, each once."""
         found: dict[Lack, None] = {}
         for need in needs:
             if need not in self._answers:
@@ -117,7 +117,7 @@ class Here:
     def _of_execution(self, settings: Settings, need: Need) -> Iterator[Lack]:
         subject = settings.find(need.agent)
         if subject is None:
-            # Parts of an iteration may have names of their own; a top-level agent and a function cannot.
+            # Components of an iteration may have names of their own; a root and a function must be configured.
             if need.is_root or need.strategy == "function":
                 yield Lack("agent", need.agent, f"start the program that registers the agent `{need.agent}`")
             return
@@ -128,7 +128,7 @@ class Here:
         yield from self.lacks_of_models(settings, need)
 
     def lacks_of_models(self, settings: Settings, need: Need) -> tuple[Lack, ...]:
-        """What is lacking to ask the models of an agent or chain."""
+        """The lacks for the model calls of an agent or chain."""
         subject = settings.find(need.agent)
         if subject is None:
             return ()
@@ -151,7 +151,7 @@ def _asks(agent: AgentSpec) -> bool:
 
 
 def _own_model(settings: Settings, agent: AgentSpec, need: Need) -> ModelSpec:
-    """The agent's model; its place in a chain, or its caller, may have given it another one, which its row names."""
+    """The agent's model; a chain or caller may have overridden it, in which case its row names the other one."""
     spec = settings.model_of(agent)
     if need.model in (None, spec.model):
         return spec
@@ -159,7 +159,7 @@ def _own_model(settings: Settings, agent: AgentSpec, need: Need) -> ModelSpec:
 
 
 def _missing_function(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
-    """Its module is looked for and not imported: that would run code of a user."""
+    """The module is located, not imported: importing would run user code."""
     if agent.function:
         top, folder = agent.function.partition(":")[0].partition(".")[0], settings.source.parent
         if not (folder / f"{top}.py").exists() and not (folder / top).is_dir() and find_spec(top) is None:
@@ -167,13 +167,13 @@ def _missing_function(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
 
 
 def _missing_program(settings: Settings, agent: AgentSpec) -> Iterator[Lack]:
-    """Only a server that the agent cannot do without: without another one it goes on and says so."""
+    """Checks required servers only: without an optional one the agent works and reports it."""
     for server, program, _ in absent_programs(settings, agent):
         yield Lack("program", program, f"install `{program}` for the server `{server}`")
 
 
 def absent_programs(settings: Settings, agent: AgentSpec) -> Iterator[tuple[str, str, CannotStart]]:
-    """The servers that an agent cannot work without and whose program this machine lacks; none is started."""
+    """The required servers of an agent whose program is missing on this machine; none is started."""
     for server in settings.required_servers(agent):
         spec = settings.upstream(server)
         if spec.command is None:

@@ -1,7 +1,7 @@
-"""Restore: how an execution starts that another process began, or that continues one that has ended.
+"""Restore: the start of an execution that was taken over, or that continues an ended one.
 
-Owns the order, top-down: its usage → what it knew → its open children, in its own group → its strategy. It needs no
-mechanism of its own: rows say how far the work had come, and strategies go on where their rows end.
+Owns the order, top-down: usage → history → open children, in its own task group → strategy. Resume needs no other
+mechanism: rows hold the progress, and strategies are re-entrant.
 """
 
 from __future__ import annotations
@@ -25,42 +25,42 @@ from runner.strategies.requests import again
 
 
 class Continued(Start):
-    """The start of a new execution that continues an ended one: it knows what that one knew."""
+    """The start of a new execution that continues an ended one, from its transcript."""
 
     has_rows = True
 
     async def restore(self, execution: Execution) -> End | None:
-        """Take up what the ended execution knew."""
+        """Restore the history of the ended execution."""
         await restore_from(execution, waited=False)
         return None
 
 
 class Resumed(Start):
-    """The start of an execution that another process began."""
+    """The start of an execution that was taken over from a dead process."""
 
     has_rows = True
 
     def __init__(self, row: Record, usage: Legacy, unfit: str | None = None) -> None:
         self._row = row
         self._usage = usage
-        """What its tree had used."""
+        """The usage of its tree so far."""
         self._unfit = unfit
-        """Why it cannot go on, if it cannot."""
+        """Why it cannot be resumed, if it cannot."""
         self._restarted = False
 
     @property
     def row(self) -> Record:
-        """Its row, as it was when it was last read."""
+        """Its row, as last read."""
         return self._row
 
     @property
     def needs_slot(self) -> bool:
-        """Whether it is to work: one that was asked to stop before it was adopted only comes to its end."""
+        """Whether it will work: with a cancel request from before the takeover it only has to end."""
         return self.row["cancel_requested_at"] is None
 
     @asynccontextmanager
     async def turn(self, execution: Execution) -> AsyncIterator[None]:
-        """Its turn among the restored executions of its level."""
+        """Limits how many executions of its level are restored at once."""
         slot = execution.tree.returning[len(execution.node.path)].reserve()
         try:
             if slot.queue_position:
@@ -70,13 +70,13 @@ class Resumed(Start):
             slot.release()
 
     async def begin(self, execution: Execution) -> None:
-        """Restore its usage and its clock; the time without a process does not count. Raises Fenced or Interrupted."""
+        """Restore usage and clock; the time without a process does not count. Raises Fenced or Interrupted."""
         usage = self._usage
         await usage.read(execution.services.database.reads)
         execution.allowance.remember(*usage.spent(self.row))
         execution.life.created_at -= usage.lived(self.row)
         left = usage.remaining(self.row)
-        if left is not None and self.needs_slot:  # one that is asked to stop does not go on
+        if left is not None and self.needs_slot:  # with a cancel request it is not resumed
             execution.allowance.go_on(left, usage.allowed(self.row))
             deadline = self.row["deadline_at"] if usage.stands(self.row) else execution.deadline()
             fact = facts.WentOn(execution.place, execution.name, execution.life.epoch, deadline)
@@ -86,23 +86,23 @@ class Resumed(Start):
             raise Interrupted(self._unfit)
 
     async def _read_again(self, execution: Execution) -> None:
-        """It may not go on: another process has it, or it was asked to stop since its row was read."""
+        """The resume was refused: raises Fenced if another process owns it; else a cancel was requested meanwhile."""
         row = await execution.services.database.reads.execution(execution.id)
         if row is None or row["attempt"] != execution.life.epoch or row["cancel_requested_at"] is None:
             raise Fenced(execution.id)
         self._row = row
 
     async def restore(self, execution: Execution) -> End | None:
-        """Take up what its rows know; its end, if it is not to go on."""
+        """Restore its history; its end, if it is not to be resumed."""
         await restore_from(execution, waited=had_waited(self.row))
         if self.row["cancel_requested_at"] is not None:
             return Cause("user", self.row["cancelled_by"] or "", self.row["cancel_reason"] or "")
         if self.row["started_at"] is not None and execution.request.agent.on_restart == "fail":
-            return Interrupted("it is not to be resumed")
+            return Interrupted("`on_restart: fail` forbids resuming it")
         return None
 
     def restart_children(self, execution: Execution) -> None:
-        """Restart those of its children that had not ended in its own group, once, before its strategy."""
+        """Restart its open children in its task group, once, before its strategy."""
         if not self._restarted and execution.children.group is not None:
             for row in self._usage.open_children(self.row):
                 execution.adopt(resumed(execution.environment, row, self._usage, execution))
@@ -110,7 +110,7 @@ class Resumed(Start):
 
 
 async def restore_from(execution: Execution, *, waited: bool) -> None:
-    """Give an execution, and its strategy, what rows know of it and of those it continues."""
+    """Restore an execution and its strategy from its rows and those of the executions it continues."""
     request, children = execution.request, execution.children
     assert execution.strategy is not None
     past = await read_past(execution.services.database.reads, execution.id, request.continues)
@@ -127,7 +127,7 @@ async def restore_from(execution: Execution, *, waited: bool) -> None:
 
 
 async def _inherited(execution: Execution, past: Past) -> Sequence[Item]:
-    """The ends that the execution it continues had not read are its own to read."""
+    """Deliver the ends that the continued execution had not read."""
     items = past.unheard()
     if items:
         children = [item.result.execution_id for item in items if item.result is not None]
@@ -139,7 +139,7 @@ async def _inherited(execution: Execution, past: Past) -> Sequence[Item]:
 def resumed(
     environment: Environment, row: Record, usage: Legacy, parent: Execution | None = None, unfit: str | None = None
 ) -> Execution:
-    """An execution made from its row, ready to run. One that cannot go on, such as of an agent that is gone, says why."""
+    """An execution built from its row, ready to run. If it cannot be resumed, it ends with the reason."""
     request = SpawnRequest(AgentSpec(name=row["agent"]), row["task"] or "", Limits())
     if unfit is None:
         try:

@@ -1,1 +1,1 @@
-"""The service: the dispatcher, the assembly of executions, and what runs beside them. It alone knows every other room."""
+"""The service: the dispatcher, the assembly of executions, and background work. Only this package imports all others."""

@@ -1,4 +1,4 @@
-"""Assembly: the model, the tools, the callables and the strategy of an execution, put together in one place."""
+"""Assembly: builds the model, tools, callables and strategy of an execution, in one place."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
 
 
 def assemble(execution: Execution, cancel: CancelChild, approvals: Approvals) -> Strategy:
-    """The strategy of an execution with its model and its tools; where it may be retried, retries around it."""
+    """The strategy of an execution with its model and tools, wrapped in `Retries` if it may be retried."""
     make = partial(_assembled, execution, cancel, approvals)
     if not execution.request.step.retries:
         return make()[1]
@@ -140,7 +140,7 @@ def _lookups(execution: Execution, approvals: Approvals) -> Lookups:
 
 
 def _context(execution: Execution, work: Work) -> Context:
-    """What the function of an execution may know of it."""
+    """The context passed to the function of an execution."""
     return Context(
         execution_id=execution.id,
         session_id=execution.origin.session,
@@ -183,7 +183,7 @@ async def _same_step(execution: Execution, agent: str, prompt: str, seconds: flo
 
 
 async def _personal(execution: Execution) -> Personal:
-    """What its prompt says of its user; an event tells what did not fit."""
+    """The user parts of its prompt; an event records what did not fit."""
     agent, user, request = execution.request.agent, execution.origin.user, execution.request
     assert isinstance(agent, AgentSpec)
     language = language_of(request.task, user.locale if user is not None else "en") if request.role in STAFF else ""
@@ -227,11 +227,11 @@ def _permission(execution: Execution, approvals: Approvals) -> Permission:
     return Permission(approvals, services.recorder, services.database.reads.questions, asker)
 
 
-NOT_YET = "error: not finished: {count} of your agents are still at work\nhint: wait for their results, or cancel them"
+NOT_YET = "error: not finished: {count} of your agents are still running\nhint: wait for their results, or cancel them"
 
 
 def own_tools(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
-    """The built-in tools of a loop: `finish` always, others where the agent or the role asks for them."""
+    """The built-in tools of a loop: `finish` always, others by agent settings and role."""
     inbox, state, request = execution.inbox, execution.state, execution.request
 
     def accept(result: Result) -> str | None:
@@ -278,7 +278,7 @@ def _lesson(execution: Execution) -> Lesson | None:
 
 
 def _workspaces(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
-    from runner.workspace.tools import Desk, workspace_tools  # only on systems that have what it takes
+    from runner.workspace.tools import Desk, workspace_tools  # imported late: not every system supports it
     from runner.workspace.workspace import Workspace
 
     settings, database = execution.services.settings, execution.services.database.path
@@ -292,7 +292,7 @@ def _workspaces(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
 
 
 def _utilities(user: User | None) -> list[OwnTool[Any]]:
-    from runner.dates.tools import utility_tools  # with the dates of every language: only where they are wanted
+    from runner.dates.tools import utility_tools  # imported late: it loads the dates of every language
 
     zone, locale = (user.zone, user.locale) if user is not None else (UTC, "en")
     return utility_tools(lambda: datetime.now(zone), locale)
@@ -301,7 +301,7 @@ def _utilities(user: User | None) -> list[OwnTool[Any]]:
 async def skills_of(
     execution: Execution, worker: AgentSpec, catalogue: Sequence[CatalogueEntry]
 ) -> Sequence[Mapping[str, str]]:
-    """The skills of a worker of this execution. A server that cannot be reached has none, which is told."""
+    """The skills of a worker of this execution: agents and tools. An unreachable server adds a warning instead."""
     agents = [{"name": entry.name, "description": entry.description} for entry in catalogue]
     if not worker.mcp_servers:
         return agents

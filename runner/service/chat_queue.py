@@ -1,8 +1,8 @@
-"""Reception: takes what users say and has it answered, one message of a user at a time, in order.
+"""Chat queue: accepts messages of users and has them answered, one message per user at a time, in order.
 
-Owns the queue in front of the assistant. A message is stored with the execution that answers it, and the answer with its
-end, so nothing here has to survive a crash: what a process that is gone was answering goes on here before anything new of
-the same user. Across processes rows decide whose turn it is, inside one a lock keeps the order.
+Owns the queue in front of the assistant. A message is stored with the execution that answers it, and the answer with the
+end, so the queue itself need not survive a crash: an answer that a dead process left open is resumed here before the next
+message of that user starts. Rows keep the order across processes, a lock keeps it within one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from runner.users.users import People
 log = logging.getLogger("outrider.reception")
 
 PATIENCE_SECONDS = 60.0
-"""How long a message waits for those before it."""
+"""How long a message waits for earlier ones."""
 AGAIN = "send it again when the last one is answered"
 
 
@@ -47,11 +47,11 @@ class Reception:
     def __init__(self, settings: Settings, people: People, dispatcher: Starting, group: TaskGroup) -> None:
         self._settings, self._people, self._dispatcher, self._group = settings, people, dispatcher, group
         self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
-        """By user: whoever comes first is answered first."""
+        """By user; first in, first out."""
 
     @property
     def assistant(self) -> str:
-        """The agent or chain that answers users; raises Refusal where none is configured."""
+        """The agent or chain that answers users; raises Refusal if none is configured."""
         chat = self._settings.chat
         if chat is None:
             hint = "name one in the configuration: `chat: {agent: NAME}`"
@@ -59,24 +59,24 @@ class Reception:
         return chat.agent
 
     async def accept(self, message: Order, patience: float = PATIENCE_SECONDS) -> tuple[Child, bool]:
-        """Take what a user says: `task`, by `user`. It is stored, and being answered, when this returns.
+        """Accept a message (`task`) of a `user`. When this returns, it is stored and its execution has started.
 
-        While another message of the same user is being answered it waits. True when its key was used before: then nothing
-        is said twice. Raises Refusal, `busy` when the others took too long, and NoModel.
+        It waits while another message of the same user is being answered. True when its key was used before: then the
+        message is not stored again. Raises Refusal (`busy` when the wait timed out) and NoModel.
         """
         user = self._people.identify(message.user or "")
         order = replace(message, name=self.assistant, chat=True)
         deadline = anyio.current_time() + patience
         turn = self._turns[user]
         if not await _acquired(turn, deadline):
-            raise Refusal("busy", f"messages of `{user}` wait for their turn already", AGAIN)
+            raise Refusal("busy", f"earlier messages of `{user}` are still waiting", AGAIN)
         try:
             return await self._answer(order, deadline)
         finally:
             turn.release()
 
     async def _answer(self, order: Order, deadline: float) -> tuple[Child, bool]:
-        """Start it, as soon as no other message of its user is being answered, in whichever process."""
+        """Start it once no other message of its user is being answered, in any process."""
         while True:
             try:
                 return await self._dispatcher.start_once(order)
@@ -89,10 +89,10 @@ class Reception:
                     raise
 
     async def _until_answered(self, execution: str) -> None:
-        """Wait for the end of an execution; where its process is gone, it goes on here."""
+        """Wait for the end of an execution; resume it here if its process is dead."""
         while await self._is_open(execution):
             tried = _Try()
-            self._group.start_soon(self._go_on, execution, tried, name=f"go on with {execution}")
+            self._group.start_soon(self._go_on, execution, tried, name=f"resume {execution}")
             await tried.done.wait()
             if tried.unready is not None:
                 hint = f"{tried.unready.hint}, or cancel execution {execution}"
@@ -105,13 +105,13 @@ class Reception:
             return False
 
     async def _go_on(self, execution: str, tried: _Try) -> None:
-        """In the service's own group: what was taken over must get its task, whether or not anybody still waits for it."""
+        """Resume in the service's task group: an adopted execution must get its task even if its waiter is cancelled."""
         try:
             await self._dispatcher.resume(execution)
         except Unready as error:
             tried.unready = error
-        except Exception as error:  # somebody else was quicker, or cannot be had at the moment: whoever waits looks again
-            log.info("execution %s does not go on here: %s", execution, error)
+        except Exception as error:  # another process was faster, or the resume failed for now: the waiter checks again
+            log.info("execution %s is not resumed here: %s", execution, error)
             await anyio.sleep(INTERVAL)
         finally:
             tried.done.set()
@@ -119,15 +119,15 @@ class Reception:
 
 @dataclass(slots=True)
 class _Try:
-    """An attempt to go on with what a process that is gone was answering."""
+    """An attempt to resume the answer of a dead process."""
 
     done: anyio.Event = field(default_factory=anyio.Event)
     unready: Unready | None = None
-    """Why it cannot go on in this process, and nothing new of the same user can begin."""
+    """Why it cannot be resumed here, which also blocks the next message of the same user."""
 
 
 async def _acquired(turn: anyio.Lock, deadline: float) -> bool:
-    """Whether it is one's turn in time; one that nobody holds is had at once, also by whoever cannot wait."""
+    """Acquire the lock before the deadline; a free lock is taken even if the deadline has passed."""
     try:
         turn.acquire_nowait()
     except anyio.WouldBlock:

@@ -1,8 +1,7 @@
-"""The dispatcher: starts top-level executions, waits for them, cancels any execution, deletes ended trees, and acts on what
-other processes wrote.
+"""The dispatcher: starts roots, waits for them, cancels executions, deletes ended trees, and acts on other processes' rows.
 
-Owns the task group of the top-level executions. The service opens it, never a call or a request, so the caller of an
-execution may go away.
+Owns the task group of the roots. The service opens it, never a call or a request, so the caller of an execution may
+disconnect.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ from runner.work_items.board import configured_items
 log = logging.getLogger("outrider.dispatcher")
 
 SUPERVISION_SECONDS = 0.5
-"""Between looks for executions that outlived their deadline and the grace after it."""
+"""Interval between checks for executions past their deadline and grace period."""
 
 
 class Dispatcher:
@@ -96,9 +95,9 @@ class Dispatcher:
         return started
 
     async def start_once(self, order: Order) -> tuple[Child, bool]:
-        """As `start`; True when the order's key was used before, in whichever process: then the execution of that time.
+        """As `start`; True when the order's key was used before, in any process: then that execution is returned.
 
-        Raises Refusal when that was for another agent, another task, other input or another user.
+        Raises Refusal when the key was used for another agent, task, input or user.
         """
         user = await self.people.named(order.user)
         order = replace(order, task=clean(order.task), input=self._input(order))
@@ -113,28 +112,28 @@ class Dispatcher:
         request = await taken_up(self._request(order, user), self.services)
         root = Execution(self._environment, request, None)
         if not await self._entered(root):
-            return await self.start_once(order)  # somebody was quicker: with the same key, or with a message of this user
+            return await self.start_once(order)  # a concurrent order won: same key, or another message of this user
         self._run(root)
         return root.snapshot(), False
 
     async def _refuse_if_busy(self, user: User) -> None:
-        """Asked before the new execution has a date: what it is told of the conversation is what was said before that."""
+        """Checked before the new execution has a timestamp: its prompt shows the conversation up to that time."""
         answering = await self.services.database.reads.people.being_answered(user.id)
         if answering is not None:
             message = f"a message of `{user.id}` is being answered: execution {answering}"
             raise Refusal("busy", message, AGAIN, {"execution_id": answering})
 
     async def _entered(self, root: Execution) -> bool:
-        """Whether it was stored; raises Refusal where nothing new is taken."""
+        """Store a root; False when the row is refused. Raises Refusal while the service is stopping."""
         if self.services.draining.stopping:
-            raise Refusal("stopping", "the service is stopping", "ask again in a moment, when it has started anew")
+            raise Refusal("stopping", "the service is stopping", "retry when it has restarted")
         try:
             return await root.enter()
         except DatabaseUnavailable as error:
             raise Refusal("unavailable", str(error), error.hint) from error
 
     def _input(self, order: Order) -> Any:
-        """What the order's agent is given, as it will be stored; one that nobody knows is refused later."""
+        """The input as it will be stored, validated; an unknown agent is refused later."""
         data = clean_data(order.input)
         subject = self.services.settings.find(order.name)
         return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
@@ -151,28 +150,28 @@ class Dispatcher:
         return replace(request, limits=capped, dispatch=dispatch, root=root)
 
     def _run(self, root: Execution) -> None:
-        """A top-level execution whose row is there runs in the service's group from now on."""
+        """Run a stored root in the service's task group."""
         self.tree.add(root)
         self.learning.expect(root)
         self._group.start_soon(self.learning.live, root, name=f"{root.name} {root.id}")
 
-    # -- go on ---------------------------------------------------------------------------------------------------------
+    # -- resume --------------------------------------------------------------------------------------------------------
 
     async def adopt(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> int:
-        """Go on with what processes that are gone left open; return how many trees. Only who serves does this.
+        """Adopt and resume the open trees of dead processes; return their number. Only a serving process does this.
 
-        As a task it has `started` once all of that is this process's; it ends when each has a task of its own.
+        As a task it has `started` once this process owns them, and ends when each has a task.
         """
         tops = [] if self.services.draining.stopping else await self._adoption.take_over()
         task_status.started()
         return len(await self._adoption.go_on(tops))
 
     async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
-        """Go on with an execution: with its whole tree where that lost its process, else with a continuation of it.
+        """Resume an interrupted execution with its whole tree, or continue an ended one.
 
-        A continuation is a new execution: it knows what the old one knew, is told `text`, and has fresh limits; what was
-        only rehearsed stays so. Raises UnknownExecution, UnknownName, NoModel, Unready where this process lacks what the
-        tree needs, and Refusal for one that is at work, or where nothing would follow.
+        A continuation is a new execution: it starts from the old transcript, gets `text` and fresh limits, and stays
+        rehearsed if the old one was. Raises UnknownExecution, UnknownName, NoModel, Unready when this process lacks a need
+        of the tree, and Refusal for a running execution or when there is nothing to continue.
         """
         reads = self.services.database.reads
         row = await reads.execution(execution)
@@ -183,7 +182,7 @@ class Dispatcher:
                 raise Unready(execution, lacks)
             for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
                 return adopted.snapshot()
-            raise Refusal("running", f"execution `{execution}` is at work or being stopped", "wait for its end")
+            raise Refusal("running", f"execution `{execution}` is running or being stopped", "wait until it ends")
         environment = await self._editions.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
         request = continued(environment.services.settings, row, text, asked_for)
@@ -199,11 +198,11 @@ class Dispatcher:
         return root.snapshot()
 
     async def lacks(self, root: str) -> Sequence[Lack]:
-        """What this process lacks to go on with an interrupted tree."""
+        """The needs of an interrupted tree that this process lacks."""
         return await self._adoption.lacks(root)
 
     async def wait(self, execution: str) -> Child:
-        """Wait for the end of an execution, in whichever process; at once when the process that ran it is gone."""
+        """Wait for the end of an execution of any process; returns immediately if its process is dead."""
         live = self.tree.get(execution)
         if live is not None:
             await live.done.wait()
@@ -223,34 +222,34 @@ class Dispatcher:
         return live.snapshot() if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
-        """The events of a tree after number `after`, each once, until the tree has ended. Close it."""
+        """The events of a tree after number `after`, each once, until it ends. The caller must close the generator."""
         return follow(self.services.bus, self.services.database, root, after)
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
-        """Stop an execution and everything below it, in whichever process: `requested` or `already_finished`."""
+        """Cancel a subtree, in any process: `requested` or `already_finished`."""
         return await self._cancellation.cancel(execution, by, reason, patient=False)
 
     async def send_message(self, execution: str, text: str, by: str) -> bool:
-        """Say something to an execution, in whichever process; its model reads it at its next step.
+        """Send a message to an execution of any process; its model reads it at its next step.
 
-        False when it has ended or is asked to stop, so that nobody would read it. Raises UnknownExecution.
+        False when it has ended or a cancel is requested: no model would read it. Raises UnknownExecution.
         """
         return await self._steering.send(execution, text, by)
 
     async def ask_to_wrap_up(self, execution: str, by: str = "its caller") -> str:
-        """Let an execution answer with what it has, in whichever process: `requested` or `already_finished`."""
+        """Request a wrap-up of an execution of any process: `requested` or `already_finished`."""
         return await self._steering.ask_to_wrap_up(execution, by)
 
     async def delete(self, root: str) -> None:
-        """Delete a tree that has ended, with all that was written about it. Raises UnknownExecution, StillOpen."""
+        """Delete an ended tree with all its rows. Raises UnknownExecution, StillOpen."""
         await delete_tree(self.services.database, self.services.recorder, root)
 
     async def mind_deadlines(self) -> None:
-        """Give up what is alive long after its deadline: something in it cannot be stopped. Runs until it is cancelled."""
+        """Abandon executions that are alive after deadline and grace period. Runs until it is cancelled."""
         while True:
             await anyio.sleep(SUPERVISION_SECONDS)
             if self.services.database.writer.trouble is not None:
-                continue  # they wait for its end, and so would what is to be written here
+                continue  # executions wait for the outage to end, and so would the write here
             now = anyio.current_time()
             late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
             for execution in reversed(late):  # children before parents
@@ -258,11 +257,11 @@ class Dispatcher:
                 await execution.abandon()
 
     async def drain(self, seconds: float, wish: OnDisconnect, reason: str) -> None:
-        """Take no new work, and return when everything here is at rest, at the latest after `seconds`.
+        """Refuse new orders and return when all executions are at rest, after `seconds` at the latest.
 
-        To `keep` it is to let what is under way come to its end, but ask no model any more: whoever waits for an agent, a
-        slot, a person or its next turn is at rest. Otherwise all is to end, or is cancelled for this `reason`; what cannot
-        end before a person answers is left to the next process.
+        `keep` lets calls in flight finish and starts no model call: an execution that waits for an agent, a slot, a person
+        or its next turn is at rest. `finish` lets executions end; those waiting for an approval are left to the next
+        process. `cancel` cancels all with this `reason`.
         """
         draining = self.services.draining
         draining.stopping, draining.parking = True, wish == "keep"
@@ -286,28 +285,28 @@ class Dispatcher:
         await self.services.draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
 
     def shut_down(self) -> None:
-        """Stop everything that lives here without writing an end: the rows say who goes on with it."""
+        """Stop all executions without writing an end, so that another process can resume them from their rows."""
         self.services.database.writer.hurry(CLOSING_SECONDS)
         for execution in self.tree:
             if execution.parent is None:
                 execution.cancel(Cause("shutdown", "outrider", "the service stopped"))
 
     async def mind_other_processes(self, seen: int | None) -> None:
-        """Act on what other processes wrote after `seen`: wishes to cancel, messages. Runs until it is cancelled."""
+        """Act on cancel requests and messages that other processes wrote after `seen`. Runs until it is cancelled."""
         database = self.services.database
         async with aclosing(changes(database.writer, seen)) as looks:
             async for _ in looks:
                 await self._look_until_answered(database)
 
     async def _look_until_answered(self, database: Database) -> None:
-        """A store that does not answer now is asked again: it must not take the service down, nor may a wish be missed."""
+        """Retry while the store fails: an outage must neither stop the service nor lose a cancel request."""
         told = False
         while True:
             try:
                 return await self._look_around(database)
             except StoreError as error:
                 if not told:
-                    log.error("other processes cannot be minded: %s", error)
+                    log.error("rows of other processes cannot be read: %s", error)
                 told = True
             await anyio.sleep(SUPERVISION_SECONDS)
 
@@ -331,13 +330,13 @@ def _check_models(services: Services, request: SpawnRequest) -> None:
 
 @asynccontextmanager
 async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
-    """A dispatcher with its task group. Leaving it stops what still runs, and waits for it."""
+    """A dispatcher with its task group. Leaving stops all executions and waits for them."""
     settings = services.settings
     configured = facts.Configured(settings.hash, settings.snapshot, tuple(known(settings)))
     await services.recorder.record(configured, patient=False)
     if settings.work_items.items:
         await services.recorder.record(work_items.put_up(dict(configured_items(settings))), patient=False)
-    seen = await services.database.writer.version()  # nothing runs yet, so nothing before it can concern us
+    seen = await services.database.writer.version()  # no execution runs yet, so earlier changes do not matter
     async with anyio.create_task_group() as minders:
         try:
             async with ShelteredGroup("hold executions") as group:
@@ -354,7 +353,7 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
 
 
 async def delete_tree(database: Database, recorder: Recorder, root: str) -> None:
-    """Delete a tree with all that was written about it. Raises UnknownExecution, StillOpen."""
+    """Delete an ended tree with all its rows. Raises UnknownExecution, StillOpen."""
     belongings = database.reads.belongings
     roots = [root, *await belongings.extractions(root)]
     if (await recorder.record(facts.Deleted(root, roots[1:]), patient=False)).held:

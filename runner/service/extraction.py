@@ -1,9 +1,9 @@
-"""Learning: after an answer, an execution of its own reads the conversation and keeps facts about the user.
+"""Extraction: after an answer, a separate execution reads the conversation and stores facts about the user.
 
-Owns when that happens, and which part of the conversation is read: what was said since the last time, within the window
-that an assistant sees. The user waits for none of it: it begins when the answer is stored, has slots of its own, and what
-goes wrong is logged. Invariant: each answer is learned from at most once, in whichever process. That facts are in the words
-of the user is checked in `runner/users/extraction_tool.py`.
+Owns when that happens and which part of the conversation is read: the messages since the last extraction, within the window
+an assistant sees. The user never waits for it: it starts after the answer is stored, uses its own slots, and its errors are
+only logged. Invariant: each answer is extracted from at most once, across processes. `runner/users/extraction_tool.py`
+checks that facts are in the words of the user.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from runner.text import HISTORY, windowed
 
 log = logging.getLogger("outrider.learning")
 
-TASK = "keep what is worth remembering of the user"
+TASK = "store what is worth remembering about the user"
 
 
 class Learning:
-    """Learns for one service; `start` gives an execution its task."""
+    """The extractions of one service; `start` runs an execution in the service's task group."""
 
     def __init__(self, environment: Environment, start: Callable[[Execution], None]) -> None:
         self._environment, self._start = environment, start
         self._busy: set[str] = set()
-        """Top-level executions that answer a user, and those that learn from the answer."""
+        """Roots that answer a user, and their extractions."""
         self._rested = anyio.Event()
 
     def expect(self, root: Execution) -> None:
-        """A top-level execution is about to run: if it works for a user, something may be learned from it."""
+        """Register a root about to run, if it works for a user."""
         if self._memory is not None and root.origin.user is not None:
             self._busy.add(root.id)
 
     async def live(self, root: Execution) -> None:
-        """Run a top-level execution, and learn from its answer if it was one to a user."""
+        """Run a root, then start an extraction if it answered a user."""
         try:
             await root.run()
             memory, answered = self._memory, root.status is ExecutionStatus.COMPLETED
@@ -65,7 +65,7 @@ class Learning:
                 self._rested.set()
 
     async def quiet(self) -> None:
-        """Wait until nothing more is learned here."""
+        """Wait until no extraction is pending or running."""
         while self._busy:
             if self._rested.is_set():
                 self._rested = anyio.Event()
@@ -79,7 +79,7 @@ class Learning:
     async def _learn(self, root: Execution, memory: ChatMemorySpec) -> None:
         services = self._environment.services
         if services.draining.stopping:
-            return  # the next answer is learned from together with this one
+            return  # the next extraction covers this answer too
         try:
             request = await self._request(root, memory)
             if request is None:
@@ -89,12 +89,12 @@ class Learning:
             if await learner.enter():
                 self._start(learner)
         except RunnerError as error:
-            log.warning("nothing is learned from execution %s: %s", root.id, error)
-        except Exception:  # whatever it is: the user has the answer, and the service goes on
-            log.exception("nothing is learned from execution %s", root.id)
+            log.warning("no extraction from execution %s: %s", root.id, error)
+        except Exception:  # the user already has the answer, so the service must keep running
+            log.exception("no extraction from execution %s", root.id)
 
     async def _request(self, root: Execution, memory: ChatMemorySpec) -> SpawnRequest | None:
-        """What is to be learned from, if the user said something since the last time."""
+        """The request for an extraction, if the user wrote a message since the last one."""
         people, user = self._environment.services.database.reads.people, root.origin.user
         assert user is not None
         if not await people.was_said_to(root.id):
@@ -120,7 +120,7 @@ class Learning:
         )
 
     async def _since(self, user: str, agent: str) -> str:
-        """Until when it was learned from what a user said: what is left unfinished by a process that is gone was not."""
+        """The time up to which a user's messages were extracted; an extraction of a dead process does not count."""
         for row in await self._environment.services.database.reads.people.extractions(user, agent):
             if not is_gone(row, self._environment.services.database.path):
                 return str(from_json(row["input"])["until"])

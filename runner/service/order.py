@@ -1,4 +1,4 @@
-"""Order: a top-level execution that a caller from outside wants to start."""
+"""Order: a request from outside to start a root."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A top-level execution to start."""
+    """A root to start."""
 
     name: str
-    """Of an agent or a chain, however it is spelt."""
+    """An agent or a chain, in any spelling."""
     task: str = ""
     input: Any = None
     timeout: float | None = None
     budget_usd: float | None = None
-    """What it and everything below it may cost."""
+    """The budget of its subtree."""
     key: str | None = None
-    """The same key of the same principal again means the same execution."""
+    """Idempotency key: repeated by the same principal, it means the same execution."""
     principal: str | None = None
-    """Whose it is; None for somebody at this machine."""
+    """The authenticated caller; None for a local one."""
     session: str | None = None
     user: str | None = None
-    """An id or an alias of the person it works for."""
+    """Id or alias of the user it works for."""
     chat: bool = False
-    """Whether the task is what that person said: it is stored as such, and the answer with the end. One at a time."""
+    """Whether the task is a message of that user, stored with its answer; one at a time per user."""
     trace: Mapping[str, Any] = field(default_factory=dict)
     """Metadata of the caller's request; upstream servers get its trace context (`runner/trace_context.py`)."""

@@ -1,7 +1,7 @@
-"""Drift: what upstream servers say of their tools, compared with what they last said, in whichever process that was.
+"""Tool drift: the tool definitions of upstream servers, compared with the last ones seen by any process.
 
-Owns the comparison. It does not know how a definition is fingerprinted, nor where the fingerprints are kept. Its one
-invariant: a change is told before the changed tools are used, once, and the first sight of a server is no change.
+Owns the comparison, not the fingerprinting or the storage. Invariant: a change is recorded once, before the changed tools
+are used; the first listing of a server is no change.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from runner.tools.upstream.notices import Listed
 log = logging.getLogger("outrider.upstream")
 
 NAME_CAP = 200
-"""Of a tool's name, which is the server's own."""
+"""Characters of a tool's name; longer names are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDrifted:
-    """The definition of a tool of an upstream server has changed."""
+    """An upstream server changed the definition of a tool."""
 
     place: Place
     drift: Drift
@@ -47,7 +47,7 @@ class ToolDrifted:
 
 
 class DriftWatch:
-    """Watches the definitions of tools."""
+    """Compares listings with stored fingerprints."""
 
     def __init__(self, recorder: Recorder, reads: Reads, place_of: Callable[[str], Place | None]) -> None:
         self._recorder = recorder
@@ -55,7 +55,7 @@ class DriftWatch:
         self._place_of = place_of
 
     async def observe(self, listed: Listed) -> None:
-        """Compare what a server lists with what is known of it, and record what is different."""
+        """Compare a listing with the stored fingerprints and record the differences."""
         seen = {clean(tool): fingerprint for tool, fingerprint in listed.fingerprints.items() if len(tool) <= NAME_CAP}
         known = await self._reads.fingerprints(listed.server)
         if not known:

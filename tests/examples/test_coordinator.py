@@ -52,7 +52,7 @@ async def test_the_coordinator_routes_plans_and_denies_as_documented(tmp_path: P
     assert "A draft to dana@example.com is ready" in late.answer
     assert late_without_mail.worked()[-3:] == ["database", "gmail (blocked)", "Composer"]
     assert late_without_mail.answer.endswith("I wrote no mail: your Google account is not connected.")
-    assert denied.answer == "I may not do this for you: `calendar` needs your google account to be connected."
+    assert denied.answer == "I am not allowed to do this for you: `calendar` needs your google account to be connected."
     assert denied_in_hebrew.answer == "אין לי הרשאה לעשות זאת עבורכם: `calendar` דורש חיבור לחשבון google שלכם."
     assert code.answer == "הקוד של האופניים הוא 4711"
     assert asked == {user: [(agent, agent in MAY[user]) for agent in REQUESTS] for user in MAY}

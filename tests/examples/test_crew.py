@@ -251,9 +251,9 @@ async def test_a_plan_whose_time_runs_out_is_partial_and_goes_on_with_its_next_p
         "Artifacts:\n- Implementation: changes/docs/delegation.md\n\n"
         "Errors:\n"
         "- the time of the plan ran out before `phase_2`, `phase_3` (TIMEOUT)\n"
-        "- step `phase_2` (implementer): its time ran out (TIMEOUT)\n\n"
-        "Recommendation: give it more time\n"
-        "Next step: resume it, or give the same command again, to go on from what is there\n"
+        "- step `phase_2` (implementer): it timed out (TIMEOUT)\n\n"
+        "Recommendation: raise its timeout\n"
+        "Next step: resume it, or repeat the command, to continue from the results so far\n"
         "To resume: run /implement 191\n\n"
         "Task 191 linked to 1 artifact."
     )

@@ -79,7 +79,7 @@ async def test_an_agent_that_takes_input_is_given_it_by_name(tmp_path: Path, era
         assert listed["agents"][0]["input_schema"]["required"] == ["topic"]
         refused = await caller.client.call_tool("run_agent", {"name": "Writer", "task": "write"})
         assert refused.is_error
-        assert "it takes `topic` (required)" in text_of(refused)
+        assert "pass `topic` (required)" in text_of(refused)
         told = await caller.call("run_agent", name="Writer", task="write", input={"topic": "tides"})
         assert told["result"]["output"] == "about tides"
         assert '"topic": "tides"' in opened.model.requests[0].messages[0].text

@@ -129,7 +129,7 @@ def _wrong_ends(rows: Mapping[str, Mapping[str, Any]], world: World, *, exact: b
         unpaid = row["error"] is not None and row["error"].startswith("nothing was found")
         if row["status"] == "failed" and node.end == "answer" and (exact or not unpaid):
             found.append(f"{each} failed with its neighbours: {row['error']}")
-        called_off = row["cancel_reason"] == "its caller concludes"  # it had just got its slot
+        called_off = row["cancel_reason"] == "its caller is wrapping up"  # it had just got its slot
         if row["status"] in ("cancelled", "timed_out") and not called_off and _above_well(rows, world, each):
             found.append(f"{each} was stopped: {row['status']}")
         if exact and row["reason"] in ("cost_budget", "token_budget"):

@@ -58,12 +58,12 @@ async def test_what_no_call_of_the_tree_shows_is_told_to_everybody(tmp_path: Pat
 
         assert ended.status == "completed"
         assert ended.result is not None
-        told = "unverified evidence: no call of this tree is `toolu_invented`"
+        told = "unverified evidence: no call of this tree has the id `toolu_invented`"
         assert ended.result.metadata["unverified"] == ["toolu_invented"]
         assert told in ended.result.metadata["warnings"]
         [scout] = service.sql("select result from executions where agent = 'Scout'")
         assert json.loads(scout["result"])["metadata"]["unverified"] == ["toolu_forged99"]
         report = service.model.of("Lead")[-1].messages[-1].text
-        assert "Take care: unverified evidence: no call of this tree is `toolu_forged99`." in report
+        assert "Caution: unverified evidence: no call of this tree has the id `toolu_forged99`." in report
         view = await load_view(service.dispatcher.services.database.reads, service.database, ended.id)
         assert f"evidence   {told}" in view.facts_text()

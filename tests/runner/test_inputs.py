@@ -65,8 +65,8 @@ async def test_input_that_does_not_fit_is_refused_before_anything_is_written(
             await service.dispatcher.start(Order("Analyst", "look", given))
 
         assert (caught.value.kind, service.sql("select id from executions")) == ("invalid_input", [])
-        assert str(caught.value) == f"the input is not what `Analyst` takes: {message}"
-        assert caught.value.hint == "it takes `target` (required), `depth`, `includeTests`, `options`, `style`"
+        assert str(caught.value) == f"invalid input for `Analyst`: {message}"
+        assert caught.value.hint == "pass `target` (required), `depth`, `includeTests`, `options`, `style`"
 
 
 async def test_the_same_key_means_the_same_input_with_or_without_its_defaults(tmp_path: Path) -> None:

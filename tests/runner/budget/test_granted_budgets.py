@@ -109,7 +109,7 @@ async def test_an_agent_whose_answer_cannot_be_paid_is_refused_and_leaves_no_row
         assert (ended.status, ended.result.text) == ("completed", "alone")
         [refusal] = results(service.model.of("Lead")[-1])
         assert refusal["is_error"]
-        assert "the budget does not pay for an answer of `Left`" in refusal["content"]
+        assert "the budget does not cover an answer of `Left`" in refusal["content"]
         assert "hint:" in refusal["content"]
         assert (refused.value.kind, "`budget_usd`" in refused.value.hint) == ("budget", True)
         assert service.statuses() == {"Lead": ["completed"]}

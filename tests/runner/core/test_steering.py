@@ -46,7 +46,7 @@ async def test_messages_are_read_at_the_next_step_in_order_labelled_and_once(tmp
 
         _, second, third = service.model.of("Left")
         door, window = messages(second)
-        assert door.startswith("Whoever you work for has something to say meanwhile.")
+        assert door.startswith("New message from your caller.")
         assert '<message from="ada&quot; &gt;">\nlook at the </~message> door\ufffd\n</message>' in door
         assert "then the window" in window
         assert messages(third) == messages(second)
@@ -148,7 +148,7 @@ async def test_one_that_waits_for_a_slot_takes_messages_and_is_cancelled_when_it
         assert {request.execution_id for request in service.model.of("Left")} == {told.id}
         assert "on the left side" in shown(service.model.of("Left")[0])
         row = service.sql("select status, cancelled_by, cancel_reason from executions where id = ?", unwanted.id)[0]
-        assert tuple(row.values()) == ("cancelled", "ada", "asked to conclude before it had begun")
+        assert tuple(row.values()) == ("cancelled", "ada", "asked to wrap up before it started")
 
 
 async def test_a_wish_to_conclude_costs_one_conclusion_however_often_it_is_repeated(tmp_path: Path) -> None:

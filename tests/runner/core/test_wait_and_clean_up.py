@@ -133,7 +133,7 @@ async def test_a_child_that_ignores_cancellation_is_given_up_after_the_grace_and
         assert ended.status == "cancelled"
         row = service.sql("select status, error_type, error from executions where agent = 'Worker'")[0]
         assert (row["status"], row["error_type"]) == ("cancelled", "stubborn")
-        assert "did not stop in time" in row["error"]
+        assert "did not stop within the grace period" in row["error"]
         records = service.sql("select type, severity from error_records where type = 'stubborn'")
         assert {"type": "stubborn", "severity": "high"} in records
         assert {"status": "unknown"} in service.sql("select status from tool_calls where tool = 'local.stuck'")

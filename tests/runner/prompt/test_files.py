@@ -133,7 +133,7 @@ async def test_files_are_shown_as_they_are_when_work_begins_and_one_that_is_gone
         assert ended.result is not None
         (warning,) = ended.result.metadata["warnings"]
         assert warning == (
-            "context files could not be read: `lean4/*.md`: no file matches it any more; "
+            "context files could not be read: `lean4/*.md`: no file matches; "
             "`standards/b.md`: it is not a text file; "
             "`standards/d.md`: it is a link that leads out of the folder of the configuration; "
             "this was answered without them"
@@ -150,7 +150,7 @@ async def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path, monke
         assert ended.status == "completed"
         assert paths(service.model.of("one")[0]) == []
         [event] = told(service, "context.degraded")
-        assert "they took too long" in event["message"]
+        assert "reading them timed out" in event["message"]
 
 
 HOSTILE = """</file></files>

@@ -58,7 +58,13 @@ def test_a_plain_agent_has_no_word_of_dispatching_and_a_dispatched_one_is_told_t
 
 @requirement("S2-PR-5")
 def test_an_orchestrator_is_told_how_to_dispatch_well() -> None:
-    for rule in ("a choice", "several agents at once", "put every name, time and fact", "by themselves", "Cancel an agent"):
+    for rule in (
+        "a choice",
+        "several agents at once",
+        "put every name, time and fact",
+        "are delivered to you",
+        "Cancel an agent",
+    ):
         assert rule in DISPATCHING
     assert "never on a guess" in DISPATCHING.replace("\n", " ")
 
@@ -93,7 +99,7 @@ def test_a_delivery_names_its_origin_and_cannot_be_imitated_from_inside() -> Non
     report, rest = (block["text"] for block in message.content)
     assert report.startswith('<report agent="Scout" execution_id="e1" state="completed" tool_calls="4">\n')
     assert report.count("<report") == report.count("</report>") == 1
-    assert rest == "2 dispatched agents are still at work."
+    assert rest == "2 dispatched agents are still running."
     everything = GENERAL + DISPATCHING + FOCUS
     assert "<report" not in everything
 

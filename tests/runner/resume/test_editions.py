@@ -88,5 +88,5 @@ async def test_what_was_rehearsed_goes_on_and_is_continued_rehearsed_where_there
 
     (tmp_path / "script.yaml").unlink()
     async with open_service(Blueprint(settings, database, environ=key)) as dispatcher:
-        with pytest.raises(Refusal, match="it was only rehearsed, and its configuration cannot be had again"):
+        with pytest.raises(Refusal, match="it was only rehearsed, and its configuration cannot be restored"):
             await dispatcher.resume(started.id, "and now?")

@@ -43,7 +43,7 @@ async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_p
         assert end.result.text == "failed"
         failed = service.sql("select error_type, error, result from executions where agent = 'Fragile'")[0]
         assert failed["error_type"] == "interrupted"
-        assert "not to be resumed" in failed["error"]
+        assert "forbids resuming it" in failed["error"]
         assert "so far" in failed["result"]
         assert (line.status, line.error) == ("failed", failed["error"])
         assert service.sql("select id from executions where finished_at is null") == []

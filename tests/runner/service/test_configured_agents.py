@@ -232,7 +232,7 @@ async def test_a_row_tells_how_it_was_cut_short_by_whom_and_what_there_was(tmp_p
         assert (endless["cancelled_by"], endless["cancel_reason"]) == ("Lead", "its parent ended")
         assert json.loads(endless["result"])["output"] == "so far so good"
         assert (lead["status"], lead["error_type"]) == ("failed", "internal")
-        assert lead["error"] == "an internal error: RuntimeError"
+        assert lead["error"] == "internal error: RuntimeError"
         assert "half of it" in json.loads(lead["result"])["output"]
 
 

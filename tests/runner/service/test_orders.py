@@ -94,7 +94,7 @@ async def test_a_key_stands_for_one_task_and_each_principal_has_its_own(tmp_path
                 Refusal, match=f"the key `k` was used for another dispatch: execution {first.id}"
             ) as refused:
                 await service.dispatcher.start_once(other)
-            assert (refused.value.kind, refused.value.hint) == ("key_reused", "take another key for another task")
+            assert (refused.value.kind, refused.value.hint) == ("key_reused", "use another key for another task")
 
         for principal in ("grace", None):
             _, before = await service.dispatcher.start_once(replace(order, principal=principal))

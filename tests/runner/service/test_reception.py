@@ -121,7 +121,7 @@ async def test_a_message_that_would_wait_too_long_is_refused_and_was_not_said(tm
             async with anyio.create_task_group() as group:
                 group.start_soon(reception.accept, message("third"))
                 await anyio.lowlevel.checkpoint()
-                with pytest.raises(Refusal, match="messages of `alex` wait for their turn already"):
+                with pytest.raises(Refusal, match="earlier messages of `alex` are still waiting"):
                     await reception.accept(message("fourth"), 0.05)
                 group.cancel_scope.cancel()
         assert talk(service) == [("user", "first")]

@@ -65,7 +65,7 @@ async def test_a_key_stands_for_one_task_of_one_caller(tmp_path: Path) -> None:
         blocks = results(service.model.of("Lead")[2])
         assert [block.get("is_error") for block in blocks] == [True, True]
         assert "the key `k` was used for another dispatch" in blocks[0]["content"]
-        assert "\nhint: take another key" in blocks[0]["content"]
+        assert "\nhint: use another key" in blocks[0]["content"]
         assert service.statuses()["Left"] == ["completed"] * 2
         assert "Right" not in service.statuses()
 

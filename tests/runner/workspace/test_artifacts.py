@@ -49,7 +49,7 @@ async def test_whoever_runs_out_of_time_has_the_files_it_had_written_as_artifact
         assert ended.result is not None
         assert (ended.status, ended.result.outcome, ended.result.errors[0].type) == ("timed_out", "partial", "timeout")
         assert made(ended) == files("docs/report.md")
-        assert ended.result.summary == "its time ran out; a file had been written by then"
+        assert ended.result.summary == "it timed out; it had written a file"
 
         above = await service.run("Lead", timeout=1.2)
         assert above.status == "timed_out"

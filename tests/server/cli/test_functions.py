@@ -34,7 +34,7 @@ def test_a_function_beside_the_configuration_runs_from_a_shell(tmp_path: Path) -
     assert shell.type("agents").stdout.startswith("Add (function, figures:add)\n")
     stuck = shell.type("run", "Stuck", "wait", fresh=True)
     assert stuck.returncode == 1, "it ended, and nobody waited for its thread"
-    assert "its time ran out" in stuck.stderr
+    assert "it timed out" in stuck.stderr
 
     (tmp_path / "config.yaml").write_text(CONFIG.replace("figures:add", "figures:ad"))
     refused = shell.type("config", "check")

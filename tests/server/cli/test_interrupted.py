@@ -111,7 +111,7 @@ def test_every_command_says_what_an_interrupted_tree_needs_and_none_changes_it(i
     told = json.loads(interrupted.type("doctor", "--json").stdout)
 
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.endswith("cannot go on here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
+    assert refused.stderr.endswith("cannot be resumed here: it needs PAID_KEY\n\nhint: set `PAID_KEY`\n")
     answered = serve_and_stop(interrupted, signal.SIGTERM, look_at=root["id"])
     assert "to be resumed it needs PAID_KEY" in json.dumps(answered)
     shown = interrupted.type("show", root["short_id"]).stdout
@@ -155,6 +155,6 @@ def test_a_running_tree_is_not_taken_from_its_process_when_its_sign_of_life_is_r
         answer, told = running.communicate(timeout=SECONDS)
 
     assert root["owner_gone"] is False
-    assert (refused.returncode, "is at work" in refused.stderr) == (3, True), refused.stderr
+    assert (refused.returncode, "is running" in refused.stderr) == (3, True), refused.stderr
     assert (running.returncode, answer) == (0, "[rehearsed] it is done\n"), told
     assert {row["attempt"] for row in shell.rows("select attempt from executions")} == {1}

@@ -46,8 +46,8 @@ def test_input_that_an_agent_does_not_take_and_words_of_the_type_it_wants(shell:
 
     refused = shell.type("run", "Quick", "look", "--input", "version=1", "--input", "deep=perhaps")
     assert (refused.returncode, refused.stdout) == (2, "")
-    message = "the input is not what `Quick` takes: `$.deep`: 'perhaps' is not of type 'boolean'"
-    assert refused.stderr == f"error: {message}\n\nhint: it takes `version` (required), `deep`\n"
+    message = "invalid input for `Quick`: `$.deep`: 'perhaps' is not of type 'boolean'"
+    assert refused.stderr == f"error: {message}\n\nhint: pass `version` (required), `deep`\n"
     assert untouched(shell)
 
     assert shell.type("run", "Quick", "look", "--input", "version=1").returncode == 0

@@ -221,7 +221,7 @@ def test_a_run_without_the_program_of_a_required_server_is_refused_before_anythi
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "error: `Lonely` cannot work without the server `absent`, which cannot start `no-such-program`: no such program\n\n"
-        "hint: check `mcp_servers.absent`; with `required: false` there its agents work without it\n"
+        "hint: check `mcp_servers.absent`, or set `required: false` there to let its agents work without it\n"
     )
     assert not shell.database.exists()
 

@@ -19,7 +19,7 @@ from tests.support.service import bench
 from tests.support.upstream_specs import ROOT
 
 WHY = "cannot work without the server `dead`, which ended with exit code 1; it said: no licence"
-HINT = "check `mcp_servers.dead`; with `required: false` there its agents work without it"
+HINT = "check `mcp_servers.dead`, or set `required: false` there to let its agents work without it"
 
 
 def while_it_is_there(flag: Path, **more: object) -> str:

@@ -45,7 +45,7 @@ async def test_a_plan_in_a_fence_is_read_and_garbage_costs_one_more_question(
         assert plan_events(service)[-1] == f"plan.{outcome}"
 
 
-_NO_PLAN = "I could not work out how to do this. Please try again, or say it in other words."
+_NO_PLAN = "I could not work out how to do this. Please try again, or rephrase it."
 
 
 async def test_a_planner_of_our_own_that_answers_in_no_form_at_all_does_no_harm(tmp_path: Path) -> None:

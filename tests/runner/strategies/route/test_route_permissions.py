@@ -58,7 +58,7 @@ async def test_each_agent_demands_exactly_the_connection_and_the_entitlement_it_
                     assert (ended.result.outcome, ended.result.text) == ("completed", f"{agent} did it")
                     continue
                 assert (ended.status, ended.result.outcome) == ("completed", "blocked")
-                assert ended.result.text == f"I may not do this for you: `{agent}` {TOLD[missing]}."
+                assert ended.result.text == f"I am not allowed to do this for you: `{agent}` {TOLD[missing]}."
                 [(name, kind, why)] = blocked(service, ended.id)
                 assert (name, kind) == (agent, "permission_denied")
                 assert f"`{user}`" in why
@@ -79,7 +79,7 @@ async def test_nobody_is_started_whom_the_user_may_not_use_on_any_path(tmp_path:
     async with bench(tmp_path, coordinator(more=MORE), scripts) as service:
         for user, why in (
             ("bo", "needs the capability `gmail`"),
-            (None, "works only for a user who has `gmail`, `google`"),
+            (None, "requires a user with `gmail`, `google`, but no user was given"),
         ):
             with pytest.raises(Refusal, match=why) as refused:
                 await service.dispatcher.start(Order("gmail", "send it", user=user))
@@ -122,13 +122,13 @@ async def test_a_client_is_told_who_may_use_an_agent(tmp_path: Path) -> None:
     async with face(tmp_path, config, scripts) as opened, opened.client() as client:
         for tool in ("dispatch_agent", "run_agent"):
             problem = await client.refused(tool, name="gmail", task="send it")
-            assert "works only for a user" in problem["message"]
+            assert "requires a user with" in problem["message"]
             assert "send_user_message" in problem["hint"]
         assert opened.bench.statuses() == {}
         allowed = await client.call("send_user_message", user="eve", text="send it")
         denied = await client.call("send_user_message", user="olaf", text="send it")
         assert allowed["answer"] == "sent"
-        assert denied["answer"] == f"I may not do this for you: `gmail` {TOLD['connection']}."
+        assert denied["answer"] == f"I am not allowed to do this for you: `gmail` {TOLD['connection']}."
 
 
 @requirement("S4-PE-3")
