@@ -15,7 +15,7 @@ from registry.show.provenance import PlaceLimits, Value, chain_limits, values
 from registry.specs.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.specs.builtin_agents import SYNTHESIZER
 from registry.specs.catalogue import CatalogueEntry, resolve_catalogue, sub_agent_registry
-from registry.specs.chains import ChainSpec, Place, StageAgent, StageSpec
+from registry.specs.chains import ChainSpec, StageAgent, StagePlace, StageSpec
 from registry.specs.commands import ARGUMENTS, TOLD, ArgumentSpec, CommandSpec, PhaseSpec, RuleSpec, When
 from registry.specs.components import Part, component_of
 from registry.specs.context import ContextSpec, MemoryShown
@@ -28,14 +28,14 @@ from registry.specs.pricing import Cost, Price, Rates, Tokens, cost_of
 from registry.specs.route import RouteSpec
 from registry.specs.secrets import held_secrets
 from registry.specs.serve import HttpSpec, OAuthSpec, OnDisconnect, ServeSpec, TokenSpec
-from registry.specs.strategies import CALLERS, CHOOSERS
+from registry.specs.strategies import COMPOSITE, ROUTING_OR_PLAN
 from registry.specs.tool_filter import ToolFilter
 from registry.specs.upstreams import Effect, UpstreamSpec
 from registry.specs.users import ChatMemorySpec, ChatSpec, UserSpec
 from registry.specs.work_items import NOT_STARTED, Complexity, WorkItemSpec, WorkItemsSpec
 from registry.specs.workspaces import WorkspaceSpec
 from registry.text.errors import ConfigError, ConfigProblem, RegistryError, UnknownName
-from registry.text.folder import Folder, Unreadable
+from registry.text.folder import Folder, UnreadableFile
 from registry.text.names import fold, nearest
 from registry.text.template_rendering import TooMuch
 from registry.text.template_words import to_yaml
@@ -43,11 +43,11 @@ from registry.text.templates import Template
 
 __all__ = [
     "ARGUMENTS",
-    "CALLERS",
-    "CHOOSERS",
+    "COMPOSITE",
     "NOT_STARTED",
     "NO_ENDPOINT_HINT",
     "RESERVE_SHARE",
+    "ROUTING_OR_PLAN",
     "SYNTHESIZER",
     "TOLD",
     "AgentOverrides",
@@ -80,7 +80,6 @@ __all__ = [
     "OnEmptyPlan",
     "Part",
     "PhaseSpec",
-    "Place",
     "PlaceLimits",
     "PlanSpec",
     "Price",
@@ -93,6 +92,7 @@ __all__ = [
     "ServeSpec",
     "Settings",
     "StageAgent",
+    "StagePlace",
     "StageSpec",
     "StreamTimeouts",
     "Template",
@@ -101,7 +101,7 @@ __all__ = [
     "TooMuch",
     "ToolFilter",
     "UnknownName",
-    "Unreadable",
+    "UnreadableFile",
     "UpstreamSpec",
     "UserSpec",
     "Value",

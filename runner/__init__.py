@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from runner.result import Outcome, Problem, Result
     from runner.service.dispatcher import Dispatcher, open_dispatcher
     from runner.service.order import Order
-    from runner.snapshot import Child
+    from runner.snapshot import Snapshot
 
-__all__ = ["Child", "Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "open_dispatcher"]
+__all__ = ["Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "Snapshot", "open_dispatcher"]
 
 _HOMES = {
-    "Child": "runner.snapshot",
+    "Snapshot": "runner.snapshot",
     "Context": "runner.functions.context",
     "Dispatcher": "runner.service.dispatcher",
     "Order": "runner.service.order",

@@ -14,7 +14,7 @@ from db.clock import moment
 from db.ids import new_id
 from db.rows.executions import NewExecution
 from db.rows.reads import Record
-from db.rows.users import Answer, NewChatMessage
+from db.rows.users import NewChatMessage, UserAnswer
 from db.status import ExecutionStatus
 from runner.messages import clean
 from runner.origin import User
@@ -22,7 +22,7 @@ from runner.result import OWN_WORDS, Outcome, Result
 from runner.text import language_of, tokens_of
 
 if TYPE_CHECKING:
-    from runner.snapshot import Child
+    from runner.snapshot import Snapshot
 from collections.abc import Mapping
 
 from runner.result import BUDGETS, Problem
@@ -63,13 +63,13 @@ def language_for(message: str, user: User | None) -> str:
     return language_of(message, user.locale if user is not None else "en")
 
 
-def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> Answer:
+def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> UserAnswer:
     """The answer to the user whose message an execution handled."""
     text = clean(_spoken(execution, status, result, language))
-    return Answer(execution, text, _tokens(text))
+    return UserAnswer(execution, text, _tokens(text))
 
 
-def spoken(child: Child, locale: str = "en") -> str:
+def spoken(child: Snapshot, locale: str = "en") -> str:
     """The same, from the snapshot of an ended execution, for a user of this locale."""
     language = language_of(child.task, locale)
     return answer_of(child.id, ExecutionStatus(child.status), child.result, language).content

@@ -1,7 +1,7 @@
 """Snapshots of executions, and the interface of the dispatch tools to the tree: start, look up, wait for and stop children.
 
-The protocol inverts a dependency: tools lie below executions and do not know them. A `Family` belongs to one caller; the id
-of an execution that is not its child does not exist for it.
+The protocol inverts a dependency: tools lie below executions and do not know them. A `Subtree` belongs to one caller; the
+id of an execution that is not its child does not exist for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DISPATCH = "dispatch_agent"
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class Snapshot:
     """An execution as its caller sees it."""
 
     id: str
@@ -53,7 +53,7 @@ class Child:
         return self.status not in ("pending", "running")
 
     @property
-    def for_models(self) -> Child:
+    def for_models(self) -> Snapshot:
         """The snapshot for a model of its tree: without provider errors, which may contain anything."""
         if self.result is None or not any(PROVIDER in each.context for each in self.result.errors):
             return self
@@ -76,11 +76,11 @@ class DispatchOrder:
     """The agent's named inputs."""
     key: str | None = None
     """Idempotency key: repeated, it means the same child."""
-    answer: Callable[[Child], str] | None = None
+    answer: Callable[[Snapshot], str] | None = None
     """Builds the result of the call from the child's snapshot; stored in the transaction of its row."""
 
 
-class Family(Protocol):
+class Subtree(Protocol):
     """The children of one caller, as its tools see them."""
 
     @property
@@ -88,21 +88,21 @@ class Family(Protocol):
         """The agents it may dispatch."""
         ...
 
-    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+    async def dispatch(self, order: DispatchOrder) -> tuple[Snapshot, bool]:
         """Start an agent and settle the call in the same transaction; raises Refusal.
 
         True when the key was used before: then no agent is started, and the child is the one it was used for.
         """
         ...
 
-    async def look(self, child: str) -> Child | None:
+    async def look(self, child: str) -> Snapshot | None:
         """One of its children, running or ended, by full or short id; None for any other execution.
 
         Raises UnknownExecution when a short id is ambiguous among its children.
         """
         ...
 
-    async def children(self) -> Sequence[Child]:
+    async def children(self) -> Sequence[Snapshot]:
         """All its children, in order."""
         ...
 

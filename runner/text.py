@@ -210,7 +210,7 @@ def size_in_bytes(text: str) -> int:
 def fitting(text: str, most: int) -> str:
     """The beginning of a text that fits into `most` bytes after escaping."""
     kept = text.encode()[:most].decode(errors="ignore")
-    while (over := len(inert(kept).encode()) - most) > 0:
+    while (over := len(escape_blocks(kept).encode()) - most) > 0:
         kept = kept[: -max(1, over // 4)]  # a character has at most four bytes
     return kept
 
@@ -218,7 +218,7 @@ def fitting(text: str, most: int) -> str:
 def excerpt(text: str, most: int, source: str | None) -> str:
     """A text, or its beginning within `most` bytes with a mark; `source` as in `cut_mark`."""
     kept = fitting(text, most)
-    return text if len(kept) == len(text) else Excerpt(inert(kept) + cut_mark(len(kept), len(text), source))
+    return text if len(kept) == len(text) else Excerpt(escape_blocks(kept) + cut_mark(len(kept), len(text), source))
 
 
 CUT = "cut after {kept} of {length} characters"
@@ -237,7 +237,7 @@ def cut_mark(kept: int, length: int, source: str | None) -> str:
     return f"\n[{CUT.format(kept=kept, length=length)}{rest}]"
 
 
-__all__ = ["BLOCKS", "Excerpt", "beside", "inert", "inert_data", "label"]
+__all__ = ["BLOCKS", "Excerpt", "beside", "escape_blocks", "escape_blocks_in", "label"]
 
 
 class Excerpt(str):
@@ -246,30 +246,30 @@ class Excerpt(str):
     __slots__ = ()
 
 
-def inert(text: str) -> str:
+def escape_blocks(text: str) -> str:
     """Text from outside, escaped for a prompt."""
     return text if isinstance(text, Excerpt) else disarmed(clean(text))
 
 
-def inert_data(value: Any) -> Any:
+def escape_blocks_in(value: Any) -> Any:
     """A JSON value with every text escaped."""
     if isinstance(value, str):
-        return inert(value)
+        return escape_blocks(value)
     if isinstance(value, list | tuple):
-        return [inert_data(each) for each in value]
+        return [escape_blocks_in(each) for each in value]
     if isinstance(value, Mapping):
-        return {inert(str(key)): inert_data(each) for key, each in value.items()}
+        return {escape_blocks(str(key)): escape_blocks_in(each) for key, each in value.items()}
     return value
 
 
 def label(text: str) -> str:
     """Text for an attribute of a tag or a name: one line, with quotes and brackets escaped."""
-    return inert(escape(" ".join(text.split())))
+    return escape_blocks(escape(" ".join(text.split())))
 
 
 def beside(task: str, *blocks: str) -> str:
     """A task followed by blocks."""
-    return "\n\n".join(part for part in (inert(task), *blocks) if part) if blocks else inert(task)
+    return "\n\n".join(part for part in (escape_blocks(task), *blocks) if part) if blocks else escape_blocks(task)
 
 
 SHOWN_BYTES = 32_000

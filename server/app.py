@@ -22,10 +22,10 @@ from db.rows.executions import Place
 from registry import AgentSpec, Settings, restore
 from runner.core.execution import Execution
 from runner.core.services import Services
-from runner.core.shutdown import Draining, ShelteredGroup
+from runner.core.shutdown import ShelteredGroup, Shutdown
 from runner.functions.callables import AgentFunction, Called, configured, registered
 from runner.llm.models import FailureContext, Models
-from runner.llm.protocol import ChoosesModels
+from runner.llm.protocol import ModelChooser
 from runner.llm.throttle import ThrottledModels
 from runner.record import facts
 from runner.record.events import Bus
@@ -52,7 +52,7 @@ class Blueprint:
     pace: float = 0.0
     """Seconds a rehearsed reply takes, so that people can watch."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    models: ChoosesModels | None = None
+    models: ModelChooser | None = None
     """Instead of the models of the configuration."""
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of a program that embeds Outrider."""
@@ -92,7 +92,7 @@ class _Assembly:
         self.notices = _Notices(recorder)
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
         self.own_models: list[Models] = []
-        self._draining = Draining()
+        self._draining = Shutdown()
         self._prepared = Latch()
         today = blueprint.settings
         most = today.defaults.max_concurrent_model_calls
@@ -133,7 +133,7 @@ class _Assembly:
             database=self._database,
             recorder=self._recorder,
             bus=self._bus,
-            draining=self._draining,
+            shutdown=self._draining,
             prepared=self._prepared,
             models=ThrottledModels(models, places) if places is not None else models,
             upstreams=upstreams,

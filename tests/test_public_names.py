@@ -28,11 +28,11 @@ DOORS = {
     "outrider": ["add_item", "open_errors"],
     "registry": [
         "ARGUMENTS",
-        "CALLERS",
-        "CHOOSERS",
+        "COMPOSITE",
         "NOT_STARTED",
         "NO_ENDPOINT_HINT",
         "RESERVE_SHARE",
+        "ROUTING_OR_PLAN",
         "SYNTHESIZER",
         "TOLD",
         "AgentOverrides",
@@ -65,7 +65,6 @@ DOORS = {
         "OnEmptyPlan",
         "Part",
         "PhaseSpec",
-        "Place",
         "PlaceLimits",
         "PlanSpec",
         "Price",
@@ -78,6 +77,7 @@ DOORS = {
         "ServeSpec",
         "Settings",
         "StageAgent",
+        "StagePlace",
         "StageSpec",
         "StreamTimeouts",
         "Template",
@@ -86,7 +86,7 @@ DOORS = {
         "TooMuch",
         "ToolFilter",
         "UnknownName",
-        "Unreadable",
+        "UnreadableFile",
         "UpstreamSpec",
         "UserSpec",
         "Value",
@@ -119,7 +119,7 @@ DOORS = {
         "to_yaml",
         "values",
     ],
-    "runner": ["Child", "Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "open_dispatcher"],
+    "runner": ["Context", "Dispatcher", "Order", "Outcome", "Problem", "Refusal", "Result", "Snapshot", "open_dispatcher"],
 }
 
 

@@ -42,7 +42,7 @@ _ADOPT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
+class Takeover:
     """Which open executions get which owner."""
 
     gone: str
@@ -54,7 +54,7 @@ class Inheritance:
     """The trees that are left as they are, because the new owner cannot run them."""
 
 
-def adopt(inheritance: Inheritance) -> Write:
+def adopt(inheritance: Takeover) -> Write:
     """Adopt the open executions of an ended process; the ticket lists them. A second adopter gets none.
 
     Each then waits for a slot to resume. `waiting_for` still shows an earlier reason, such as an approval.

@@ -134,7 +134,7 @@ _SET_ASIDE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartWrite:
     """The columns set when an execution starts."""
 
     at: str
@@ -147,7 +147,7 @@ def create(
     events: Sequence[Event],
     first: MessageDraft | None = None,
     settled: ToolOutcome | None = None,
-    begun: Start | None = None,
+    begun: StartWrite | None = None,
 ) -> Write:
     """Create an execution; refused when its parent is not running or is asked to stop, or its idempotency key was used.
 
@@ -177,7 +177,7 @@ def create(
     return Write(steps, events)
 
 
-def start(execution: str, begun: Start, events: Sequence[Event], first: MessageDraft | None = None) -> Write:
+def start(execution: str, begun: StartWrite, events: Sequence[Event], first: MessageDraft | None = None) -> Write:
     """pending → running; refused once a cancel is requested. Writes the first message if there is none yet."""
     parameters = {"execution": execution, "fence": begun.attempt, "at": begun.at, "deadline": begun.deadline}
     steps: list[Statement | Added] = [Statement(_START, parameters, guard=True)]

@@ -100,7 +100,7 @@ LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class CommandCaller:
     """The caller and the called agent."""
 
     agent: str
@@ -114,7 +114,7 @@ class CommandCalls:
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run
 
-    async def of(self, caller: Caller) -> list[Row]:
+    async def of(self, caller: CommandCaller) -> list[Row]:
         """A caller's calls of an agent, newest first."""
         mine = (
             executions.c.parent_execution_id.is_(None),

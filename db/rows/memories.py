@@ -59,7 +59,7 @@ class UserFact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class MemoryScope:
     """The user whose facts a unit writes, and the execution that writes."""
 
     user: str
@@ -87,7 +87,7 @@ _SAME = select(_KNOWN, *_SHOWN).where(
 _REMEMBER = insert(facts).on_conflict_do_nothing(index_elements=["user_id", "folded"]).returning(_NEW, *_SHOWN)
 
 
-def remember(keeper: Keeper, told: Sequence[tuple[str, str]]) -> Write:
+def remember(keeper: MemoryScope, told: Sequence[tuple[str, str]]) -> Write:
     """Store facts (category, content) that the user does not have; touches the known ones, then the new ones."""
     at = stamp()
     new: dict[str, tuple[str, str]] = {}
@@ -132,7 +132,7 @@ _AMEND = (
 )
 
 
-def amend(keeper: Keeper, fact: int, content: str, category: str | None) -> Write:
+def amend(keeper: MemoryScope, fact: int, content: str, category: str | None) -> Write:
     """Change a fact; refused unless it belongs to the user, and while another fact of the user says the same."""
     parameters = {
         "fact": fact,
@@ -150,7 +150,7 @@ def amend(keeper: Keeper, fact: int, content: str, category: str | None) -> Writ
 _FORGET = delete(facts).where(*_MINE).returning(_NEW, *_SHOWN)
 
 
-def forget(keeper: Keeper, fact: int) -> Write:
+def forget(keeper: MemoryScope, fact: int) -> Write:
     """Remove a fact; refused unless it belongs to the user."""
     parameters = {"fact": fact, "user": keeper.user}
     return Write([keeper.fence, Statement(_FORGET, parameters, guard=True, then=keeper.tell("memory.removed"))])

@@ -122,7 +122,7 @@ class NewChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UserAnswer:
     """The answer to a user's message, stored when its execution ends."""
 
     execution: str
@@ -166,7 +166,7 @@ def heard(begun: Write, message: NewChatMessage) -> Write:
     return Write([guard, *begun.steps, Added(chat_messages, columns_of(message))], begun.events)
 
 
-def answered(ended: Write, answer: Answer) -> Write:
+def answered(ended: Write, answer: UserAnswer) -> Write:
     """Add the answer to an execution's end; nothing is stored if it answers no message or has not ended."""
     said = {"message": new_id(), "text": answer.content, "tokens": answer.token_count, "at": stamp()}
     statement = Statement(_ANSWER, {**said, "execution": answer.execution}, looks_around=True)

@@ -5,7 +5,7 @@ without effect is a problem, never ignored.
 """
 
 from registry.checks.output_schema import faults
-from registry.checks.strategy_rules import Staff
+from registry.checks.strategy_rules import StaffRule
 from registry.specs.agents import AgentEntry, agent_behaviour
 from registry.specs.document import Document
 from registry.specs.iterate import COMPONENTS, ComponentEntry, is_component
@@ -28,7 +28,7 @@ def check_components(findings: Findings, document: Document, names: Directories)
         if not findings.sound("agents", name):
             continue
         if agent.iterate is not None and agent_behaviour(agent).strategy == "iterate":
-            _check_agent(findings, ("agents", name), agent, Staff(findings, document, names), names)
+            _check_agent(findings, ("agents", name), agent, StaffRule(findings, document, names), names)
         for key in _SHARED if is_component(name, agent.description) else ():
             if getattr(agent, key) is not None:
                 message = f"`{key}` has no effect here: a built-in component has the {key} of the agent it works for"
@@ -40,7 +40,7 @@ def _check_objective(findings: Findings, path: TreePath, objective: TemplateEntr
         findings.add(path, "the text is empty", "write the goal, or remove `objective`: the task is the goal then")
 
 
-def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff, names: Directories) -> None:
+def _check_agent(findings: Findings, path: TreePath, agent: AgentEntry, staff: StaffRule, names: Directories) -> None:
     assert agent.iterate is not None
     _check_objective(findings, (*path, "iterate", "objective"), agent.iterate.objective)
     for role in ("planner", "worker", "completer"):

@@ -13,7 +13,7 @@ from registry.specs.agents import AgentEntry, agent_behaviour
 from registry.specs.builtin_agents import ON_DEMAND, staff_of
 from registry.specs.document import Document
 from registry.specs.route import RouteEntry
-from registry.specs.strategies import CALLERS, CHOOSERS
+from registry.specs.strategies import COMPOSITE, ROUTING_OR_PLAN
 from registry.text.errors import TreePath
 from registry.text.findings import Findings
 from registry.text.names import Directories, fold, suggestion
@@ -34,8 +34,8 @@ def check_callers(findings: Findings, document: Document, names: Directories) ->
     """Check every agent's `plan`, `route` and `iterate`."""
     for name, agent in document.agents.items():
         if findings.sound("agents", name) and not _takes_a_name(findings, name, agent):
-            _check_blocks(findings, ("agents", name), agent, Staff(findings, document, names))
-            if agent_behaviour(agent).strategy in CALLERS:
+            _check_blocks(findings, ("agents", name), agent, StaffRule(findings, document, names))
+            if agent_behaviour(agent).strategy in COMPOSITE:
                 _check_caller(findings, ("agents", name), agent, is_built_in=name in ON_DEMAND)
             if agent.route is not None and agent_behaviour(agent).strategy == "route":
                 check_commands(findings, ("agents", name, "route", "commands"), agent.route.commands, names)
@@ -46,7 +46,7 @@ def _takes_a_name(findings: Findings, name: str, agent: AgentEntry) -> bool:
     """Report an agent with the name of a built-in agent of another kind: one calls a model itself, the other does not."""
     meant = next((each for each in ON_DEMAND if fold(each) == fold(name) and not agent.description), None)
     strategies = {ON_DEMAND[meant].get("strategy", "loop"), agent_behaviour(agent).strategy} if meant is not None else set()
-    taken = len(strategies) > 1 and not strategies.isdisjoint(CALLERS)
+    taken = len(strategies) > 1 and not strategies.isdisjoint(COMPOSITE)
     if taken:
         hint = f"give yours another name: an entry of this name changes `{meant}`"
         findings.add(("agents", name), f"`{name}` is a built-in agent with another kind of strategy", hint, key=True)
@@ -79,7 +79,7 @@ _Kind = Literal["plan", "alone", "any"]
 """The kind of agent that a setting needs: one that plans, one with its own model, or any."""
 
 
-class Staff:
+class StaffRule:
     """Checks the agents named for a strategy."""
 
     def __init__(self, findings: Findings, document: Document, names: Directories) -> None:
@@ -95,12 +95,12 @@ class Staff:
         strategy = agent_behaviour(entry).strategy if entry is not None else "function"
         if wanted == "plan" and strategy != "plan":
             self._findings.add(path, f"`{written}` does not plan", "name an agent with `strategy: plan`")
-        elif wanted == "alone" and strategy in CALLERS:
+        elif wanted == "alone" and strategy in COMPOSITE:
             message = f"`{written}` plans, routes or iterates, and cannot do this itself"
             self._findings.add(path, message, "name an agent with its own model")
 
 
-def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: Staff) -> None:
+def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: StaffRule) -> None:
     strategy = agent_behaviour(agent).strategy
     for key, roles in _BLOCKS.items():
         block = getattr(agent, key)
@@ -118,12 +118,12 @@ def _check_blocks(findings: Findings, path: TreePath, agent: AgentEntry, staff: 
 
 def _check_caller(findings: Findings, path: TreePath, agent: AgentEntry, *, is_built_in: bool) -> None:
     strategy = agent_behaviour(agent).strategy
-    for key in _TOOLS if strategy in CHOOSERS else ("memory", "returns"):
+    for key in _TOOLS if strategy in ROUTING_OR_PLAN else ("memory", "returns"):
         if getattr(agent, key):
             message = f"`{key}` has no effect here: an agent with the strategy `{strategy}` calls no tools itself"
             findings.add((*path, key), message, "give it to the agents that do the work", key=True)
     commanded = agent.route is not None and bool(agent.route.commands)
-    if agent.sub_agents == () and not is_built_in and strategy in CHOOSERS and not commanded:
+    if agent.sub_agents == () and not is_built_in and strategy in ROUTING_OR_PLAN and not commanded:
         findings.add((*path, "sub_agents"), f"no agents to {strategy} for", "add agents, each with a `description`")
 
 

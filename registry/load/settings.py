@@ -14,7 +14,7 @@ from registry.load.effective import hash_of, rehearsed_text
 from registry.load.reading import leaves
 from registry.specs.agents import AgentSpec
 from registry.specs.catalogue import CatalogueEntry, commanded_agents, offered_agents, resolve_catalogue, sub_agent_registry
-from registry.specs.chains import ChainSpec, Place
+from registry.specs.chains import ChainSpec, StagePlace
 from registry.specs.context_files import ContextFiles
 from registry.specs.limits import LimitOverrides, Limits, resolve_limits
 from registry.specs.models import ModelSpec
@@ -138,7 +138,7 @@ class Settings:
         """Return the agents MCP clients may dispatch, orchestrators included."""
         return offered_agents(self.agents, self.serve.agents)
 
-    def catalogue(self, agent: AgentSpec, place: Place | None = None) -> tuple[CatalogueEntry, ...]:
+    def catalogue(self, agent: AgentSpec, place: StagePlace | None = None) -> tuple[CatalogueEntry, ...]:
         """Return the agents that an agent may dispatch, at its place in a chain if it has one."""
         lists = () if place is None else (place.agent.sub_agents, place.stage.sub_agents, place.chain.sub_agents)
         return resolve_catalogue(self.agents, agent, *lists)
@@ -147,7 +147,7 @@ class Settings:
         """Return the agents that its commands may start."""
         return commanded_agents(self.agents, agent)
 
-    def limits_for(self, agent: AgentSpec, place: Place | None = None, call: LimitOverrides | None = None) -> Limits:
+    def limits_for(self, agent: AgentSpec, place: StagePlace | None = None, call: LimitOverrides | None = None) -> Limits:
         """Return the limits of an execution of the agent; only an agent of a stage has a place."""
         layers = () if place is None else (place.chain.limits, place.stage.limits, place.agent.overrides.limits)
         return resolve_limits(self.defaults.limits, agent.limits, *layers, call)
@@ -156,7 +156,7 @@ class Settings:
         """Return the limits of a chain's root execution."""
         return resolve_limits(self.defaults.limits, chain.limits, call)
 
-    def stage_agent(self, place: Place) -> AgentSpec:
+    def stage_agent(self, place: StagePlace) -> AgentSpec:
         """Return the agent of a stage with the overrides of its place."""
         return self.agent(place.agent.name).overridden(place.agent.overrides)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from registry.load.effective import origin
 from registry.load.reading import leaves
 from registry.load.settings import Settings
-from registry.specs.chains import ChainSpec, Place
+from registry.specs.chains import ChainSpec, StagePlace
 from registry.specs.document import with_built_ins
 from registry.specs.limits import Limits
 from registry.text.errors import TreePath, dotted
@@ -67,7 +67,7 @@ def chain_limits(settings: Settings, chain: ChainSpec) -> list[PlaceLimits]:
         for agent_index, agent in enumerate(stage.agents):
             own = (*base, "stages", stage_index)
             above: list[TreePath] = [(*own, "agents", agent_index), own, base, ("agents", agent.name)]
-            limits = settings.limits_for(settings.agent(agent.name), Place(chain, stage, agent))
+            limits = settings.limits_for(settings.agent(agent.name), StagePlace(chain, stage, agent))
             found.append(_limits(settings, f"{chain.name}.{stage.name}.{agent.name}", limits, above))
     return found
 

@@ -16,7 +16,7 @@ from registry.specs.iterate import IterateEntry, IterateSpec, is_component, iter
 from registry.specs.limits import FLAT_LIMITS, LimitOverrides
 from registry.specs.plan import PLAN_TIMEOUT, PlanEntry, PlanSpec, plan_spec
 from registry.specs.route import RouteEntry, RouteSpec, route_spec
-from registry.specs.strategies import CHOOSERS, Behaviour, Strategy, StrategyName, behaviour
+from registry.specs.strategies import ROUTING_OR_PLAN, Behaviour, Strategy, StrategyName, behaviour
 from registry.specs.tool_filter import ToolFilter, ToolFilterEntry, tool_filter
 from registry.specs.workspaces import Use as WorkspaceUse
 from registry.specs.workspaces import WorkspaceSpec
@@ -226,7 +226,7 @@ class AgentSpec:
     @property
     def has_whole_registry(self) -> bool:
         """Say whether it may dispatch every agent when there is no `sub_agents` list."""
-        return self.type == "orchestrator" or self.strategy in CHOOSERS
+        return self.type == "orchestrator" or self.strategy in ROUTING_OR_PLAN
 
     @property
     def staff(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from registry.specs.iterate import COMPLETER, TASK_PLANNER, TASK_WORKER
 from registry.specs.plan import COMPOSER, PLANNER
 from registry.specs.route import CLASSIFIER, COORDINATOR, RESPONDENT
-from registry.specs.strategies import CHOOSERS
+from registry.specs.strategies import ROUTING_OR_PLAN
 from registry.specs.users import EXTRACTOR
 from registry.text.names import Directory
 
@@ -208,7 +208,7 @@ def _of_chat_memory(chat: object, models: Iterable[str]) -> Mapping[str, Mapping
 
 def _of_choosers(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
     keys = ("strategy", "iteration_strategy")
-    choosers = [entry for entry in entries if any(entry.get(key) in CHOOSERS for key in keys)]
+    choosers = [entry for entry in entries if any(entry.get(key) in ROUTING_OR_PLAN for key in keys)]
     if any(entry.get("sub_agents") not in ([], ()) for entry in choosers):
         return _OF_CHOOSERS
     # A route with only commands needs neither classifier nor planner.

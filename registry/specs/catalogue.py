@@ -10,7 +10,7 @@ from typing import Any
 
 from registry.specs.agents import AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.specs.builtin_agents import SYNTHESIZER
-from registry.specs.strategies import CHOOSERS
+from registry.specs.strategies import ROUTING_OR_PLAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def resolve_catalogue(
     if decisive is not None:
         return tuple(_entry(agents[reference.name], reference.overrides) for reference in decisive)
     registered = sub_agent_registry(agents.values()) if agent.has_whole_registry else ()
-    return tuple(entry for entry in registered if agent.strategy not in CHOOSERS or entry.name != SYNTHESIZER)
+    return tuple(entry for entry in registered if agent.strategy not in ROUTING_OR_PLAN or entry.name != SYNTHESIZER)
 
 
 def commanded_agents(agents: Mapping[str, AgentSpec], agent: AgentSpec) -> tuple[CatalogueEntry, ...]:

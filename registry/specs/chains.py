@@ -109,7 +109,7 @@ class ChainSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StagePlace:
     """An agent's place in a chain: the chain, the stage and the stage agent, each of which may set limits."""
 
     chain: ChainSpec

@@ -17,7 +17,7 @@ from registry.specs.context import ContextEntry
 from registry.text.entry import Entry, Line
 from registry.text.errors import TreePath
 from registry.text.findings import Findings
-from registry.text.folder import Folder, Unreadable, leads_out
+from registry.text.folder import Folder, UnreadableFile, leads_out
 from registry.text.names import Directory, fold, listed, name_fault, suggestion
 
 FILTERED, FULL = 2, 3
@@ -140,7 +140,7 @@ def _check_pattern(findings: Findings, path: TreePath, pattern: str, folder: Fol
             findings.add(path, f"no file matches `{written}`", hint)
         for name in found:
             folder.read(name)
-    except Unreadable as fault:
+    except UnreadableFile as fault:
         which = f" (`{name}`)" if name.isprintable() and name and written == pattern else ""
         subject = f"a file that `{written}` matches{which} cannot be shown" if name else f"`{written}` matches too much"
         findings.add(path, f"{subject}: {fault}", "make the pattern narrower")

@@ -54,7 +54,7 @@ def strategy_name(meaning: Behaviour) -> StrategyName:
     return next(name for name, other in _MEANINGS.items() if other == meaning)
 
 
-CALLERS: tuple[Strategy, ...] = ("plan", "route", "iterate")
+COMPOSITE: tuple[Strategy, ...] = ("plan", "route", "iterate")
 """The strategies that call no model themselves: staff agents and agents of their catalogue do the work."""
-CHOOSERS: tuple[Strategy, ...] = ("plan", "route")
+ROUTING_OR_PLAN: tuple[Strategy, ...] = ("plan", "route")
 """Those that choose among the agents of their catalogue; without a list their catalogue is every agent."""

@@ -21,7 +21,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 """A resolved path is not followed again, and opening a special file does not block."""
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file cannot be read; the message says why."""
 
 
@@ -53,7 +53,7 @@ class Folder:
             for entry in self._entries(at):
                 looked += 1
                 if looked > MOST_ENTRIES:
-                    raise Unreadable(f"the pattern visits more than {MOST_ENTRIES:,} files")
+                    raise UnreadableFile(f"the pattern visits more than {MOST_ENTRIES:,} files")
                 if not _fits(entry.name, steps[0]):
                     continue
                 path = f"{at}{entry.name}"
@@ -66,22 +66,22 @@ class Folder:
     def read(self, path: str) -> str:
         """Return the text of a file; raise Unreadable."""
         if not path.isprintable():
-            raise Unreadable("its name cannot be shown")
+            raise UnreadableFile("its name cannot be shown")
         place = self._inside(path)
         if place is None:
-            raise Unreadable("it is a link that leads out of the folder of the configuration")
+            raise UnreadableFile("it is a link that leads out of the folder of the configuration")
         try:
             data = _bytes(place)
         except OSError as error:
-            raise Unreadable(f"it cannot be read ({error.strerror})") from error
+            raise UnreadableFile(f"it cannot be read ({error.strerror})") from error
         if len(data) > MOST_BYTES:
-            raise Unreadable(f"it is longer than {MOST_BYTES:,} bytes")
+            raise UnreadableFile(f"it is longer than {MOST_BYTES:,} bytes")
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise Unreadable("it is not UTF-8 text") from error
+            raise UnreadableFile("it is not UTF-8 text") from error
         if "\0" in text:
-            raise Unreadable("it is not a text file")
+            raise UnreadableFile("it is not a text file")
         return text
 
     def _opens(self, entry: os.DirEntry[str], path: str, *, deep: bool) -> bool:
@@ -125,7 +125,7 @@ def _bytes(place: str) -> bytes:
     descriptor = os.open(place, _FLAGS)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable("it is not a file")
+            raise UnreadableFile("it is not a file")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(MOST_BYTES + 1)
     finally:

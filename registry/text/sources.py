@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from registry.text.entry import Entry, Line, Text
 from registry.text.errors import ConfigProblem, TreePath
 from registry.text.findings import Findings
-from registry.text.folder import Folder, Unreadable
+from registry.text.folder import Folder, UnreadableFile
 from registry.text.template_syntax import TemplateFault
 from registry.text.templates import Template, Unusable, beside, gathered
 from registry.text.variables import Expanded, shown
@@ -42,7 +42,7 @@ class Texts:
             return self._kept[name]
         try:
             return self._folder.read(name)
-        except Unreadable as fault:
+        except UnreadableFile as fault:
             missing = isinstance(fault.__cause__, FileNotFoundError | NotADirectoryError)
             raise Unusable("there is no such file" if missing else str(fault)) from fault
 

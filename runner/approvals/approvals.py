@@ -31,7 +31,7 @@ def outcome_of(row: Row) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ApprovalAnswer:
     """A person's answer to a question."""
 
     approved: bool
@@ -124,11 +124,11 @@ class Approvals:
             self._news = Latch()
         return self._news
 
-    async def decide(self, question: Question, word: Word) -> bool:
+    async def decide(self, question: Question, word: ApprovalAnswer) -> bool:
         """Answer a question; False if it is closed already, or this person may not answer it."""
         return await self.decide_shown(question, question.shown, word)
 
-    async def decide_shown(self, question: Question, shown: str, word: Word) -> bool:
+    async def decide_shown(self, question: Question, shown: str, word: ApprovalAnswer) -> bool:
         """Like `decide`, where the person saw the question earlier: the call must still be the one they saw."""
         parents = question.parent_execution_id, question.root_execution_id
         place = Place(question.execution_id, *parents, question.session_id)

@@ -49,7 +49,7 @@ _HINTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class ApprovalScope:
     """The execution that asks."""
 
     place: Place
@@ -63,7 +63,7 @@ class Asker:
     inbox: Inbox
     now: Callable[[str], None]
     """Sets the current activity."""
-    goes_on_elsewhere: Callable[[], bool]
+    resumes_elsewhere: Callable[[], bool]
     """Whether it is stopped without an end: then the question stays open for the process that resumes it."""
 
     @property
@@ -71,12 +71,12 @@ class Asker:
         return self.lineage[0][1]
 
 
-class Permission:
+class ApprovalGate:
     """Asks for approval, for one execution."""
 
     __slots__ = ("_approvals", "_asker", "_questions", "_recorder")
 
-    def __init__(self, approvals: Approvals, recorder: Recorder, questions: Questions, asker: Asker) -> None:
+    def __init__(self, approvals: Approvals, recorder: Recorder, questions: Questions, asker: ApprovalScope) -> None:
         self._approvals, self._recorder, self._questions, self._asker = approvals, recorder, questions, asker
 
     async def allow(self, call: ToolCall, tool: Tool, kind: Kind = "gate") -> ToolResult | None:
@@ -95,7 +95,7 @@ class Permission:
             asker.now(f"waiting for approval of {tool.label}")
             row = await self._answer(held, tool, before, answered)
         except anyio.get_cancelled_exc_class():
-            if not asker.goes_on_elsewhere():
+            if not asker.resumes_elsewhere():
                 self._recorder.record_nowait(facts.ApprovalClosed(asker.place, tool.label, held, WITHDRAWN))
             raise
         finally:

@@ -30,7 +30,7 @@ class Amount:
 NOTHING = Amount()
 
 
-class Purse:
+class Account:
     """The limit of one execution on its whole subtree, in one unit."""
 
     __slots__ = ("_freed", "calls", "granted", "holder", "limit", "reserved", "spent", "unit")
@@ -74,18 +74,18 @@ class Purse:
 class Reservation:
     """An amount reserved in several accounts at once: for a call, a conclusion, or a child's own budget."""
 
-    __slots__ = ("amount", "purses")
+    __slots__ = ("accounts", "amount")
 
-    def __init__(self, purses: Sequence[Purse]) -> None:
-        self.purses = purses
+    def __init__(self, accounts: Sequence[Account]) -> None:
+        self.accounts = accounts
         self.amount = NOTHING
 
     def keep(self, amount: Amount) -> None:
         """Set the reserved amount."""
         before, self.amount = self.amount, amount
-        for purse in self.purses:
-            if change := amount.of(purse.unit) - before.of(purse.unit):
-                purse.set_aside(change)
+        for account in self.accounts:
+            if change := amount.of(account.unit) - before.of(account.unit):
+                account.set_aside(change)
 
     def release(self) -> None:
         """Free the whole reservation; harmless when repeated."""
@@ -95,6 +95,6 @@ class Reservation:
         """Spend part of the reservation. A larger amount is spent too: the work was done."""
         taken = min(usd, self.amount.usd)
         self.amount = Amount(usd=self.amount.usd - taken)
-        for purse in self.purses:
-            purse.reserved -= taken  # wakes no waiter: the same amount is paid at once
-            purse.pay(usd)
+        for account in self.accounts:
+            account.reserved -= taken  # wakes no waiter: the same amount is paid at once
+            account.pay(usd)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from registry import Limits, Rates
-from runner.budget.accounts import NOTHING, Amount, Purse, Reservation, Unit
+from runner.budget.accounts import NOTHING, Account, Amount, Reservation, Unit
 from runner.budget.estimate import Tariff
 
 CONCLUSION_TOKENS = 1024
@@ -45,34 +45,34 @@ class Shortage:
         return REASONS[self.unit]
 
 
-class Leave(Reservation):
+class CallPermit(Reservation):
     """Permission to make one call; its worst case is reserved until the call is over."""
 
     __slots__ = ("answer",)
 
-    def __init__(self, purses: Sequence[Purse], worst: Amount, answer: int) -> None:
-        super().__init__(purses)
+    def __init__(self, accounts: Sequence[Account], worst: Amount, answer: int) -> None:
+        super().__init__(accounts)
         self.answer = answer
         """Tokens its answer may have."""
         self.keep(worst)
-        for purse in purses:
-            purse.calls += 1
+        for account in accounts:
+            account.calls += 1
 
     def over(self) -> None:
         """The call ended or was lost. Its usage was paid; the rest of its reservation is free."""
-        for purse in self.purses:
-            purse.calls -= 1
+        for account in self.accounts:
+            account.calls -= 1
         self.release()
 
 
 class Budget:
     """The accounts of one execution; only executions with a limit on or above them have a budget."""
 
-    __slots__ = ("_conclusion", "_grant", "_own", "_parent", "grants", "purses")
+    __slots__ = ("_conclusion", "_grant", "_own", "_parent", "accounts", "grants")
 
     def __init__(self, limits: Limits, parent: Budget | None, holder: str, *, granted: bool) -> None:
-        above: tuple[Purse, ...] = parent.purses if parent is not None else ()
-        money = [purse for purse in above if purse.unit == "usd"]
+        above: tuple[Account, ...] = parent.accounts if parent is not None else ()
+        money = [account for account in above if account.unit == "usd"]
         self._parent = parent
         self._grant: Reservation | None = None
         self.grants = 0
@@ -81,15 +81,15 @@ class Budget:
             self._grant = Reservation(money)
             self._grant.keep(Amount(usd=limits.max_cost_usd))
             self._count_grant(1)
-            above = tuple(purse for purse in above if purse.unit == "tokens")
-        own: list[Purse] = []
+            above = tuple(account for account in above if account.unit == "tokens")
+        own: list[Account] = []
         if limits.max_cost_usd is not None:
-            own.append(Purse("usd", limits.max_cost_usd, holder, self._grant))
+            own.append(Account("usd", limits.max_cost_usd, holder, self._grant))
         if limits.max_tokens is not None:
-            own.append(Purse("tokens", limits.max_tokens, holder))
-        self.purses: tuple[Purse, ...] = (*own, *above)
+            own.append(Account("tokens", limits.max_tokens, holder))
+        self.accounts: tuple[Account, ...] = (*own, *above)
         self._own = len(own)
-        self._conclusion = Reservation(self.purses)
+        self._conclusion = Reservation(self.accounts)
 
     def _count_grant(self, change: int) -> None:
         holder = self._parent
@@ -100,15 +100,15 @@ class Budget:
     @property
     def granted_from(self) -> str | None:
         """The execution whose account funds the grant: the nearest ancestor with a limit."""
-        return self._grant.purses[0].holder if self._grant is not None else None
+        return self._grant.accounts[0].holder if self._grant is not None else None
 
     @property
     def shown(self) -> dict[str, float]:
         """Its own limits, and the amounts spent of them in its subtree."""
         shown: dict[str, float] = {}
-        for purse in self.purses[: self._own]:
-            spent = round(purse.spent) if purse.unit == "tokens" else round(purse.spent, 6)
-            shown |= {purse.unit: purse.limit, f"spent_{purse.unit}": spent}
+        for account in self.accounts[: self._own]:
+            spent = round(account.spent) if account.unit == "tokens" else round(account.spent, 6)
+            shown |= {account.unit: account.limit, f"spent_{account.unit}": spent}
         return shown
 
     @property
@@ -118,29 +118,31 @@ class Budget:
 
     def left(self, unit: Unit) -> float:
         """Neither spent nor reserved; infinite without a limit."""
-        return max(0.0, min((purse.left for purse in self.purses if purse.unit == unit), default=float("inf")))
+        return max(0.0, min((account.left for account in self.accounts if account.unit == unit), default=float("inf")))
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def reserve(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> Leave | None:
+    def reserve(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> CallPermit | None:
         """Reserve a call with this prompt; its answer is as long as can be paid. None if that is too short to be useful."""
-        answer = min(tariff.longest, *(self._room(purse, tariff, prompt, concluding=concluding) for purse in self.purses))
+        answer = min(
+            tariff.longest, *(self._room(account, tariff, prompt, concluding=concluding) for account in self.accounts)
+        )
         if answer < _least(tariff, concluding=concluding):
             return None
         length = int(answer)
         self._conclusion.keep(NOTHING if concluding else _conclusion(tariff, prompt + length))
-        return Leave(self.purses, tariff.worst(prompt, length), length)
+        return CallPermit(self.accounts, tariff.worst(prompt, length), length)
 
-    def short_of(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> list[Purse]:
+    def short_of(self, tariff: Tariff, prompt: int, *, concluding: bool = False) -> list[Account]:
         """The accounts that cannot pay for a useful answer."""
         least = _least(tariff, concluding=concluding)
-        return [purse for purse in self.purses if self._room(purse, tariff, prompt, concluding=concluding) < least]
+        return [account for account in self.accounts if self._room(account, tariff, prompt, concluding=concluding) < least]
 
-    def _room(self, purse: Purse, tariff: Tariff, prompt: int, *, concluding: bool = False) -> float:
+    def _room(self, account: Account, tariff: Tariff, prompt: int, *, concluding: bool = False) -> float:
         """The tokens of an answer that an account pays for; unless concluding, a conclusion after it is included."""
         later = prompt + tariff.longest + REMARKS
-        rates = _rates(tariff, prompt if concluding else later, purse)
-        free = purse.left + self._conclusion.amount.of(purse.unit)
+        rates = _rates(tariff, prompt if concluding else later, account)
+        free = account.left + self._conclusion.amount.of(account.unit)
         fixed, each = prompt * rates.prompt, rates.answer
         if not concluding:
             fixed += (prompt + REMARKS) * rates.prompt + min(tariff.longest, CONCLUSION_TOKENS) * rates.answer
@@ -150,13 +152,13 @@ class Budget:
         return (free - fixed) / each
 
     def pay(self, used: Amount) -> None:
-        for purse in self.purses:
-            purse.pay(used.of(purse.unit))
+        for account in self.accounts:
+            account.pay(used.of(account.unit))
 
     def remember(self, used: Amount) -> None:
         """Restore the amounts spent before a crash, in its own accounts only: ancestors restore theirs."""
-        for purse in self.purses[: self._own]:
-            purse.spent = used.of(purse.unit)
+        for account in self.accounts[: self._own]:
+            account.spent = used.of(account.unit)
         if self._grant is not None:
             self._grant.keep(Amount(usd=max(0.0, self._grant.amount.usd - used.usd)))
 
@@ -165,10 +167,10 @@ class Budget:
     def keep_for_conclusion(self, tariff: Tariff, prompt: int) -> Shortage | None:
         """Reserve the cost of concluding a conversation of that length; if it cannot, return the shortage."""
         amount, before = _conclusion(tariff, prompt), self._conclusion.amount
-        for purse in self.purses:
-            needed, left = amount.of(purse.unit), max(0.0, purse.left) + before.of(purse.unit)
+        for account in self.accounts:
+            needed, left = amount.of(account.unit), max(0.0, account.left) + before.of(account.unit)
             if needed > left:
-                return Shortage(purse.unit, needed, left)
+                return Shortage(account.unit, needed, left)
         self._conclusion.keep(amount)
         return None
 
@@ -179,10 +181,10 @@ class Budget:
     def longest_prompt(self, tariff: Tariff, prompt: int) -> float:
         """The longest prompt, up to the given one, with which a conclusion can still be paid."""
         longest = float(prompt)
-        for purse in self.purses:
-            rates = _rates(tariff, prompt, purse)
+        for account in self.accounts:
+            rates = _rates(tariff, prompt, account)
             answer = min(tariff.longest, CONCLUSION_TOKENS) * rates.answer
-            free = purse.left + self._conclusion.amount.of(purse.unit) - answer
+            free = account.left + self._conclusion.amount.of(account.unit) - answer
             if rates.prompt:
                 longest = min(longest, free / rates.prompt)
         return longest
@@ -200,8 +202,8 @@ def _least(tariff: Tariff, *, concluding: bool) -> int:
     return min(tariff.longest, LEAST_TOKENS if concluding else USEFUL_TOKENS)
 
 
-def _rates(tariff: Tariff, prompt: int, purse: Purse) -> Rates:
-    return tariff.rates(prompt) if purse.unit == "usd" else _EACH_TOKEN
+def _rates(tariff: Tariff, prompt: int, account: Account) -> Rates:
+    return tariff.rates(prompt) if account.unit == "usd" else _EACH_TOKEN
 
 
 def _conclusion(tariff: Tariff, prompt: int) -> Amount:

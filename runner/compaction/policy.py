@@ -56,12 +56,12 @@ class _Scale:
         return -(-(self.fixed + size_of(messages)) * self.tokens // self.bytes)
 
 
-class Headroom:
+class CompactionPolicy:
     """The compaction policy of one conversation; its limit fits every model it may use."""
 
     __slots__ = ("_due", "_limit", "_measure", "_seen", "_window", "tried")
 
-    def __init__(self, share: float, models: Sequence[ModelSpec], measure: Measure) -> None:
+    def __init__(self, share: float, models: Sequence[ModelSpec], measure: TokenCount) -> None:
         window, longest = min(each.context_window for each in models), max(each.max_tokens for each in models)
         self._measure = measure
         self._window = window
@@ -180,7 +180,7 @@ SPARSEST = 12
 """Bytes per token above which a provider's count is ignored: some count nothing, or only uncached tokens."""
 
 
-class Measure:
+class TokenCount:
     """The token count of one conversation."""
 
     __slots__ = ("_counted", "_fixed", "_messages", "_size", "_sized")

@@ -15,8 +15,8 @@ from pydantic_core import to_json
 
 from runner.messages import Block, Message
 from runner.prompt.deliveries import messages_in
-from runner.snapshot import Child
-from runner.text import inert
+from runner.snapshot import Snapshot
+from runner.text import escape_blocks
 
 SUMMARISE = """\
 This conversation has become long. The text you write now replaces everything so far, and you continue from it.
@@ -54,7 +54,7 @@ _IDENTIFIER = re.compile(r"[\w-]{6,}")
 class Kept:
     """State besides the messages that a summary records."""
 
-    children: Sequence[Child] = ()
+    children: Sequence[Snapshot] = ()
     unread: frozenset[str] = frozenset()
     """Children whose ends are unread."""
     room: int = 0
@@ -71,7 +71,7 @@ def summary_of(
     """The message that replaces `head`: notes on it, the record, and the caller's messages; and the record as data, from
     which the next summary starts. Without notes, an outline of the model's own words is used.
     """
-    words = inert(notes.strip() or outline(head, kept.room))
+    words = escape_blocks(notes.strip() or outline(head, kept.room))
     said = [message.text for message in (*head, *tail) if message.role == "assistant"]
     cited = {*_IDENTIFIER.findall("\n".join([words, *said])), *_cited(head)}
     chosen = _calls(head, cited, kept.room)
@@ -111,7 +111,7 @@ def _agents(kept: Kept) -> Iterator[str]:
     ended = [each for each in kept.children if each.ended and each.id not in kept.unread]
     if at_work:
         yield _AT_WORK
-        yield from (f"- {each.id} {each.agent}: {inert(_line(each.task, WORDS_OF_TASK))}" for each in at_work)
+        yield from (f"- {each.id} {each.agent}: {escape_blocks(_line(each.task, WORDS_OF_TASK))}" for each in at_work)
     if ended:
         yield _ENDED
         yield from (f"- {each.id} {each.agent} ({each.status})" for each in ended[-ENDED_SHOWN:])
@@ -144,7 +144,7 @@ def _call_lines(head: Sequence[Message]) -> Mapping[str, str]:
         if message.kind == "summary":
             lines |= message.data.get(CALLS, {})
         for call in message.tool_calls:
-            arguments = inert(_line(to_json(call.arguments).decode(), WORDS_OF_CALL))
+            arguments = escape_blocks(_line(to_json(call.arguments).decode(), WORDS_OF_CALL))
             asked[call.id] = f"- {call.id}: {call.name} {arguments}"
         if message.kind == "results":
             citable = [block["tool_use_id"] for block in message.content if not isinstance(block["content"], str)]

@@ -124,7 +124,7 @@ class Allowance:
         """Whether its clock stands, because an approval is pending."""
         return self._stops > 0
 
-    def go_on(self, seconds_left: float, allowed: float) -> None:
+    def resume(self, seconds_left: float, allowed: float) -> None:
         """Restart the clock after a resume, with `seconds_left` of a timeout of at most `allowed`."""
         self.timeout = min(self.timeout, allowed)
         self._started_at = anyio.current_time() + seconds_left - self.timeout

@@ -21,7 +21,7 @@ from db.rows.reads import Reads
 from db.status import ExecutionStatus
 from runner.chat import answer_of, language_for
 from runner.core.execution import Execution
-from runner.core.orphans import settle_loose_ends
+from runner.core.orphans import settle_orphans
 from runner.core.services import Services
 from runner.core.tree import Tree
 from runner.core.verdict import Cause
@@ -33,7 +33,7 @@ from runner.text import language_of
 log = logging.getLogger("outrider.cancellation")
 
 
-class Cancellation:
+class Canceller:
     """Cancels executions of any process."""
 
     def __init__(self, services: Services, tree: Tree[Execution], group: TaskGroup) -> None:
@@ -93,7 +93,7 @@ async def wish_to_cancel(
     stopped = answer_of(wish.execution, ExecutionStatus.CANCELLED, None, language)
     asked = (await recorder.record(facts.CancelWished(wish, stopped), patient=patient)).touched
     if wish.gone_owners:
-        await settle_loose_ends(database.reads, recorder, wish.execution)
+        await settle_orphans(database.reads, recorder, wish.execution)
     if asked:
         return "requested"
     row = await database.reads.execution(wish.execution)

@@ -27,14 +27,14 @@ from runner.core.views import subtree_usage
 from runner.errors import Refusal
 from runner.record.facts import Refused
 from runner.result import Problem, Result
-from runner.snapshot import Child, DispatchOrder
+from runner.snapshot import DispatchOrder, Snapshot
 
 CancelChild = Callable[[str, str, str], Awaitable[str]]
 """Cancels an execution: id, requester, reason."""
 
 
 class ExecutionSubtree:
-    """The `Family` of one execution of this process."""
+    """The `Subtree` of one execution of this process."""
 
     __slots__ = ("_cancel", "_one_key_at_a_time", "_parent")
 
@@ -51,13 +51,13 @@ class ExecutionSubtree:
         return self._parent.request.catalogue
 
     @property
-    def ended(self) -> Mapping[str, Child]:
+    def ended(self) -> Mapping[str, Snapshot]:
         """The ended children by id, including those whose end is unread."""
         return self._parent.children.ended
 
     # -- spawn ---------------------------------------------------------------------------------------------------------
 
-    async def spawn(self, request: SpawnRequest) -> Child:
+    async def spawn(self, request: SpawnRequest) -> Snapshot:
         """Start an admitted child; raises Refusal when its parent is stopping or at the maximum depth, or the user lacks a
         capability. A gated or skipped child gets only a row.
         """
@@ -131,7 +131,7 @@ class ExecutionSubtree:
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, self._parent.origin.user)
 
-    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+    async def dispatch(self, order: DispatchOrder) -> tuple[Snapshot, bool]:
         """Guard, then spawn; the tool call is settled in the transaction of the row. Raises Refusal.
 
         True when the order's key was used before: then the child is the one it was used for.
@@ -188,11 +188,11 @@ class ExecutionSubtree:
 
     # -- look, wait, stop ----------------------------------------------------------------------------------------------
 
-    def _known(self, identifier: str) -> Child:
+    def _known(self, identifier: str) -> Snapshot:
         alive = self._parent.children.alive.get(identifier)
         return alive.snapshot() if alive is not None else self.ended[identifier]
 
-    async def look(self, child: str) -> Child | None:
+    async def look(self, child: str) -> Snapshot | None:
         """One of its children, running or ended, by full or short id; None for any other execution.
 
         Raises UnknownExecution when a short id is ambiguous among its children.
@@ -202,7 +202,7 @@ class ExecutionSubtree:
             raise UnknownExecution(child, found)
         return self._known(found[0]).for_models if found else None
 
-    async def children(self) -> Sequence[Child]:
+    async def children(self) -> Sequence[Snapshot]:
         """All its children, in the order of their spawns."""
         known = [*self.ended.values(), *(child.snapshot() for child in self._parent.children.alive.values())]
         return sorted(known, key=lambda child: child.id)
@@ -223,7 +223,7 @@ class ExecutionSubtree:
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
         """Return when one of the open children among these has ended; immediately if none is open."""
-        with self._parent.services.draining.at_rest():
+        with self._parent.services.shutdown.at_rest():
             await self._parent.inbox.until_one_of(children)
 
     def claim(self, child: str) -> str | None:

@@ -30,14 +30,14 @@ from db.errors import StoreError, WriterClosed
 from db.rows.endings import Ending
 from db.rows.executions import Place
 from db.rows.reads import Reads
-from db.rows.users import Answer
+from db.rows.users import UserAnswer
 from db.status import ExecutionStatus
 from registry import AgentSpec
 from runner.chat import answer_of, language_for
 from runner.core.allowance import Allowance
 from runner.core.history import lineage
 from runner.core.inbox import Item
-from runner.core.orphans import settle_loose_ends
+from runner.core.orphans import settle_orphans
 from runner.core.spawn import SpawnRequest
 from runner.core.strategy import State
 from runner.core.tree import Node
@@ -58,7 +58,7 @@ from runner.result import (
     remark,
     unmade,
 )
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 
 log = logging.getLogger("outrider.execution")
 
@@ -75,7 +75,7 @@ class EndView:
     life: Life
     allowance: Allowance
     state: State
-    children: Mapping[str, Child]
+    children: Mapping[str, Snapshot]
     """The ended ones, by id."""
     had_children: bool
     partial_output: str
@@ -111,7 +111,7 @@ async def _finish(view: EndView, end: End, why_stopped: Callable[[], Cause]) -> 
             view.recorder.record_nowait(facts.Left(view.node.place, view.life.epoch))
         return stored
     if view.life.epoch > 1:  # calls that an earlier process started in this subtree and that were never settled
-        await settle_loose_ends(view.reads, view.recorder, view.id, ended=False)
+        await settle_orphans(view.reads, view.recorder, view.id, ended=False)
     judged = verdict(end, view.partial_output)
     if view.life.status is ExecutionStatus.PENDING and judged.status is ExecutionStatus.FAILED:
         judged = replace(judged, status=ExecutionStatus.BLOCKED)  # an execution that never started cannot fail
@@ -148,7 +148,7 @@ async def write(view: EndView, judged: Verdict, *, shielded: bool = False) -> Fi
         _report(view, judged, judged.severity, {**known, "task": view.request.task[:TASK_SHOWN]})
     if view.life.epoch > 1 and view.strategy == "plan":
         # A resumed plan that concludes does not return to an open question whether a step may start.
-        await settle_loose_ends(view.reads, view.recorder, view.id)
+        await settle_orphans(view.reads, view.recorder, view.id)
     return Final(judged.status, result, judged.error, now)
 
 
@@ -169,7 +169,7 @@ def _ending(view: EndView, judged: Verdict, result: Result) -> Ending:
     )
 
 
-def _answer(view: EndView, judged: Verdict, result: Result) -> Answer | None:
+def _answer(view: EndView, judged: Verdict, result: Result) -> UserAnswer | None:
     """The answer to the user, if this is a root that works for one."""
     user = view.node.origin.user
     if view.parent is not None or user is None:
@@ -206,7 +206,7 @@ async def give_up(view: EndView, cause: Cause, activity: str) -> Final | None:
         final = await write(view, judged)
         if final is None:
             return None
-        await settle_loose_ends(view.reads, view.recorder, view.id)
+        await settle_orphans(view.reads, view.recorder, view.id)
     except StoreError:
         log.exception("execution %s (%s) could not be abandoned yet", view.id, view.node.name)
         return None
@@ -274,7 +274,7 @@ def _stamped(view: EndView, result: Result, now: float) -> Result:
     return explained(whole, view.node.origin.session, view.node.name)
 
 
-def _brief(child: Child) -> dict[str, Any]:
+def _brief(child: Snapshot) -> dict[str, Any]:
     below = child.result.metadata.get("dispatched") if child.result is not None else None
     brief = {"execution_id": child.id, "agent": child.agent, "status": child.status, "task": child.task}
     return {**brief, "dispatched": below} if below else brief

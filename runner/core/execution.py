@@ -18,12 +18,11 @@ import anyio.lowlevel
 from db.clock import stamp
 from db.ids import ExecutionId, new_execution_id, new_id
 from db.latch import Latch
-from db.rows.executions import Place
-from db.rows.executions import Start as RowStart
+from db.rows.executions import Place, StartWrite
 from db.rows.reads import Record
 from db.rows.transcript import MessageDraft, ToolOutcome
 from db.status import SLOT, ExecutionStatus
-from registry import CALLERS, AgentSpec, CatalogueEntry, Limits, Settings, ToolFilter
+from registry import COMPOSITE, AgentSpec, CatalogueEntry, Limits, Settings, ToolFilter
 from runner.budget.estimate import AnswerPrice
 from runner.chat import heard_of
 from runner.core import ending
@@ -44,8 +43,8 @@ from runner.origin import Origin
 from runner.record import facts
 from runner.result import Result
 from runner.roles import CONCLUDING, EXTRACTOR, SUB_AGENT
-from runner.snapshot import Child, DispatchOrder
-from runner.text import inert
+from runner.snapshot import DispatchOrder, Snapshot
+from runner.text import escape_blocks
 
 log = logging.getLogger("outrider.execution")
 
@@ -212,7 +211,7 @@ class Execution:
     def partial_output(self) -> str:
         """The result of an execution that does not conclude: its last text and the reports of its children."""
         agent, own = self.request.agent, self.strategy.partial_output if self.strategy is not None else ""
-        if isinstance(agent, AgentSpec) and agent.strategy in CALLERS:
+        if isinstance(agent, AgentSpec) and agent.strategy in COMPOSITE:
             return own  # it chooses which children's reports to include
         return "\n\n".join(part for part in (own, reports_of(self.children.ended.values())) if part.strip())
 
@@ -225,7 +224,7 @@ class Execution:
     def prompt(self) -> str:
         if self.request.carries_on:
             return CARRY_ON
-        return clean(self.request.prompt) if self.request.prompt is not None else inert(self.request.task)
+        return clean(self.request.prompt) if self.request.prompt is not None else escape_blocks(self.request.task)
 
     @property
     def activity(self) -> str:
@@ -236,10 +235,10 @@ class Execution:
             return "waiting for its turn" if self.gate is not None else "about to start"
         return self.state.activity
 
-    def snapshot(self) -> Child:
+    def snapshot(self) -> Snapshot:
         """Its state, as its caller sees it."""
         life = self.life
-        return Child(
+        return Snapshot(
             id=self.id,
             agent=self.name,
             task=self.request.task,
@@ -307,7 +306,7 @@ class Execution:
         """Start the clock; the fact that records it."""
         self.allowance.start(concludes=self.request.role in CONCLUDING)
         first = self._first_message() if self.gate is not None else None  # others got it at their spawn
-        start = RowStart(stamp(), self.deadline(), self.life.epoch)
+        start = StartWrite(stamp(), self.deadline(), self.life.epoch)
         return facts.Started(self.place, self.name, start, first, self.request.step.id)
 
     def deadline(self) -> str:

@@ -26,7 +26,7 @@ from runner.result import UNVERIFIED, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class TranscriptRows:
     """The transcript rows of one execution."""
 
     execution: str
@@ -42,10 +42,10 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class Past:
+class History:
     """An execution's own rows, preceded by those of the executions it continues."""
 
-    chapters: Sequence[Chapter]
+    transcripts: Sequence[TranscriptRows]
     """Oldest first; its own is the last."""
     children: Sequence[Record] = ()
     """Its children and those of the executions it continues, oldest first."""
@@ -57,13 +57,13 @@ class Past:
     """Whether its row says that it was waiting, so that no model call was in flight."""
 
     @property
-    def own(self) -> Chapter:
-        return self.chapters[-1]
+    def own(self) -> TranscriptRows:
+        return self.transcripts[-1]
 
     @property
     def prompt(self) -> str:
         """The first message of the oldest of these executions: the original task."""
-        text: str = from_json(self.chapters[0].messages[0]["content"])[0]["text"]
+        text: str = from_json(self.transcripts[0].messages[0]["content"])[0]["text"]
         return text
 
     @cached_property
@@ -79,7 +79,7 @@ class Past:
         """Ends of children that the continued executions had not read and that were not delivered to it either."""
         known = {row["child_execution_id"] for row in self.own.deliveries}
         came: dict[str, None] = {}
-        for chapter in self.chapters[:-1]:
+        for chapter in self.transcripts[:-1]:
             ends = [row for row in chapter.deliveries if row["kind"] == "result"]
             came.update({row["child_execution_id"]: None for row in ends})
             known |= {row["child_execution_id"] for row in ends if row["consumed_by"] in chapter.shows}
@@ -113,13 +113,13 @@ def end_of(child: Record) -> Item:
     return Item(result_delivery(child["id"]), "result", result=told, answer=answer)
 
 
-async def read_past(reads: Reads, execution: str, continues: str | None) -> Past:
+async def read_history(reads: Reads, execution: str, continues: str | None) -> History:
     """The history of an execution that is resumed or continues another."""
     earlier = await lineage(reads, continues)
     chain = [*earlier, execution]
     children = [child for each in chain for child in await reads.children(each)]
     plans = [plan for each in chain for plan in await reads.plans.of(each)]
-    return Past([await _chapter(reads, each) for each in chain], children, frozenset(earlier), plans)
+    return History([await _transcript_rows(reads, each) for each in chain], children, frozenset(earlier), plans)
 
 
 async def lineage(reads: Reads, continues: str | None) -> list[str]:
@@ -132,8 +132,8 @@ async def lineage(reads: Reads, continues: str | None) -> list[str]:
     return earlier
 
 
-async def _chapter(reads: Reads, execution: str) -> Chapter:
-    return Chapter(
+async def _transcript_rows(reads: Reads, execution: str) -> TranscriptRows:
+    return TranscriptRows(
         execution,
         await reads.messages(execution),
         await reads.tool_calls(execution),
@@ -142,7 +142,7 @@ async def _chapter(reads: Reads, execution: str) -> Chapter:
     )
 
 
-class Legacy:
+class TreeUsage:
     """A tree as its process left it: its user and its usage. Rows are read once for all its executions."""
 
     def __init__(self, root: str, user: User | None = None) -> None:

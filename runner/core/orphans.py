@@ -15,7 +15,7 @@ from runner.record.recorder import Recorder
 from runner.tools.effects import NOT_BEGUN, cut_short, status_of
 
 
-async def settle_loose_ends(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
+async def settle_orphans(reads: Reads, recorder: Recorder, top: str, *, ended: bool = True) -> None:
     """Settle the orphans from `top` down: of ended executions only, or also of those about to end."""
     for row in await reads.plans.under_way(top, ended=ended):
         place = _place(row)

@@ -8,9 +8,9 @@ from typing import Any
 
 from db.database import Database
 from db.latch import Latch
-from registry import CALLERS, AgentSpec, ChainSpec, ModelSpec, Settings
-from runner.core.shutdown import Draining
-from runner.llm.protocol import ChoosesModels, Model
+from registry import COMPOSITE, AgentSpec, ChainSpec, ModelSpec, Settings
+from runner.core.shutdown import Shutdown
+from runner.llm.protocol import Model, ModelChooser
 from runner.record.events import Bus
 from runner.record.recorder import Recorder
 from runner.tools.protocol import ToolExecutor
@@ -28,10 +28,10 @@ class Services:
     database: Database
     recorder: Recorder
     bus: Bus
-    draining: Draining
+    shutdown: Shutdown
     prepared: Latch
     """Set once models can be called without delay."""
-    models: ChoosesModels
+    models: ModelChooser
     upstreams: Upstreams
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
     """Tools of an embedding program: one executor per execution."""
@@ -46,7 +46,7 @@ class Services:
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
         """The model of an agent or chain; None if it makes no model calls itself."""
-        if isinstance(subject, ChainSpec) or subject.strategy in ("function", *CALLERS):
+        if isinstance(subject, ChainSpec) or subject.strategy in ("function", *COMPOSITE):
             return None
         return self.settings.model_of(subject)
 

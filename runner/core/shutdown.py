@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from db.latch import Latch
 
 
-class Draining:
+class Shutdown:
     """Counts calls in flight: `with draining:` around each call."""
 
     __slots__ = ("_idle", "_under_way", "parking", "stopping")

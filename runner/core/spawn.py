@@ -28,7 +28,7 @@ from runner.messages import ToolCall, clean
 from runner.origin import NOWHERE, Origin
 from runner.result import Result
 from runner.roles import COMMISSIONED, SUB_AGENT
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class DispatchInfo:
 
     call: ToolCall | None = None
     """The tool call; settled in the transaction of the row."""
-    answer: Callable[[Child], str] | None = None
+    answer: Callable[[Snapshot], str] | None = None
     """Builds the result of that call from the child's snapshot."""
     key: str | None = None
     """The caller's idempotency key, unique among the children of a parent."""
@@ -136,7 +136,7 @@ class SpawnRequest:
         return self.step.label or self.agent.name
 
 
-Spawn = Callable[[SpawnRequest], Awaitable[Child]]
+Spawn = Callable[[SpawnRequest], Awaitable[Snapshot]]
 """Starts a child; raises Refusal."""
 
 
@@ -221,7 +221,7 @@ def first_draft(execution: str, prompt: str, request: SpawnRequest) -> MessageDr
     return MessageDraft(new_id(), execution, 0, "user", "task", content, data)
 
 
-def earlier(child: Child, key: str, name: str, task: str, *, same_rest: bool = True) -> Child:
+def earlier(child: Snapshot, key: str, name: str, task: str, *, same_rest: bool = True) -> Snapshot:
     """The execution `key` was used for; raises Refusal if agent, task, input or user differ."""
     if not same_rest or (fold(child.agent), clean(child.task)) != (fold(name), clean(task)):
         raise Refusal(

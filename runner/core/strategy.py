@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from runner.core.history import Past
+from runner.core.history import History
 from runner.core.verdict import Cause
 from runner.result import Artifact, Result
 
@@ -55,7 +55,7 @@ class Strategy(Protocol):
     before it when the execution is resumed or continues another.
     """
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Restore its state from rows."""
         ...
 

@@ -36,7 +36,7 @@ from registry import Limits
 from runner.core.inbox import Inbox, Item
 from runner.core.slots import Slots
 from runner.origin import Origin
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
@@ -91,7 +91,7 @@ class Children(Generic[E_co]):
     def __init__(self, limits: Limits) -> None:
         self.alive: dict[str, E_co] = {}
         """Children with a task, or about to get one."""
-        self.ended: dict[str, Child] = {}
+        self.ended: dict[str, Snapshot] = {}
         self.keys: Mapping[str, str] = NO_KEYS
         """Ids of children dispatched with an idempotency key, by key."""
         self.spawned = 0
@@ -100,7 +100,7 @@ class Children(Generic[E_co]):
         self.slots = Slots(limits.max_concurrent_agents)
         self.inbox = Inbox(wake_on_any=limits.wake == "any")
 
-    def leave(self, snapshot: Child, end: Item) -> None:
+    def leave(self, snapshot: Snapshot, end: Item) -> None:
         """Move a child to `ended` and deliver its end. Called without an await after the commit of its end, so no task sees
         an end that is not delivered."""
         self.alive.pop(snapshot.id, None)

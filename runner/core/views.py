@@ -19,7 +19,7 @@ from runner.core.tree import Node
 from runner.core.verdict import Life
 from runner.messages import Delivered
 from runner.result import UNVERIFIED, Result
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from runner.text import SHOWN_TOGETHER, cut, shares
 
 INTERRUPTED = "interrupted: the process that ran it is gone"
@@ -50,11 +50,11 @@ def elapsed_in(row: Mapping[str, Any]) -> float:
     return (ended - started).total_seconds()
 
 
-def child_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Child:
+def snapshot_of_row(row: Mapping[str, Any], *, gone: bool = False) -> Snapshot:
     """The snapshot of an execution from its row; `gone` if its process is dead."""
     deadline = row["deadline_at"]
     open_ = row["finished_at"] is None
-    return Child(
+    return Snapshot(
         id=row["id"],
         agent=row["agent"],
         task=row["task"] or "",
@@ -131,7 +131,7 @@ def usage_of(allowance: Allowance) -> dict[str, Any]:
     return {**used, "budget": budget} if budget else used
 
 
-def reports_of(children: Iterable[Child]) -> str:
+def reports_of(children: Iterable[Snapshot]) -> str:
     """The reports of children, each with name and status: the output of a parent that did not conclude."""
     found = [(child, child.result.text) for child in children if child.result is not None and child.result.output]
     limit = shares([text for _, text in found], SHOWN_TOGETHER)

@@ -183,7 +183,7 @@ class Model(Protocol):
         ...
 
 
-class ChoosesModels(Protocol):
+class ModelChooser(Protocol):
     """Says who answers for a model: `runner.llm.models.Models`, or a scripted one in tests."""
 
     def choose(self, spec: ModelSpec) -> Model:

@@ -12,13 +12,13 @@ from dataclasses import replace
 import anyio
 
 from registry import ModelSpec
-from runner.llm.protocol import ChoosesModels, Model, OnText, Pause, Reply, Request, RetryWait
+from runner.llm.protocol import Model, ModelChooser, OnText, Pause, Reply, Request, RetryWait
 
 
 class ThrottledModels:
     """Models that answer while they have one of the `places`, which several configurations share."""
 
-    def __init__(self, models: ChoosesModels, places: anyio.CapacityLimiter) -> None:
+    def __init__(self, models: ModelChooser, places: anyio.CapacityLimiter) -> None:
         self._models, self._places = models, places
 
     def choose(self, spec: ModelSpec) -> Model:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from runner.core.inbox import Item
 from runner.messages import Block, Delivered, Message, clean
 from runner.result import remark
-from runner.text import SHOWN_TOGETHER, cut_mark, fitting, inert, label, shares, size_in_bytes
+from runner.text import SHOWN_TOGETHER, cut_mark, escape_blocks, fitting, label, shares, size_in_bytes
 
 SENDER_CHARACTERS = 100
 SPOKEN = "New message from your caller. Treat it as part of your task."
@@ -33,11 +33,11 @@ def _report(result: Delivered, limit: int) -> str:
         f'<report agent="{label(result.agent)}" execution_id="{result.execution_id}" state="{state}" '
         f'tool_calls="{result.tool_calls}">'
     )
-    doubt = f"Caution: {inert(remark(result.unverified))}." if result.unverified else ""
+    doubt = f"Caution: {escape_blocks(remark(result.unverified))}." if result.unverified else ""
     note = " ".join(filter(None, (_REASONS.get(result.status), doubt)))
     text = clean(result.text)  # `read_result` counts offsets in this text, before escaping; so does the mark
     kept = text if size_in_bytes(text) <= limit else fitting(text, limit)
-    body = inert(kept) or "(no text)"
+    body = escape_blocks(kept) or "(no text)"
     if len(kept) < len(text):
         body += cut_mark(len(kept), len(text), result.execution_id)
     return "\n".join(part for part in (head, note, body, "</report>") if part)
@@ -45,7 +45,7 @@ def _report(result: Delivered, limit: int) -> str:
 
 def _message(item: Item) -> str:
     sender = label(" ".join(item.by.split())[:SENDER_CHARACTERS])
-    return f'{SPOKEN}\n<message from="{sender}">\n{inert(item.text)}\n</message>'
+    return f'{SPOKEN}\n<message from="{sender}">\n{escape_blocks(item.text)}\n</message>'
 
 
 def report_in(message: Message, at: int) -> str | None:

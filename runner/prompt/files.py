@@ -16,12 +16,12 @@ from html import escape, unescape
 import anyio
 import anyio.to_thread
 
-from registry import AgentSpec, Folder, Unreadable
+from registry import AgentSpec, Folder, UnreadableFile
 from registry.text.folder import MOST_BYTES
 from runner.core.execution import Execution
-from runner.prompt.user_parts import Personal, view_of
+from runner.prompt.user_parts import UserParts, view_of
 from runner.record import facts
-from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert, limit_of
+from runner.text import BYTES_PER_TOKEN, cut_mark, escape_blocks, fitting, limit_of
 
 log = logging.getLogger("outrider.files")
 
@@ -38,7 +38,7 @@ NAMED_FAULTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class PromptFiles:
     """The files of a prompt."""
 
     text: str = ""
@@ -57,7 +57,7 @@ class Shelf:
         return f"context files could not be read: {named}; this was answered without them"
 
 
-async def files_for(execution: Execution, beside: Personal, *, readable: Callable[[], bool]) -> str:
+async def files_for(execution: Execution, beside: UserParts, *, readable: Callable[[], bool]) -> str:
     """The files for a prompt, in the room that its user parts leave; `readable` says whether the execution has a tool to
     read the rest of one. It never raises.
     """
@@ -69,20 +69,26 @@ async def files_for(execution: Execution, beside: Personal, *, readable: Callabl
     folder = services.settings.context_files.folder
     try:
         with anyio.fail_after(SECONDS):
-            made = partial(shelf_of, folder, patterns, room, readable=readable(), clear=services.upstreams.mask.text)
-            shelf = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
+            made = partial(prompt_files, folder, patterns, room, readable=readable(), clear=services.upstreams.mask.text)
+            files_shown = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
     except Exception as error:  # an answer without files is better than none
         log.warning("execution %s continues without its files: %r", execution.id, error)
-        shelf = Shelf(faults=("reading them timed out" if isinstance(error, TimeoutError) else type(error).__name__,))
-    if shelf.faults and shelf.warning not in warnings:
-        warnings.append(shelf.warning)
-        services.recorder.record_nowait(
-            facts.Noticed(execution.place, "context.degraded", {"layer": "files", "message": shelf.warning})
+        files_shown = PromptFiles(
+            faults=("reading them timed out" if isinstance(error, TimeoutError) else type(error).__name__,)
         )
-    if shelf.cut or shelf.left_out:
-        trimmed = {"cut": list(shelf.cut), "left_out": {"files": shelf.left_out}, "budget": room // BYTES_PER_TOKEN}
+    if files_shown.faults and files_shown.warning not in warnings:
+        warnings.append(files_shown.warning)
+        services.recorder.record_nowait(
+            facts.Noticed(execution.place, "context.degraded", {"layer": "files", "message": files_shown.warning})
+        )
+    if files_shown.cut or files_shown.left_out:
+        trimmed = {
+            "cut": list(files_shown.cut),
+            "left_out": {"files": files_shown.left_out},
+            "budget": room // BYTES_PER_TOKEN,
+        }
         services.recorder.record_nowait(facts.Noticed(execution.place, "context.trimmed", trimmed))
-    return shelf.text
+    return files_shown.text
 
 
 async def file_text(execution: Execution, identifier: str) -> str | None:
@@ -95,9 +101,9 @@ async def file_text(execution: Execution, identifier: str) -> str | None:
     return execution.services.upstreams.mask.text(text) if text is not None else None
 
 
-def shelf_of(
+def prompt_files(
     folder: Folder, patterns: Sequence[str], room: int, *, readable: bool, clear: Callable[[str], str] = str
-) -> Shelf:
+) -> PromptFiles:
     """The files of these patterns within `room` bytes: the longest are cut so that all fit, then the last are left out.
 
     `readable` adds the way to read the rest; `clear` removes secrets.
@@ -112,22 +118,22 @@ def shelf_of(
             break
         try:
             shown.append((path, clear(folder.read(path))))
-        except Unreadable as fault:
+        except UnreadableFile as fault:
             faults.append(f"`{_name(path)}`: {fault}")
     else:
         left_out = 0
     elements, cut = _shared(shown, room, readable=readable)
     if not elements and not left_out:
-        return Shelf(faults=tuple(faults))
+        return PromptFiles(faults=tuple(faults))
     listed = f"; read_result(execution_id={SCHEME!r}) lists all" if readable else ""
     more = [f"[{left_out} more left out: there is no room for them{listed}]"] if left_out else []
     text = "\n".join([ABOUT, "<files>", *elements, *more, "</files>"])
-    return Shelf(text, tuple(cut), left_out, tuple(faults))
+    return PromptFiles(text, tuple(cut), left_out, tuple(faults))
 
 
 def _shared(shown: Sequence[tuple[str, str]], room: int, *, readable: bool) -> tuple[list[str], list[str]]:
     """The elements of files that share `room` bytes, and the paths shown in part."""
-    bodies = [inert(text.rstrip("\n")) for _, text in shown]
+    bodies = [escape_blocks(text.rstrip("\n")) for _, text in shown]
     whole = [_element(path, body) for (path, _), body in zip(shown, bodies, strict=True)]
     if sum(map(_size, whole)) <= room:
         return whole, []
@@ -140,13 +146,13 @@ def _shared(shown: Sequence[tuple[str, str]], room: int, *, readable: bool) -> t
             elements.append(element)
             continue
         kept = fitting(text, most)
-        elements.append(_element(path, inert(kept), _mark(path, len(kept), len(text), readable=readable)))
+        elements.append(_element(path, escape_blocks(kept), _mark(path, len(kept), len(text), readable=readable)))
         cut.append(path)
     return elements, cut
 
 
 def _element(path: str, text: str, mark: str = "") -> str:
-    return f'<file path="{inert(escape(_name(path)))}">\n{text}{mark}\n</file>'
+    return f'<file path="{escape_blocks(escape(_name(path)))}">\n{text}{mark}\n</file>'
 
 
 def _size(element: str) -> int:
@@ -155,7 +161,7 @@ def _size(element: str) -> int:
 
 
 def _mark(path: str, kept: int, length: int, *, readable: bool) -> str:
-    return cut_mark(kept, length, inert(f"{SCHEME}{_name(path)}") if readable else None)
+    return cut_mark(kept, length, escape_blocks(f"{SCHEME}{_name(path)}") if readable else None)
 
 
 def _name(path: str) -> str:
@@ -169,7 +175,7 @@ def _read(folder: Folder, patterns: Sequence[str], wanted: str) -> str | None:
         return "\n".join(map(_name, found))
     try:
         return next((folder.read(path) for path in found if path in (wanted, unescape(wanted))), None)
-    except Unreadable:
+    except UnreadableFile:
         return None
 
 
@@ -179,7 +185,7 @@ def _found(folder: Folder, patterns: Sequence[str], faults: list[str]) -> list[s
     for pattern in patterns:
         try:
             matched = folder.find(pattern)
-        except Unreadable as fault:
+        except UnreadableFile as fault:
             faults.append(f"`{pattern}`: {fault}")
             continue
         if not matched:

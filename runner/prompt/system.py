@@ -17,9 +17,9 @@ from pydantic_core import to_json
 
 from registry import AgentSpec, CatalogueEntry, WorkspaceSpec
 from runner.inputs import taken_by
-from runner.prompt.user_parts import Personal
+from runner.prompt.user_parts import UserParts
 from runner.roles import SENT, STAFF
-from runner.text import beside, inert, label
+from runner.text import beside, escape_blocks, label
 
 GENERAL = """\
 You are {agent}, an agent that works through tools.
@@ -76,7 +76,7 @@ class PromptParts:
     """Agents it plans for or chooses from."""
     brief: str = ""
     """The instructions of the agent it works for."""
-    personal: Personal = Personal()  # noqa: RUF009 - frozen
+    personal: UserParts = UserParts()  # noqa: RUF009 - frozen
     """The user parts."""
     files: str = ""
     """The project files."""
@@ -94,7 +94,7 @@ def system_prompt(parts: PromptParts) -> str:
     fixed = [
         (SERVING if parts.role in STAFF else GENERAL).format(agent=parts.name),
         *(
-            f'<instructions server="{server}">\n{inert(text).strip()}\n</instructions>'
+            f'<instructions server="{server}">\n{escape_blocks(text).strip()}\n</instructions>'
             for server, text in (parts.server_instructions or {}).items()
             if text.strip()
         ),
@@ -122,7 +122,7 @@ def _workspaces(workspaces: Sequence[WorkspaceSpec]) -> str:
         return ""
     lines = "\n".join(
         f'<workspace name="{each.name}" access="{"read_only" if each.read_only else "read_write"}">'
-        f"{inert(each.description).strip()}</workspace>"
+        f"{escape_blocks(each.description).strip()}</workspace>"
         for each in workspaces
     )
     return f"{WORKSPACES}\n<workspaces>\n{lines}\n</workspaces>"
@@ -148,13 +148,13 @@ def _catalogue(catalogue: Sequence[CatalogueEntry]) -> str:
 def _purpose(entry: CatalogueEntry) -> str:
     abilities = f"\nCapabilities: {', '.join(entry.capabilities)}" if entry.capabilities else ""
     taken = f"\nInput: {taken_by(entry.input_schema)}" if entry.input_schema is not None else ""
-    return inert(entry.description + abilities + taken).strip()
+    return escape_blocks(entry.description + abilities + taken).strip()
 
 
 def _form(schema: Mapping[str, Any] | None) -> str:
     if schema is None:
         return ""
-    return f"<output_schema>\n{FORM}\n{inert(to_json(schema).decode())}\n</output_schema>"
+    return f"<output_schema>\n{FORM}\n{escape_blocks(to_json(schema).decode())}\n</output_schema>"
 
 
 def _return_format(session: str) -> str:
@@ -164,7 +164,9 @@ def _return_format(session: str) -> str:
 def _unavailable(servers: Mapping[str, str]) -> str:
     if not servers:
         return ""
-    lines = "\n".join(f'<server name="{name}">{inert(reason).strip()}</server>' for name, reason in sorted(servers.items()))
+    lines = "\n".join(
+        f'<server name="{name}">{escape_blocks(reason).strip()}</server>' for name, reason in sorted(servers.items())
+    )
     note = "These servers could not be reached. State in your answer what you could not check because of that."
     return f"<unavailable>\n{note}\n{lines}\n</unavailable>"
 
@@ -174,8 +176,10 @@ def first_message(task: str, data: Any = None, earlier: Sequence[tuple[str, str]
     blocks = []
     if data is not None:
         shown = data if isinstance(data, str) else to_json(data, indent=2).decode()
-        blocks.append(f"<input>\n{inert(shown).strip()}\n</input>")
+        blocks.append(f"<input>\n{escape_blocks(shown).strip()}\n</input>")
     if earlier:
-        stages = "\n".join(f'<stage name="{label(name)}">\n{inert(text).strip()}\n</stage>' for name, text in earlier)
+        stages = "\n".join(
+            f'<stage name="{label(name)}">\n{escape_blocks(text).strip()}\n</stage>' for name, text in earlier
+        )
         blocks.append(f"<earlier>\n{stages}\n</earlier>")
     return beside(task, *blocks)

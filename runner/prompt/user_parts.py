@@ -14,8 +14,8 @@ from datetime import tzinfo
 from registry import AgentSpec, MemoryShown
 from runner.chat import ChatMessage
 from runner.roles import ORCHESTRATORS, answers_for_the_whole
-from runner.text import HISTORY, Window, inert, label, tokens_of, windowed
-from runner.users.profile import Background
+from runner.text import HISTORY, Window, escape_blocks, label, tokens_of, windowed
+from runner.users.profile import Profile
 
 ORCHESTRATOR_BUDGET, SUB_AGENT_BUDGET = 8_000, 4_000
 """Tokens for the parts of a prompt besides the task."""
@@ -40,7 +40,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Personal:
+class UserParts:
     """The user parts as texts; empty where there is none."""
 
     time: str = ""
@@ -66,14 +66,16 @@ def view_of(agent: AgentSpec, role: str, above: Iterable[str] = (), history: int
     )
 
 
-def personal(background: Background, view: View) -> Personal:
+def personal(background: Profile, view: View) -> UserParts:
     """The user parts that the view allows and that fit. Half of the room is for the conversation."""
-    facts = [f'<fact category="{label(row["category"])}">{inert(row["content"])}</fact>' for row in background.facts]
+    facts = [
+        f'<fact category="{label(row["category"])}">{escape_blocks(row["content"])}</fact>' for row in background.facts
+    ]
     said = [_said(each, background.now.tzinfo) for each in background.history]
     kept_said = windowed(said, Window(max_tokens=view.share // 2), _tokens)
     kept_facts = windowed(facts, Window(max_tokens=view.share - sum(map(_tokens, kept_said))), _tokens)
     left_out = {"memory": len(facts) - len(kept_facts), "history": len(said) - len(kept_said)}
-    return Personal(
+    return UserParts(
         time=f"<current_time>{background.now:%A, %Y-%m-%d %H:%M} ({background.user.timezone})</current_time>",
         user=_user(background, view.language),
         memory=_block("user_memory", kept_facts, left_out["memory"]),
@@ -87,15 +89,15 @@ def conversation(said: Sequence[ChatMessage], zone: tzinfo | None) -> str:
     return _block("conversation", [_said(each, zone) for each in said], 0)
 
 
-NOTHING = Personal()
+NOTHING = UserParts()
 
 
-def in_language(language: str) -> Personal:
+def in_language(language: str) -> UserParts:
     """The user parts of a prompt without a user."""
-    return Personal(user=f"<language>{language}</language>") if language else NOTHING
+    return UserParts(user=f"<language>{language}</language>") if language else NOTHING
 
 
-def _user(background: Background, language: str) -> str:
+def _user(background: Profile, language: str) -> str:
     user = background.user
     lines = [
         f"  <name>{label(user.name)}</name>",
@@ -108,7 +110,7 @@ def _user(background: Background, language: str) -> str:
 
 def _said(message: ChatMessage, zone: tzinfo | None) -> str:
     at = message.at.astimezone(zone)
-    return f'<said by="{message.role}" at="{at:%Y-%m-%d %H:%M}">{inert(message.content)}</said>'
+    return f'<said by="{message.role}" at="{at:%Y-%m-%d %H:%M}">{escape_blocks(message.content)}</said>'
 
 
 def _block(name: str, entries: Sequence[str], left_out: int) -> str:

@@ -13,15 +13,15 @@ from typing import Any, Protocol
 
 from db.ids import inherited_delivery, new_id, result_delivery
 from db.rows import adoption, approvals, endings, error_records, executions, plans, users
-from db.rows.adoption import Inheritance
+from db.rows.adoption import Takeover
 from db.rows.approvals import Held
 from db.rows.deletion import delete_tree
 from db.rows.endings import CancelWish, Ending, status_event
 from db.rows.error_records import Fix, NewError
-from db.rows.executions import NewExecution, Place, Start, event
+from db.rows.executions import NewExecution, Place, StartWrite, event
 from db.rows.plans import PlanStatus
 from db.rows.transcript import MessageDraft, ToolOutcome
-from db.rows.users import Answer, NewChatMessage, NewUser
+from db.rows.users import NewChatMessage, NewUser, UserAnswer
 from db.store.unit import Write
 from runner.errors import UNSAFE
 from runner.result import SUMMARY_LIMIT
@@ -109,7 +109,7 @@ class Started:
 
     place: Place
     agent: str
-    start: Start
+    start: StartWrite
     first: MessageDraft | None = None
     step: str | None = None
 
@@ -174,7 +174,7 @@ class Ended:
     seconds: float
     parent: Place | None = None
     totals: Mapping[str, Any] = field(default_factory=dict)
-    answer: Answer | None = None
+    answer: UserAnswer | None = None
     """The answer to the user, if a root was answering one."""
 
     def write(self) -> Write:
@@ -199,7 +199,7 @@ class CancelWished:
     """A cancel of a subtree was requested."""
 
     wish: CancelWish
-    answer: Answer | None = None
+    answer: UserAnswer | None = None
     """The answer to the user whose message stays unanswered because of it."""
 
     def write(self) -> Write:
@@ -237,14 +237,14 @@ class Configured:
 class Adopted:
     """Another process took over the open executions of a dead one."""
 
-    inheritance: Inheritance
+    inheritance: Takeover
 
     def write(self) -> Write:
         return adoption.adopt(self.inheritance)
 
 
 @dataclass(frozen=True, slots=True)
-class WentOn:
+class ExecutionResumed:
     """An execution of a dead process was resumed here."""
 
     place: Place
@@ -260,7 +260,7 @@ class WentOn:
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOn:
+class ResultsPassedOn:
     """Ends that the continued execution had not read were delivered to its continuation."""
 
     place: Place

@@ -18,7 +18,7 @@ from db.store.writer import Writer
 from runner.errors import Fenced
 from runner.record.events import Bus
 from runner.record.facts import Fact
-from runner.record.streaming import Speech
+from runner.record.streaming import TextStreams
 
 log = logging.getLogger("outrider.events")
 
@@ -39,7 +39,7 @@ class Recorder:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._writer: Writer | None = None
-        self.speech = Speech(bus)
+        self.streams = TextStreams(bus)
         """The text streams of models."""
 
     def attach(self, writer: Writer) -> None:
@@ -72,9 +72,9 @@ class Recorder:
         if log.isEnabledFor(logging.INFO):
             for each in events:
                 log.info("%s", _line(each))
-        if self.speech:  # text streamed before an event is published before it
+        if self.streams:  # text streamed before an event is published before it
             for each in events:
-                self.speech.tell(each["execution_id"])
+                self.streams.tell(each["execution_id"])
         self._bus.publish(events)
 
     def publish_unstored(self, place: Place, kind: str, payload: Mapping[str, Any]) -> None:

@@ -27,13 +27,13 @@ GATHER_CHARACTERS = 4_000
 class _Stretch:
     """Consecutive pieces of one text."""
 
-    voice: Voice
+    voice: TextStream
     offset: int
     pieces: list[str] = field(default_factory=list)
     length: int = 0
 
 
-class Speech:
+class TextStreams:
     """The texts that are being streamed in this process."""
 
     def __init__(self, bus: Bus) -> None:
@@ -49,7 +49,7 @@ class Speech:
         """Whether the tree has a watcher."""
         return self._bus.watched(place.root_execution_id)
 
-    def gather(self, voice: Voice, piece: str) -> None:
+    def gather(self, voice: TextStream, piece: str) -> None:
         """Add a piece to the batch of its text."""
         stretch = self._stretches.get(voice.place.id)
         if stretch is None:
@@ -82,7 +82,7 @@ class Speech:
                 self.tell(execution)
 
 
-class Voice:
+class TextStream:
     """The text stream of one execution's model. A text is a `with` block; an exception ends it too.
 
     Watchers see immediately that a text begins. Rows get its beginning and end together, when it is over; `ended_early`
@@ -91,8 +91,8 @@ class Voice:
 
     __slots__ = ("_ended_early", "_speech", "attempt", "id", "place", "said")
 
-    def __init__(self, speech: Speech, place: Place, ended_early: Callable[[str, str], None]) -> None:
-        self._speech, self.place, self._ended_early = speech, place, ended_early
+    def __init__(self, streams: TextStreams, place: Place, ended_early: Callable[[str, str], None]) -> None:
+        self._speech, self.place, self._ended_early = streams, place, ended_early
         self.id, self.attempt, self.said = "", 1, 0
 
     def __enter__(self) -> None:

@@ -144,7 +144,7 @@ class BeganAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApprovalAsked:
     """An approval is needed for a call that no model made, such as the start of a plan's step."""
 
     place: Place

@@ -16,7 +16,7 @@ from typing import TypeVar
 import anyio
 
 from db.errors import StoreError
-from db.rows.adoption import Inheritance
+from db.rows.adoption import Takeover
 from db.rows.endings import CancelWish
 from db.rows.interrupted import Need
 from db.rows.reads import Record
@@ -24,13 +24,13 @@ from db.status import ExecutionStatus
 from registry import Settings
 from runner.core.cancel import wish_to_cancel
 from runner.core.execution import Environment, Execution
-from runner.core.history import Legacy, name_of
+from runner.core.history import TreeUsage, name_of
 from runner.core.views import gone_owners
 from runner.record import facts
-from runner.resume.configs import Editions
-from runner.resume.readiness import Here, Lack, listed
+from runner.resume.configs import Configurations
+from runner.resume.readiness import Lack, Readiness, listed
 from runner.resume.restore import resumed
-from runner.users.users import People
+from runner.users.users import Users
 
 log = logging.getLogger("outrider.adoption")
 
@@ -42,15 +42,15 @@ PATIENCE_SECONDS = 1.0
 """Delay before a failed read is retried; without the retry an adopted tree would never start."""
 
 
-class Adoption:
+class Adopter:
     """Takes over trees for one service; `start` runs an execution in the service's task group."""
 
     def __init__(
-        self, environment: Environment, editions: Editions, people: People, start: Callable[[Execution], None]
+        self, environment: Environment, editions: Configurations, people: Users, start: Callable[[Execution], None]
     ) -> None:
-        self._environment, self._editions, self._people, self._start = environment, editions, people, start
+        self._environment, self._configurations, self._people, self._start = environment, editions, people, start
         services = environment.services
-        self._here = Here(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
+        self._here = Readiness(services.environ, services.database.reads.snapshot, self._settings, services.asks_environ)
         self._here.know(services.settings)
         self._told: set[str] = set()
         """Trees already logged as left alone."""
@@ -72,7 +72,7 @@ class Adoption:
                 await wish_to_cancel(database, recorder, CancelWish(wish.root, wish.by, wish.reason, gone))
         tops: list[str] = []
         for owner in gone:
-            rows = (await recorder.record(facts.Adopted(Inheritance(owner, database.owner, root, left)))).touched
+            rows = (await recorder.record(facts.Adopted(Takeover(owner, database.owner, root, left)))).touched
             tops += _tops([row._mapping for row in rows])
         if tops:
             log.info("%d roots of dead processes are resumed here", len(tops))
@@ -96,7 +96,7 @@ class Adoption:
         return self._here.lacks_of_models(settings, need) if asked else ()
 
     async def _settings(self, config_hash: str, _body: str) -> Settings:
-        return (await self._editions.environment(config_hash)).services.settings
+        return (await self._configurations.environment(config_hash)).services.settings
 
     async def _is_settled(self, gone: Sequence[str], root: str | None) -> bool:
         """Whether the remaining rows are unchanged since they could not be taken over: then they still cannot."""
@@ -125,7 +125,7 @@ class Adoption:
         if tops:
             await self._environment.services.prepared.wait()
         for first in range(0, len(tops), AT_A_TIME):
-            if self._environment.services.draining.stopping:
+            if self._environment.services.shutdown.stopping:
                 break  # the next process finds the rest
             some = partial(self._environment.services.database.reads.those, tops[first : first + AT_A_TIME])
             started += [await self._go_on(row) for row in await self._read(some)]
@@ -141,9 +141,9 @@ class Adoption:
 
     async def _go_on(self, row: Record) -> Execution:
         user = await self._read(partial(self._people.of, row))
-        legacy, environment, unfit = Legacy(row["root_execution_id"], user), self._environment, None
+        legacy, environment, unfit = TreeUsage(row["root_execution_id"], user), self._environment, None
         try:
-            environment = await self._editions.environment(row["config_hash"])
+            environment = await self._configurations.environment(row["config_hash"])
         except Exception as error:  # one broken configuration must not block the other trees
             log.info("execution %s cannot be resumed with its configuration", row["id"], exc_info=True)
             unfit = f"its configuration cannot be restored: {error}"

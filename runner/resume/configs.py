@@ -15,11 +15,11 @@ from runner.core.services import Services
 from runner.errors import Refusal, RunnerError
 
 
-class UnknownEdition(RunnerError):
+class UnknownConfiguration(RunnerError):
     """A configuration that is not stored."""
 
 
-class Editions:
+class Configurations:
     """Environments by the hash of their configuration; `make` builds services from a stored configuration."""
 
     def __init__(self, today: Environment, make: Callable[[str], Services] | None) -> None:
@@ -31,7 +31,7 @@ class Editions:
         if config_hash not in self._environments:
             body = await self._today.services.database.reads.snapshot(config_hash)
             if body is None or self._make is None:
-                raise UnknownEdition("it is not stored", "start it again")
+                raise UnknownConfiguration("it is not stored", "start it again")
             self._environments[config_hash] = replace(self._today, services=self._make(body))
         return self._environments[config_hash]
 
@@ -42,6 +42,6 @@ class Editions:
             return self._today
         try:
             return await self.environment(config_hash)
-        except (RegistryError, UnknownEdition) as error:
+        except (RegistryError, UnknownConfiguration) as error:
             message = f"it was only rehearsed, and its configuration cannot be restored: {error}"
             raise Refusal("no_model", message, "start a new execution") from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from db.rows.interrupted import Need
-from registry import CALLERS, AgentSpec, ConfigError, ModelSpec, Settings, missing_variables
+from registry import COMPOSITE, AgentSpec, ConfigError, ModelSpec, Settings, missing_variables
 from runner.errors import RunnerError
 from runner.strategies.requests import first_agents
 from runner.tools.upstream.process import CannotStart, ServerCommand, program_of
@@ -64,7 +64,7 @@ def listed(lacks: Iterable[Lack]) -> str:
 
 
 @dataclass(slots=True)
-class Here:
+class Readiness:
     """The capabilities of this process: environment variables and restorable configurations. Answers are cached."""
 
     environ: Mapping[str, str]
@@ -147,7 +147,7 @@ class Here:
 
 
 def _asks(agent: AgentSpec) -> bool:
-    return agent.strategy not in ("function", *CALLERS)
+    return agent.strategy not in ("function", *COMPOSITE)
 
 
 def _own_model(settings: Settings, agent: AgentSpec, need: Need) -> ModelSpec:

@@ -14,11 +14,11 @@ from db.rows.adoption import had_waited
 from db.rows.reads import Record
 from registry import AgentSpec, Limits, UnknownName
 from runner.core.execution import Environment, Execution, Start
-from runner.core.history import Legacy, Past, read_past
+from runner.core.history import History, TreeUsage, read_history
 from runner.core.inbox import Item
 from runner.core.spawn import SpawnRequest
 from runner.core.verdict import Cause, End
-from runner.core.views import child_of_row
+from runner.core.views import snapshot_of_row
 from runner.errors import Fenced, Interrupted, Refusal
 from runner.record import facts
 from runner.strategies.requests import again
@@ -40,7 +40,7 @@ class Resumed(Start):
 
     has_rows = True
 
-    def __init__(self, row: Record, usage: Legacy, unfit: str | None = None) -> None:
+    def __init__(self, row: Record, usage: TreeUsage, unfit: str | None = None) -> None:
         self._row = row
         self._usage = usage
         """The usage of its tree so far."""
@@ -77,9 +77,9 @@ class Resumed(Start):
         execution.life.created_at -= usage.lived(self.row)
         left = usage.remaining(self.row)
         if left is not None and self.needs_slot:  # with a cancel request it is not resumed
-            execution.allowance.go_on(left, usage.allowed(self.row))
+            execution.allowance.resume(left, usage.allowed(self.row))
             deadline = self.row["deadline_at"] if usage.stands(self.row) else execution.deadline()
-            fact = facts.WentOn(execution.place, execution.name, execution.life.epoch, deadline)
+            fact = facts.ExecutionResumed(execution.place, execution.name, execution.life.epoch, deadline)
             if not (await execution.services.recorder.record(fact)).held:
                 await self._read_again(execution)
         if self._unfit is not None:
@@ -113,31 +113,31 @@ async def restore_from(execution: Execution, *, waited: bool) -> None:
     """Restore an execution and its strategy from its rows and those of the executions it continues."""
     request, children = execution.request, execution.children
     assert execution.strategy is not None
-    past = await read_past(execution.services.database.reads, execution.id, request.continues)
-    past = replace(past, waited=waited)
-    ended = (child for child in past.children if child["finished_at"] is not None)
-    children.ended.update({child["id"]: child_of_row(child) for child in ended})
-    own = (child["position"] for child in past.children if child["parent_execution_id"] == execution.id)
+    history = await read_history(execution.services.database.reads, execution.id, request.continues)
+    history = replace(history, waited=waited)
+    ended = (child for child in history.children if child["finished_at"] is not None)
+    children.ended.update({child["id"]: snapshot_of_row(child) for child in ended})
+    own = (child["position"] for child in history.children if child["parent_execution_id"] == execution.id)
     children.spawned = max(own, default=0)
-    children.keys = {child["idempotency_key"]: child["id"] for child in past.children if child["idempotency_key"]}
-    execution.state.prompt = past.prompt
-    execution.strategy.restore(past)
-    for item in (*past.unread(), *await _inherited(execution, past)):
+    children.keys = {child["idempotency_key"]: child["id"] for child in history.children if child["idempotency_key"]}
+    execution.state.prompt = history.prompt
+    execution.strategy.restore(history)
+    for item in (*history.unread(), *await _inherited(execution, history)):
         execution.inbox.put(item)
 
 
-async def _inherited(execution: Execution, past: Past) -> Sequence[Item]:
+async def _inherited(execution: Execution, history: History) -> Sequence[Item]:
     """Deliver the ends that the continued execution had not read."""
-    items = past.unheard()
+    items = history.unheard()
     if items:
         children = [item.result.execution_id for item in items if item.result is not None]
-        fact = facts.PassedOn(execution.place, execution.life.epoch, children)
+        fact = facts.ResultsPassedOn(execution.place, execution.life.epoch, children)
         await execution.services.recorder.record_fenced(fact, execution.id, shielded=True)
     return items
 
 
 def resumed(
-    environment: Environment, row: Record, usage: Legacy, parent: Execution | None = None, unfit: str | None = None
+    environment: Environment, row: Record, usage: TreeUsage, parent: Execution | None = None, unfit: str | None = None
 ) -> Execution:
     """An execution built from its row, ready to run. If it cannot be resumed, it ends with the reason."""
     request = SpawnRequest(AgentSpec(name=row["agent"]), row["task"] or "", Limits())

@@ -11,18 +11,18 @@ from typing import Any
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.rows.memories import Keeper
+from db.rows.memories import MemoryScope
 from db.rows.plans import SameStep
 from db.rows.reads import Record
 from db.rows.users import USER
 from db.rows.work_items import Author
 from registry import AgentSpec, CatalogueEntry
 from runner.approvals.approvals import Approvals
-from runner.approvals.gate import Asker, Permission
+from runner.approvals.gate import ApprovalGate, ApprovalScope
 from runner.core.allowance import Allowance
 from runner.core.children import CancelChild, ExecutionSubtree
 from runner.core.execution import Execution
-from runner.core.history import read_past
+from runner.core.history import read_history
 from runner.core.strategy import Strategy
 from runner.error_log import ErrorLog
 from runner.functions.callables import Call
@@ -31,12 +31,12 @@ from runner.messages import clean
 from runner.origin import User
 from runner.prompt.files import files_for
 from runner.prompt.read_back import SHOWN_STAGES, SHOWN_STEPS, full_text
-from runner.prompt.user_parts import Personal, in_language, personal, view_of
+from runner.prompt.user_parts import UserParts, in_language, personal, view_of
 from runner.record import facts
 from runner.result import Result, file_artifact
 from runner.roles import EXTRACTOR, STAFF
 from runner.strategies.chain import Chain
-from runner.strategies.context import Lookups, PromptSources, Work
+from runner.strategies.context import Lookups, PromptSources, StrategyContext
 from runner.strategies.function import Function
 from runner.strategies.iterate.strategy import Iterate
 from runner.strategies.loop.strategy import Loop
@@ -51,14 +51,14 @@ from runner.tools.finish import finish_tool
 from runner.tools.read_result import NAME as READ_RESULT
 from runner.tools.read_result import read_result_tool
 from runner.tools.upstream.pool import UpstreamCaller
-from runner.users.extraction_tool import Lesson, learning_tool
+from runner.users.extraction_tool import ExtractionScope, learning_tool
 from runner.users.memory import Memory
 from runner.users.memory_tools import memory_tools
-from runner.users.profile import Wanted, layers_of, load_background
-from runner.users.users import People
+from runner.users.profile import ProfileQuery, layers_of, load_profile
+from runner.users.users import Users
 from runner.work_items.board import Board
 
-STRATEGIES: dict[str, Callable[[Work], Strategy]] = {
+STRATEGIES: dict[str, Callable[[StrategyContext], Strategy]] = {
     "loop": Loop,
     "chain": Chain,
     "synthesis": Synthesis,
@@ -77,18 +77,18 @@ def assemble(execution: Execution, cancel: CancelChild, approvals: Approvals) ->
     parent, reads = execution.parent, execution.services.database.reads
     return Retries(
         make,
-        read=lambda: read_past(reads, execution.id, None),
+        read=lambda: read_history(reads, execution.id, None),
         deadline=execution.deadline,
         wanted=lambda: execution.life.cause is None and (parent is None or parent.allowance.wrap_up is None),
     )
 
 
-def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) -> tuple[Work, Strategy]:
+def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) -> tuple[StrategyContext, Strategy]:
     children = ExecutionSubtree(execution, cancel)
     services, request, agent = execution.services, execution.request, execution.request.agent
     toolbox = _toolbox(execution, agent, children) if isinstance(agent, AgentSpec) and agent.strategy == "loop" else None
     execution.state.tools = toolbox
-    work = Work(
+    work = StrategyContext(
         node=execution.node,
         request=request,
         state=execution.state,
@@ -98,7 +98,7 @@ def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) 
         children=children,
         settings=services.settings,
         recorder=services.recorder,
-        draining=services.draining,
+        shutdown=services.shutdown,
         sources=_prompt_sources(execution, toolbox),
         lookups=_lookups(execution, approvals),
         model=services.model_for(agent),
@@ -139,7 +139,7 @@ def _lookups(execution: Execution, approvals: Approvals) -> Lookups:
     )
 
 
-def _context(execution: Execution, work: Work) -> Context:
+def _context(execution: Execution, work: StrategyContext) -> Context:
     """The context passed to the function of an execution."""
     return Context(
         execution_id=execution.id,
@@ -182,7 +182,7 @@ async def _same_step(execution: Execution, agent: str, prompt: str, seconds: flo
     return await services.database.reads.plans.same_step(like)
 
 
-async def _personal(execution: Execution) -> Personal:
+async def _personal(execution: Execution) -> UserParts:
     """The user parts of its prompt; an event records what did not fit."""
     agent, user, request = execution.request.agent, execution.origin.user, execution.request
     assert isinstance(agent, AgentSpec)
@@ -191,8 +191,8 @@ async def _personal(execution: Execution) -> Personal:
         return in_language(language)
     view = view_of(agent, request.role, execution.roles_above, request.briefing.history, language)
     services, reads = execution.services, execution.services.database.reads
-    layers = layers_of(People(services.settings, reads), reads, Wanted(view.memory, view.history, request.task))
-    background = await load_background(layers, user, execution.place, services.recorder)
+    layers = layers_of(Users(services.settings, reads), reads, ProfileQuery(view.memory, view.history, request.task))
+    background = await load_profile(layers, user, execution.place, services.recorder)
     execution.state.warnings += background.warnings
     shown = personal(background, view)
     if shown.left_out:
@@ -201,7 +201,7 @@ async def _personal(execution: Execution) -> Personal:
     return shown
 
 
-def _permission(execution: Execution, approvals: Approvals) -> Permission:
+def _permission(execution: Execution, approvals: Approvals) -> ApprovalGate:
     services = execution.services
 
     def set_activity(activity: str) -> None:
@@ -213,7 +213,7 @@ def _permission(execution: Execution, approvals: Approvals) -> Permission:
     while each is not None:
         lineage.append((each.id, each.allowance))
         each = each.parent
-    asker = Asker(
+    asker = ApprovalScope(
         place=execution.place,
         agent=execution.name,
         attempt=execution.life.epoch,
@@ -222,9 +222,9 @@ def _permission(execution: Execution, approvals: Approvals) -> Permission:
         lineage=lineage,
         inbox=execution.inbox,
         now=set_activity,
-        goes_on_elsewhere=execution.resumes_elsewhere,
+        resumes_elsewhere=execution.resumes_elsewhere,
     )
-    return Permission(approvals, services.recorder, services.database.reads.questions, asker)
+    return ApprovalGate(approvals, services.recorder, services.database.reads.questions, asker)
 
 
 NOT_YET = "error: not finished: {count} of your agents are still running\nhint: wait for their results, or cancel them"
@@ -259,10 +259,12 @@ def _memory(execution: Execution) -> Memory | None:
     user, services = execution.origin.user, execution.services
     if user is None:
         return None
-    return Memory(Keeper(user.id, execution.place, execution.life.epoch), services.database.reads.facts, services.recorder)
+    return Memory(
+        MemoryScope(user.id, execution.place, execution.life.epoch), services.database.reads.facts, services.recorder
+    )
 
 
-def _lesson(execution: Execution) -> Lesson | None:
+def _lesson(execution: Execution) -> ExtractionScope | None:
     memory, chat, given = _memory(execution), execution.services.settings.chat, execution.request.input
     if memory is None or chat is None or chat.memory is None or not isinstance(given, Mapping):
         return None
@@ -274,11 +276,11 @@ def _lesson(execution: Execution) -> Lesson | None:
     def finish(result: Result) -> None:
         execution.state.final = result
 
-    return Lesson(memory, chat.memory.max_facts, user_said, finish)
+    return ExtractionScope(memory, chat.memory.max_facts, user_said, finish)
 
 
 def _workspaces(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
-    from runner.workspace.tools import Desk, workspace_tools  # imported late: not every system supports it
+    from runner.workspace.tools import WorkspaceScope, workspace_tools  # imported late: not every system supports it
     from runner.workspace.workspace import Workspace
 
     settings, database = execution.services.settings, execution.services.database.path
@@ -288,7 +290,7 @@ def _workspaces(execution: Execution, agent: AgentSpec) -> list[OwnTool[Any]]:
     def wrote(path: str) -> None:
         execution.state.artifacts.append(file_artifact(path))
 
-    return workspace_tools(Desk(workspaces, wrote, execution.services.upstreams.mask))
+    return workspace_tools(WorkspaceScope(workspaces, wrote, execution.services.upstreams.mask))
 
 
 def _utilities(user: User | None) -> list[OwnTool[Any]]:

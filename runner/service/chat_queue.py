@@ -21,8 +21,8 @@ from registry import Settings
 from runner.errors import Refusal
 from runner.resume.readiness import Unready
 from runner.service.order import Order
-from runner.snapshot import Child
-from runner.users.users import People
+from runner.snapshot import Snapshot
+from runner.users.users import Users
 
 log = logging.getLogger("outrider.reception")
 
@@ -34,17 +34,17 @@ AGAIN = "send it again when the last one is answered"
 class Starting(Protocol):
     """What the queue needs of the dispatcher."""
 
-    async def start_once(self, order: Order) -> tuple[Child, bool]: ...
+    async def start_once(self, order: Order) -> tuple[Snapshot, bool]: ...
 
-    async def wait(self, execution: str) -> Child: ...
+    async def wait(self, execution: str) -> Snapshot: ...
 
-    async def resume(self, execution: str) -> Child: ...
+    async def resume(self, execution: str) -> Snapshot: ...
 
 
-class Reception:
+class ChatQueue:
     """The queue of one service."""
 
-    def __init__(self, settings: Settings, people: People, dispatcher: Starting, group: TaskGroup) -> None:
+    def __init__(self, settings: Settings, people: Users, dispatcher: Starting, group: TaskGroup) -> None:
         self._settings, self._people, self._dispatcher, self._group = settings, people, dispatcher, group
         self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)
         """By user; first in, first out."""
@@ -58,7 +58,7 @@ class Reception:
             raise Refusal("no_assistant", "no agent answers users", hint)
         return chat.agent
 
-    async def accept(self, message: Order, patience: float = PATIENCE_SECONDS) -> tuple[Child, bool]:
+    async def accept(self, message: Order, patience: float = PATIENCE_SECONDS) -> tuple[Snapshot, bool]:
         """Accept a message (`task`) of a `user`. When this returns, it is stored and its execution has started.
 
         It waits while another message of the same user is being answered. True when its key was used before: then the
@@ -75,7 +75,7 @@ class Reception:
         finally:
             turn.release()
 
-    async def _answer(self, order: Order, deadline: float) -> tuple[Child, bool]:
+    async def _answer(self, order: Order, deadline: float) -> tuple[Snapshot, bool]:
         """Start it once no other message of its user is being answered, in any process."""
         while True:
             try:

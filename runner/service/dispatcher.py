@@ -24,7 +24,7 @@ from db.rows import work_items
 from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
 from registry import AgentSpec, OnDisconnect
 from runner.approvals.approvals import Approvals
-from runner.core.cancel import Cancellation
+from runner.core.cancel import Canceller
 from runner.core.execution import Environment, Execution
 from runner.core.guard import permit
 from runner.core.inbox import Item
@@ -34,7 +34,7 @@ from runner.core.spawn import DispatchInfo, SpawnRequest, earlier
 from runner.core.steering import Steering
 from runner.core.tree import Tree
 from runner.core.verdict import Cause
-from runner.core.views import child_of_row, is_gone
+from runner.core.views import is_gone, snapshot_of_row
 from runner.errors import Refusal
 from runner.inputs import accepted_input
 from runner.messages import clean, clean_data
@@ -42,20 +42,20 @@ from runner.origin import NOWHERE, Origin, User
 from runner.record import facts
 from runner.record.events import Event, follow
 from runner.record.recorder import Recorder
-from runner.resume.adopt import Adoption
-from runner.resume.configs import Editions
+from runner.resume.adopt import Adopter
+from runner.resume.configs import Configurations
 from runner.resume.readiness import Lack, Unready
 from runner.resume.restore import Continued
 from runner.service.assembly import assemble
-from runner.service.chat_queue import AGAIN, Reception
-from runner.service.extraction import Learning
+from runner.service.chat_queue import AGAIN, ChatQueue
+from runner.service.extraction import Extraction
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from runner.strategies.conclusion import price_of_answer
 from runner.strategies.requests import admit_continuation, continued, dispatched, first_agents, top_level
 from runner.strategies.route.commands.unfinished import taken_up
 from runner.trace_context import trace_context
-from runner.users.users import People, known
+from runner.users.users import Users, known
 from runner.work_items.board import configured_items
 
 log = logging.getLogger("outrider.dispatcher")
@@ -72,29 +72,29 @@ class Dispatcher:
         self.tree: Tree[Execution] = Tree(services.settings.defaults.max_concurrent_roots)
         self.approvals = Approvals(services.recorder, services.database.reads.questions)
         self._group = group
-        self._cancellation = Cancellation(services, self.tree, group)
-        cancel = partial(self._cancellation.cancel, patient=False)
+        self._canceller = Canceller(services, self.tree, group)
+        cancel = partial(self._canceller.cancel, patient=False)
         self._steering = Steering(services.database, services.recorder, cancel, self.tree.get)
         self._environment = Environment(
             services=services,
             tree=self.tree,
-            assemble=partial(assemble, cancel=self._cancellation.cancel, approvals=self.approvals),
+            assemble=partial(assemble, cancel=self._canceller.cancel, approvals=self.approvals),
             price_of_answer=price_of_answer,
             dispatched=dispatched,
             continued=Continued(),
         )
-        self._editions = Editions(self._environment, services.restored)
-        self.people = People(services.settings, services.database.reads)
-        self.reception = Reception(services.settings, self.people, self, group)
-        self.learning = Learning(self._environment, self._run)
-        self._adoption = Adoption(self._environment, self._editions, self.people, self._run)
+        self._configurations = Configurations(self._environment, services.restored)
+        self.people = Users(services.settings, services.database.reads)
+        self.chat_queue = ChatQueue(services.settings, self.people, self, group)
+        self.extraction = Extraction(self._environment, self._run)
+        self._adopter = Adopter(self._environment, self._configurations, self.people, self._run)
 
-    async def start(self, order: Order) -> Child:
+    async def start(self, order: Order) -> Snapshot:
         """Start an agent or a chain; its row is committed when this returns. Raises UnknownName, NoModel, Refusal."""
         started, _ = await self.start_once(order)
         return started
 
-    async def start_once(self, order: Order) -> tuple[Child, bool]:
+    async def start_once(self, order: Order) -> tuple[Snapshot, bool]:
         """As `start`; True when the order's key was used before, in any process: then that execution is returned.
 
         Raises Refusal when the key was used for another agent, task, input or user.
@@ -125,7 +125,7 @@ class Dispatcher:
 
     async def _entered(self, root: Execution) -> bool:
         """Store a root; False when the row is refused. Raises Refusal while the service is stopping."""
-        if self.services.draining.stopping:
+        if self.services.shutdown.stopping:
             raise Refusal("stopping", "the service is stopping", "retry when it has restarted")
         try:
             return await root.enter()
@@ -152,8 +152,8 @@ class Dispatcher:
     def _run(self, root: Execution) -> None:
         """Run a stored root in the service's task group."""
         self.tree.add(root)
-        self.learning.expect(root)
-        self._group.start_soon(self.learning.live, root, name=f"{root.name} {root.id}")
+        self.extraction.expect(root)
+        self._group.start_soon(self.extraction.live, root, name=f"{root.name} {root.id}")
 
     # -- resume --------------------------------------------------------------------------------------------------------
 
@@ -162,11 +162,11 @@ class Dispatcher:
 
         As a task it has `started` once this process owns them, and ends when each has a task.
         """
-        tops = [] if self.services.draining.stopping else await self._adoption.take_over()
+        tops = [] if self.services.shutdown.stopping else await self._adopter.take_over()
         task_status.started()
-        return len(await self._adoption.go_on(tops))
+        return len(await self._adopter.go_on(tops))
 
-    async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Child:
+    async def resume(self, execution: str, text: str = "", asker: Origin = NOWHERE) -> Snapshot:
         """Resume an interrupted execution with its whole tree, or continue an ended one.
 
         A continuation is a new execution: it starts from the old transcript, gets `text` and fresh limits, and stays
@@ -178,18 +178,18 @@ class Dispatcher:
         if row is None:
             raise UnknownExecution(execution)
         if row["finished_at"] is None:
-            if lacks := await self._adoption.lacks(row["root_execution_id"]):
+            if lacks := await self._adopter.lacks(row["root_execution_id"]):
                 raise Unready(execution, lacks)
-            for adopted in await self._adoption.go_on(await self._adoption.take_over(row["root_execution_id"])):
+            for adopted in await self._adopter.go_on(await self._adopter.take_over(row["root_execution_id"])):
                 return adopted.snapshot()
             raise Refusal("running", f"execution `{execution}` is running or being stopped", "wait until it ends")
-        environment = await self._editions.of_continuation(row["config_hash"])
+        environment = await self._configurations.of_continuation(row["config_hash"])
         asked_for = replace(asker, user=await self.people.of(row))
         request = continued(environment.services.settings, row, text, asked_for)
         if isinstance(request.agent, AgentSpec):
             permit(request.agent.name, request.agent.requires, asked_for.user)
         _check_models(environment.services, request)
-        if lacks := await self._adoption.lacks_to_continue(row, environment.services.settings):
+        if lacks := await self._adopter.lacks_to_continue(row, environment.services.settings):
             raise Unready(execution, lacks)
         admit_continuation(request.agent, row, await reads.children(row["id"]), text)
         root = Execution(environment, request, None)
@@ -199,9 +199,9 @@ class Dispatcher:
 
     async def lacks(self, root: str) -> Sequence[Lack]:
         """The needs of an interrupted tree that this process lacks."""
-        return await self._adoption.lacks(root)
+        return await self._adopter.lacks(root)
 
-    async def wait(self, execution: str) -> Child:
+    async def wait(self, execution: str) -> Snapshot:
         """Wait for the end of an execution of any process; returns immediately if its process is dead."""
         live = self.tree.get(execution)
         if live is not None:
@@ -214,12 +214,12 @@ class Dispatcher:
                 raise UnknownExecution(execution)
             gone = is_gone(row, database.path)
             if row["finished_at"] is not None or gone:
-                return child_of_row(row, gone=gone)
+                return snapshot_of_row(row, gone=gone)
             await anyio.sleep(INTERVAL)
 
-    def _known(self, row: Mapping[str, Any]) -> Child:
+    def _known(self, row: Mapping[str, Any]) -> Snapshot:
         live = self.tree.get(row["id"])
-        return live.snapshot() if live is not None else child_of_row(row, gone=is_gone(row, self.services.database.path))
+        return live.snapshot() if live is not None else snapshot_of_row(row, gone=is_gone(row, self.services.database.path))
 
     def events(self, root: str, after: int = 0) -> AsyncGenerator[Event]:
         """The events of a tree after number `after`, each once, until it ends. The caller must close the generator."""
@@ -227,7 +227,7 @@ class Dispatcher:
 
     async def cancel(self, execution: str, by: str, reason: str) -> str:
         """Cancel a subtree, in any process: `requested` or `already_finished`."""
-        return await self._cancellation.cancel(execution, by, reason, patient=False)
+        return await self._canceller.cancel(execution, by, reason, patient=False)
 
     async def send_message(self, execution: str, text: str, by: str) -> bool:
         """Send a message to an execution of any process; its model reads it at its next step.
@@ -263,13 +263,13 @@ class Dispatcher:
         or its next turn is at rest. `finish` lets executions end; those waiting for an approval are left to the next
         process. `cancel` cancels all with this `reason`.
         """
-        draining = self.services.draining
-        draining.stopping, draining.parking = True, wish == "keep"
+        shutdown = self.services.shutdown
+        shutdown.stopping, shutdown.parking = True, wish == "keep"
         with anyio.move_on_after(seconds):
             if wish == "cancel":
                 for execution in self.tree:
                     if execution.parent is None:
-                        await self._cancellation.cancel(execution.id, "outrider", reason)
+                        await self._canceller.cancel(execution.id, "outrider", reason)
                 for execution in self.tree:
                     await execution.done.wait()
                 return
@@ -282,7 +282,7 @@ class Dispatcher:
 
     async def _at_rest(self) -> None:
         flush = self.services.database.writer.flush
-        await self.services.draining.until_at_rest(lambda: [each.id for each in self.tree], flush)
+        await self.services.shutdown.until_at_rest(lambda: [each.id for each in self.tree], flush)
 
     def shut_down(self) -> None:
         """Stop all executions without writing an end, so that another process can resume them from their rows."""
@@ -314,7 +314,7 @@ class Dispatcher:
         self.services.bus.look()
         await self.approvals.look()
         for wish in await database.reads.cancel_wishes(database.owner):
-            self._cancellation.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
+            self._canceller.stop_here(wish["id"], Cause("user", wish["cancelled_by"], wish["cancel_reason"]))
         for delivery in await database.reads.waiting_deliveries(database.owner):
             live = self.tree.get(delivery["execution_id"])
             if live is not None:
@@ -343,7 +343,7 @@ async def open_dispatcher(services: Services) -> AsyncIterator[Dispatcher]:
                 dispatcher = Dispatcher(services, group)
                 minders.start_soon(dispatcher.mind_other_processes, seen, name="mind other processes")
                 minders.start_soon(dispatcher.mind_deadlines, name="mind deadlines")
-                minders.start_soon(services.recorder.speech.tell_in_time, name="tell what models say")
+                minders.start_soon(services.recorder.streams.tell_in_time, name="tell what models say")
                 try:
                     yield dispatcher
                 finally:

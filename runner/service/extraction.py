@@ -38,7 +38,7 @@ log = logging.getLogger("outrider.learning")
 TASK = "store what is worth remembering about the user"
 
 
-class Learning:
+class Extraction:
     """The extractions of one service; `start` runs an execution in the service's task group."""
 
     def __init__(self, environment: Environment, start: Callable[[Execution], None]) -> None:
@@ -78,7 +78,7 @@ class Learning:
 
     async def _learn(self, root: Execution, memory: ChatMemorySpec) -> None:
         services = self._environment.services
-        if services.draining.stopping:
+        if services.shutdown.stopping:
             return  # the next extraction covers this answer too
         try:
             request = await self._request(root, memory)

@@ -17,7 +17,7 @@ from db.rows.tool_fingerprints import Drift
 from db.store.unit import Write
 from runner.messages import clean
 from runner.record.recorder import Recorder
-from runner.tools.upstream.notices import Listed
+from runner.tools.upstream.notices import ListedTools
 
 log = logging.getLogger("outrider.upstream")
 
@@ -54,7 +54,7 @@ class DriftWatch:
         self._reads = reads
         self._place_of = place_of
 
-    async def observe(self, listed: Listed) -> None:
+    async def observe(self, listed: ListedTools) -> None:
         """Compare a listing with the stored fingerprints and record the differences."""
         seen = {clean(tool): fingerprint for tool, fingerprint in listed.fingerprints.items() if len(tool) <= NAME_CAP}
         known = await self._reads.fingerprints(listed.server)

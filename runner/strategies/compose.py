@@ -16,8 +16,8 @@ from runner.result import Outcome, Result
 from runner.text import (
     BYTES_PER_TOKEN,
     cut_mark,
+    escape_blocks,
     fitting,
-    inert,
     label,
     limit_of,
     tokens_of,
@@ -34,11 +34,11 @@ class StepTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class StepResult:
     """The result of a step, or its state while there is none."""
 
     step: StepTask
-    standing: Standing
+    standing: StepState
 
     @property
     def succeeded(self) -> bool:
@@ -87,15 +87,15 @@ class Digest:
         """Its length, elements and marks included."""
         return tokens_of(len(self.text.encode()))
 
-    def told(self, whom: str) -> dict[str, Any]:
+    def told(self, reader: str) -> dict[str, Any]:
         """The data of its event."""
-        return {"step_id": whom, "cut": list(self.cut), "budget": self.budget}
+        return {"step_id": reader, "cut": list(self.cut), "budget": self.budget}
 
 
-def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True) -> Digest:
+def digest_of(brought: Sequence[StepResult], budget: int, *, readable: bool = True) -> Digest:
     """Build a digest; the longest results are cut so that all fit. `readable`: the reader can fetch the rest by id."""
     texts = [clean(each.text) for each in brought]
-    lengths = [len(inert(text).encode()) for text in texts]
+    lengths = [len(escape_blocks(text).encode()) for text in texts]
     over = sum(lengths) - budget * BYTES_PER_TOKEN
     most = limit_of(lengths, over) if over > 0 else max(lengths, default=0)
     elements: list[str] = []
@@ -107,7 +107,7 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
         if len(kept) < len(text):
             mark = cut_mark(len(kept), len(text), each.step.id if readable else None)
             cut.append(each.step.id)
-        shown = inert(kept)
+        shown = escape_blocks(kept)
         texts_size += len(shown.encode())
         elements.append(f"{each.opening}\n{shown}{mark}\n</step>")
     whole = "\n".join(elements)
@@ -117,12 +117,12 @@ def digest_of(brought: Sequence[Brought], budget: int, *, readable: bool = True)
 def wording_of(request: str, agent: str, result: Result, budget: int) -> str:
     """The message to a composer that puts one agent's data into words."""
     step = StepTask("result", agent, request)
-    digest = digest_of([Brought(step, Standing("completed", result))], budget, readable=False)
+    digest = digest_of([StepResult(step, StepState("completed", result))], budget, readable=False)
     return composer_message(request, digest, "", "chat")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StepState:
     """The state of one step."""
 
     status: str = ExecutionStatus.PENDING
@@ -145,7 +145,7 @@ class Standing:
         return self.over and not self.succeeded and self.status != ExecutionStatus.SKIPPED
 
 
-NOT_BEGUN = Standing()
+NOT_BEGUN = StepState()
 
 STYLES = {
     "chat": "",
@@ -160,5 +160,5 @@ def composer_message(request: str, brought: Digest, hint: str, channel: str) -> 
     if brought.text:
         parts.append(f"<results>\n{brought.text}\n</results>")
     if hint:
-        parts.append(f"<presentation>{inert(hint)}</presentation>")
+        parts.append(f"<presentation>{escape_blocks(hint)}</presentation>")
     return "\n\n".join([*parts, *filter(None, [STYLES[channel]])])

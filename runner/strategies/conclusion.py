@@ -7,14 +7,14 @@ execution this costs nothing. Invariant: a child is admitted only if the share k
 
 from __future__ import annotations
 
-from registry import CALLERS, AgentSpec, Settings
+from registry import COMPOSITE, AgentSpec, Settings
 from runner.budget.accounts import NOTHING
 from runner.budget.budget import CONCLUSION_TOKENS, REMARKS
 from runner.budget.estimate import AnswerPrice, Tariff, prompt_tokens
 from runner.core.spawn import SpawnRequest
 from runner.messages import Message, clean
 from runner.prompt.system import PromptParts, system_prompt
-from runner.strategies.context import Work
+from runner.strategies.context import StrategyContext
 
 LEAST_TOLD = 128
 """Tokens of results; with fewer an answer is not worth its price."""
@@ -25,7 +25,7 @@ def price_of_answer(settings: Settings, request: SpawnRequest) -> AnswerPrice | 
     model itself.
     """
     agent = request.agent
-    if not isinstance(agent, AgentSpec) or agent.strategy in ("function", *CALLERS):
+    if not isinstance(agent, AgentSpec) or agent.strategy in ("function", *COMPOSITE):
         return None
     tariff = Tariff(settings.model_of(agent), settings.models, waits=bool(request.catalogue))
     parts = PromptParts(
@@ -38,11 +38,11 @@ def price_of_answer(settings: Settings, request: SpawnRequest) -> AnswerPrice | 
 class Conclusion:
     """The budget that one execution keeps for the agent that concludes for it."""
 
-    __slots__ = ("_budget", "_price", "_work")
+    __slots__ = ("_budget", "_context", "_price")
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._budget = work.allowance.budget
+    def __init__(self, context: StrategyContext) -> None:
+        self._context = context
+        self._budget = context.allowance.budget
         self._price: AnswerPrice | None = None
 
     @property
@@ -55,7 +55,7 @@ class Conclusion:
         """
         if self._budget is None:
             return
-        self._price = price_of_answer(self._work.settings, concluder)
+        self._price = price_of_answer(self._context.settings, concluder)
         if self._price is None:
             return
         for more in (told + CONCLUSION_TOKENS, CONCLUSION_TOKENS, LEAST_TOLD):
@@ -68,7 +68,7 @@ class Conclusion:
         """Tokens by which a first message is too long for the budget. 0 if it fits, and 0 if cutting would not help: then
         the spawn is refused and says what would be needed.
         """
-        price = price_of_answer(self._work.settings, concluder) if self._budget is not None else None
+        price = price_of_answer(self._context.settings, concluder) if self._budget is not None else None
         if self._budget is None or price is None or self._price is None:
             return 0
         wanted = price.prompt + REMARKS

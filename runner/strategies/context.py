@@ -12,22 +12,22 @@ import anyio
 from db.rows.executions import Place
 from db.rows.reads import Record
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, Settings
-from runner.approvals.gate import Permission
+from runner.approvals.gate import ApprovalGate
 from runner.core.allowance import Allowance
 from runner.core.children import ExecutionSubtree
 from runner.core.inbox import Inbox
-from runner.core.shutdown import Draining
+from runner.core.shutdown import Shutdown
 from runner.core.spawn import Briefing, SpawnRequest
 from runner.core.strategy import State
 from runner.core.tree import Node
 from runner.llm.protocol import Model
 from runner.messages import clean
 from runner.origin import User
-from runner.prompt.user_parts import Personal
+from runner.prompt.user_parts import UserParts
 from runner.record import facts
 from runner.record.recorder import Recorder
 from runner.strategies.toolset import Toolbox
-from runner.text import inert, language_of
+from runner.text import escape_blocks, language_of
 from runner.users.profile import began
 from runner.work_items.board import Board
 
@@ -40,9 +40,9 @@ UNSETTLED = "dates were not resolved: they were passed on as written"
 class PromptSources:
     """Sources of those parts of a prompt that are not in the request."""
 
-    personal: Callable[[], Awaitable[Personal]]
+    personal: Callable[[], Awaitable[UserParts]]
     """Loads what the prompt says about the user."""
-    files: Callable[[Personal], Awaitable[str]]
+    files: Callable[[UserParts], Awaitable[str]]
     """Loads the files that the prompt shows."""
     server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
     mask: Callable[[str], str] = str
@@ -53,7 +53,7 @@ class PromptSources:
 class Lookups:
     """Queries and services of the surroundings that a strategy may use."""
 
-    gate: Callable[[], Permission]
+    gate: Callable[[], ApprovalGate]
     """Asks a person to approve a call where that is required."""
     tool_call: Callable[[str], Awaitable[Record | None]]
     """Finds one of its own tool calls by row id."""
@@ -68,7 +68,7 @@ class Lookups:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class StrategyContext:
     """An execution as its strategy sees it."""
 
     node: Node
@@ -81,7 +81,7 @@ class Work:
     children: ExecutionSubtree
     settings: Settings
     recorder: Recorder
-    draining: Draining
+    shutdown: Shutdown
     sources: PromptSources
     lookups: Lookups
     model: Model | None = None
@@ -161,7 +161,7 @@ class Work:
     @property
     def quoted(self) -> str:
         """Its first message for use beside blocks; a message that is only the task is escaped."""
-        return inert(self.task) if self.prompt == clean(self.task) else self.prompt
+        return escape_blocks(self.task) if self.prompt == clean(self.task) else self.prompt
 
     def settle_dates(self, text: str) -> str:
         """Replace relative dates in a text by absolute ones. Without a user the current day is unknown; a text whose dates
@@ -183,7 +183,7 @@ class Work:
 
     async def pause(self) -> None:
         """Block here while the service is stopping; the next process continues."""
-        if self.draining.parking:
+        if self.shutdown.parking:
             await anyio.sleep_forever()
 
     def set_activity(self, activity: str) -> None:

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from registry import AgentSpec, misfits
-from runner.core.history import Past
+from runner.core.history import History
 from runner.errors import InvalidInput, first_cause
 from runner.messages import clean_data
 from runner.result import OWN_WORDS, Outcome, Problem, Result, completed, failed, signalled, summarise
 from runner.returns import folders_of, kept
-from runner.strategies.child_tracker import Notebook
-from runner.strategies.context import Work
+from runner.strategies.child_tracker import InboxReader
+from runner.strategies.context import StrategyContext
 
 log = logging.getLogger("outrider.function")
 
@@ -25,11 +25,11 @@ log = logging.getLogger("outrider.function")
 class Function:
     """Calls the callable once: its return value is the answer, an exception is the failure."""
 
-    def __init__(self, work: Work) -> None:
-        assert work.function is not None
-        self._work = work
-        self._function = work.function
-        self._notebook = Notebook(work)
+    def __init__(self, context: StrategyContext) -> None:
+        assert context.function is not None
+        self._context = context
+        self._function = context.function
+        self._reader = InboxReader(context)
         self._answer: Result | None = None
 
     @property
@@ -37,22 +37,22 @@ class Function:
         """Its answer, if it has one."""
         return self._answer.text if self._answer is not None else ""
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Nothing to restore: an interrupted function is called again from the start."""
-        self._notebook.restore(past)
+        self._reader.restore(history)
 
     async def run(self) -> Result:
         """Call it once; a delivery that arrives later does not call it again."""
         if self._answer is None:
-            await self._work.pause()
-            self._work.set_activity("working")
-            with self._work.draining:
+            await self._context.pause()
+            self._context.set_activity("working")
+            with self._context.shutdown:
                 self._answer = await self._called()
-        await self._notebook.read()
+        await self._reader.read()
         return self._answer
 
     async def _called(self) -> Result:
-        name = self._work.name
+        name = self._context.name
         try:
             return self._fitting(signalled(self._result(await self._function())))
         except InvalidInput as error:
@@ -66,23 +66,23 @@ class Function:
 
     def _fitting(self, answer: Result) -> Result:
         """The answer, or a failure if a completed answer does not fit the agent's schema."""
-        agent = self._work.subject
+        agent = self._context.subject
         schema = agent.output_schema if isinstance(agent, AgentSpec) else None
         if schema is None or answer.outcome is not Outcome.COMPLETED:
             return answer
         faults = "; ".join(misfits(answer.output, schema))
         if not faults:
             return answer
-        message = f"the function of `{self._work.name}` returned a value that does not fit its `output_schema`: {faults}"
+        message = f"the function of `{self._context.name}` returned a value that does not fit its `output_schema`: {faults}"
         return failed(Problem("validation", message, severity="high", recoverable=False), answer.text)
 
     def _result(self, returned: object) -> Result:
         if isinstance(returned, Result):
             return replace(returned, signals={**returned.signals, OWN_WORDS: True}) if returned.errors else returned
         value = _data(returned)
-        agent = self._work.subject
+        agent = self._context.subject
         if isinstance(agent, AgentSpec) and agent.returns:
-            return kept(value, self._work.session, folders_of(agent))
+            return kept(value, self._context.session, folders_of(agent))
         if isinstance(value, str):
             return completed(value)
         said = value.get("summary") if isinstance(value, Mapping) else "done" if value is None else None

@@ -15,13 +15,13 @@ from pydantic_core import from_json
 from db.rows.reads import Record
 from db.status import ExecutionStatus
 from registry import (
-    CALLERS,
+    COMPOSITE,
     AgentSpec,
     CatalogueEntry,
     ChainSpec,
     LimitOverrides,
-    Place,
     Settings,
+    StagePlace,
 )
 from runner.core.guard import entry_of, permit
 from runner.core.history import name_of
@@ -32,14 +32,14 @@ from runner.origin import Origin, User
 from runner.prompt.system import first_message
 from runner.roles import HANDLERS
 from runner.snapshot import DispatchOrder
-from runner.strategies.chain import SYNTHESIS, Brief, merging, seated, seats
-from runner.strategies.iterate.requests import PARTS, Components
+from runner.strategies.chain import SYNTHESIS, StageBriefing, stage_members, stage_request, synthesis_request
+from runner.strategies.iterate.requests import PARTS, IterateRequests
 from runner.strategies.plan import requests as plan_requests
 from runner.strategies.route import requests as route_requests
-from runner.strategies.route.commands.parse import Call, call_in
-from runner.strategies.route.commands.task import is_errand
+from runner.strategies.route.commands.parse import CommandCall, call_in
+from runner.strategies.route.commands.task import is_command_task
 from runner.strategies.staff import Staff
-from runner.text import inert
+from runner.text import escape_blocks
 
 
 def top_level(settings: Settings, name: str, task: str, data: Any, timeout: float | None = None) -> SpawnRequest:
@@ -57,13 +57,15 @@ def top_level(settings: Settings, name: str, task: str, data: Any, timeout: floa
     return SpawnRequest(subject, task, limits, role="root", catalogue=catalogue, prompt=prompt, input=data, root=root)
 
 
-def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, command: Call | None = None) -> Iterator[AgentSpec]:
+def first_agents(
+    settings: Settings, subject: AgentSpec | ChainSpec, command: CommandCall | None = None
+) -> Iterator[AgentSpec]:
     """The agents that a chain, or an agent with staff, needs for a task in any case."""
     if command is not None:
         yield from map(settings.agent, command.command.agents)
     elif isinstance(subject, ChainSpec):
         yield from (
-            settings.stage_agent(Place(subject, stage, agent)) for stage in subject.stages for agent in stage.agents
+            settings.stage_agent(StagePlace(subject, stage, agent)) for stage in subject.stages for agent in stage.agents
         )
     elif subject.strategy == "plan":
         yield settings.agent(subject.plan.planner)
@@ -75,7 +77,7 @@ def first_agents(settings: Settings, subject: AgentSpec | ChainSpec, command: Ca
             yield settings.agent(subject.route.classifier)
             yield from first_agents(settings, settings.agent(subject.route.planner))
     elif subject.strategy == "iterate":
-        yield from map(Components(settings, subject, (), "").who, PARTS)
+        yield from map(IterateRequests(settings, subject, (), "").who, PARTS)
 
 
 def dispatched(settings: Settings, entry: CatalogueEntry, order: DispatchOrder) -> SpawnRequest:
@@ -117,14 +119,14 @@ def _of_role(settings: Settings, row: Record, above: SpawnRequest | None) -> Spa
         return replace(top, role=row["role"])
     if not isinstance(above.agent, ChainSpec):
         return _of_agent(settings, row, above, above.agent)
-    brief = Brief(above.task, above.input)
+    brief = StageBriefing(above.task, above.input)
     for stage in above.agent.stages:
         if stage.name == row["stage"]:
             if row["role"] == SYNTHESIS:
-                return merging(settings, stage, brief)
-            for seat in seats(above.agent, stage):
-                if seat.step == row["step_id"]:
-                    return seated(settings, seat, brief)
+                return synthesis_request(settings, stage, brief)
+            for member in stage_members(above.agent, stage):
+                if member.step == row["step_id"]:
+                    return stage_request(settings, member, brief)
     raise Refusal(
         "unknown_agent", f"the chain `{above.agent.name}` has no such agent in stage `{row['stage']}`", "start it again"
     )
@@ -134,7 +136,7 @@ def _of_agent(settings: Settings, row: Record, above: SpawnRequest, agent: Agent
     """Rebuild the request of an agent's child, by the agent's strategy."""
     staff = Staff(settings, agent, above.catalogue, above.task, above.briefing.history)
     if agent.strategy == "iterate":
-        return Components(settings, agent, above.catalogue, above.task, above.briefing.history).again(row)
+        return IterateRequests(settings, agent, above.catalogue, above.task, above.briefing.history).again(row)
     if agent.strategy == "plan":
         return plan_requests.rebuilt(staff, row)
     if agent.strategy == "route":
@@ -152,7 +154,11 @@ def continued(settings: Settings, row: Record, text: str, asker: Origin) -> Spaw
     data = from_json(row["input"]) if row["input"] else None
     origin = replace(asker, principal=row["principal"])
     return replace(
-        made, input=data, prompt=inert(text) if text else None, root=replace(made.root, origin=origin), continues=row["id"]
+        made,
+        input=data,
+        prompt=escape_blocks(text) if text else None,
+        root=replace(made.root, origin=origin),
+        continues=row["id"],
     )
 
 
@@ -167,7 +173,7 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
     elif subject.strategy == "route" and not _commanded(children) and (handler := _handler(row, children)) is not None:
         hint = f"continue the execution that handled it, `{handler}`, or start it again with the new task"
         raise Refusal("ended", f"`{subject.name}` has passed on the message it was given", hint)
-    elif subject.strategy in CALLERS and row["outcome"] == "completed":
+    elif subject.strategy in COMPOSITE and row["outcome"] == "completed":
         hint = "start it again with the new task"
         raise Refusal("ended", f"`{subject.name}` has completed its task", hint)
     elif text and subject.strategy == "function":
@@ -177,7 +183,7 @@ def admit_continuation(subject: AgentSpec | ChainSpec, row: Record, children: Se
 
 def _commanded(children: Sequence[Record]) -> bool:
     """Whether the children work for a command, which can be continued."""
-    return any(is_errand(each) for each in children)
+    return any(is_command_task(each) for each in children)
 
 
 def _handler(row: Record, children: Sequence[Record]) -> str | None:

@@ -14,15 +14,15 @@ from pydantic_core import to_json
 
 from db.ids import new_id
 from db.rows.transcript import MessageDraft
-from runner.core.history import Past
+from runner.core.history import History
 from runner.core.strategy import Strategy
 from runner.core.verdict import Cause, End, verdict
 from runner.errors import first_cause
 from runner.messages import clean
 from runner.record import turn_facts
 from runner.result import Outcome, Problem, Result
-from runner.strategies.context import Work
-from runner.text import inert
+from runner.strategies.context import StrategyContext
+from runner.text import escape_blocks
 
 AGAIN = "An earlier attempt at this failed. Start again, and avoid what went wrong."
 
@@ -32,14 +32,14 @@ class Retries:
 
     def __init__(
         self,
-        make: Callable[[], tuple[Work, Strategy]],
-        read: Callable[[], Awaitable[Past]],
+        make: Callable[[], tuple[StrategyContext, Strategy]],
+        read: Callable[[], Awaitable[History]],
         deadline: Callable[[], str],
         wanted: Callable[[], bool],
     ) -> None:
         self._make, self._read = make, read
         self._deadline, self._wanted = deadline, wanted
-        self._work, self._strategy = make()
+        self._context, self._strategy = make()
         self._used = 0
         """The number of failed attempts."""
 
@@ -48,14 +48,14 @@ class Retries:
         """The partial output of the current attempt."""
         return self._strategy.partial_output
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Restore the current attempt: earlier ones have failed, and their turns do not count."""
-        beginnings = [at for at, row in enumerate(past.own.messages) if row["kind"] == "task" and row["position"] > 0]
+        beginnings = [at for at, row in enumerate(history.own.messages) if row["kind"] == "task" and row["position"] > 0]
         self._used = len(beginnings)
         if beginnings:
-            replies = sum(row["role"] == "assistant" for row in past.own.messages[: beginnings[-1]])
-            self._work.allowance.earlier_turns = replies
-        self._strategy.restore(past)
+            replies = sum(row["role"] == "assistant" for row in history.own.messages[: beginnings[-1]])
+            self._context.allowance.earlier_turns = replies
+        self._strategy.restore(history)
 
     async def run(self) -> Result | Cause:
         """Run attempts; returns the end of the last one, or raises its exception."""
@@ -70,7 +70,7 @@ class Retries:
             await self._begin_again(problem)
 
     async def _attempt(self) -> End:
-        allowance = self._work.allowance
+        allowance = self._context.allowance
         end: End | None = None
         with anyio.CancelScope() as scope:
             allowance.bind(scope)
@@ -82,27 +82,27 @@ class Retries:
 
     def _another(self) -> bool:
         """Whether an attempt is left, and neither this execution nor its parent has to wrap up."""
-        work = self._work
-        return self._used < work.request.step.retries and work.allowance.may_repeat and self._wanted()
+        context = self._context
+        return self._used < context.request.step.retries and context.allowance.may_repeat and self._wanted()
 
     async def _begin_again(self, problem: Problem) -> None:
-        work = self._work
+        context = self._context
         self._used += 1
-        await work.children.settle(cancel=True)
-        await work.state.close()
-        work.allowance.begin_again()
-        past = await self._read()
-        position = max(row["position"] for row in past.own.messages) + 1
-        text = f"{work.quoted}\n\n{AGAIN}\n<attempt>{inert(problem.message)}</attempt>"
+        await context.children.settle(cancel=True)
+        await context.state.close()
+        context.allowance.begin_again()
+        history = await self._read()
+        position = max(row["position"] for row in history.own.messages) + 1
+        text = f"{context.quoted}\n\n{AGAIN}\n<attempt>{escape_blocks(problem.message)}</attempt>"
         content = clean(to_json([{"type": "text", "text": text}]).decode())
-        first = MessageDraft(new_id(), work.place.id, position, "user", "task", content)
-        step = work.request.step
+        first = MessageDraft(new_id(), context.place.id, position, "user", "task", content)
+        step = context.request.step
         told = {"attempt": self._used + 1, "of": step.retries + 1, "error": problem.message}
         told |= {"step_id": step.id} if step.id is not None else {}
-        fact = turn_facts.BeganAgain(work.place, work.name, work.epoch, self._deadline(), first, told)
-        await work.recorder.record_fenced(fact, work.place.id, shielded=True)
-        work.state.begin_again()
-        self._work, self._strategy = self._make()
+        fact = turn_facts.BeganAgain(context.place, context.name, context.epoch, self._deadline(), first, told)
+        await context.recorder.record_fenced(fact, context.place.id, shielded=True)
+        context.state.begin_again()
+        self._context, self._strategy = self._make()
         self._strategy.restore(await self._read())
 
 

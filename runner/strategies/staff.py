@@ -13,7 +13,7 @@ from runner.core.guard import entry_of
 from runner.core.spawn import Briefing, SpawnRequest, StepInfo
 from runner.prompt.user_parts import view_of
 from runner.roles import COMPOSER
-from runner.strategies.context import Work
+from runner.strategies.context import StrategyContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Staff:
     """The number of conversation messages that a planner is shown, if any."""
 
     @classmethod
-    def of(cls, work: Work) -> Staff:
+    def of(cls, context: StrategyContext) -> Staff:
         """The staff of the execution that runs a strategy."""
-        assert isinstance(work.subject, AgentSpec)
-        return cls(work.settings, work.subject, work.catalogue, work.task, work.history)
+        assert isinstance(context.subject, AgentSpec)
+        return cls(context.settings, context.subject, context.catalogue, context.task, context.history)
 
     def request(self, name: str, role: str, step: str, prompt: str | None, history: int | None = None) -> SpawnRequest:
         """Request a staff agent for one step of the strategy."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from runner.core.history import Past
+from runner.core.history import History
 from runner.messages import CORRECTION
 from runner.result import Result, completed, partial
-from runner.strategies.context import Work
+from runner.strategies.context import StrategyContext
 from runner.strategies.loop.conversation import Conversation
 
 
 class Synthesis:
     """Answers with one model call."""
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._talk = Conversation(work)
+    def __init__(self, context: StrategyContext) -> None:
+        self._context = context
+        self._talk = Conversation(context)
         self._opened = False
         self._spoken = False
         """Whether the transcript holds a message that was not answered before a stop."""
@@ -24,20 +24,20 @@ class Synthesis:
         """Its answer, if it has one."""
         return self._talk.transcript.last_text
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Restore the transcript from rows."""
-        self._talk.restore(past)
-        last = next(row["id"] for row in reversed(past.own.messages) if row["kind"] != "compaction")
-        self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in past.own.deliveries)
+        self._talk.restore(history)
+        last = next(row["id"] for row in reversed(history.own.messages) if row["kind"] != "compaction")
+        self._spoken = any(row["kind"] == "message" and row["consumed_by"] == last for row in history.own.deliveries)
 
     async def run(self) -> Result:
         """Ask once, and again when a message arrives; other deliveries are only stored."""
         if not self._opened:
             await self._talk.open()
             self._opened = True
-        spoken, self._spoken = self._spoken or self._work.inbox.spoken, False
+        spoken, self._spoken = self._spoken or self._context.inbox.spoken, False
         to_ask = spoken or not self.partial_output or self._talk.transcript.messages[-1].kind in ("task", CORRECTION)
-        if self._work.inbox.waiting:
+        if self._context.inbox.waiting:
             await self._talk.drain()
         if to_ask:
             await self._talk.conclude()

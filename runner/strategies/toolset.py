@@ -9,7 +9,7 @@ from typing import Any
 from registry import AgentSpec, Limits, ToolFilter
 from runner.core.services import Services
 from runner.messages import Tool, ToolCall
-from runner.snapshot import Family
+from runner.snapshot import Subtree
 from runner.tools.builtin import SERVER, OwnTool, OwnTools
 from runner.tools.composite import CompositeTools
 from runner.tools.dispatch import dispatch_tools
@@ -69,7 +69,7 @@ class _Masked:
         await self._tools.close()
 
 
-def build_toolbox(services: Services, needs: Needs, family: Family, own: Sequence[OwnTool[Any]]) -> Toolbox:
+def build_toolbox(services: Services, needs: Needs, family: Subtree, own: Sequence[OwnTool[Any]]) -> Toolbox:
     """Combine dispatch tools, if there is a catalogue, own tools, and those of upstream servers."""
     layers: list[ToolExecutor] = []
     if family.catalogue:

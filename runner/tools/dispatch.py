@@ -1,7 +1,7 @@
 """The dispatch tools: `dispatch_agent`, `get_result`, `wait_for`, `cancel_agent`, `list_agents`.
 
 Owns their names, schemas, answers and error texts, the same for the loop and for MCP clients. An error is a result that a
-model can act on. The caller's `Family` changes the tree.
+model can act on. The caller's `Subtree` changes the tree.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from registry.text.durations import LONGEST
 from runner.errors import Refusal
 from runner.messages import ToolCall
 from runner.result import Result, summarise
-from runner.snapshot import DISPATCH, Child, DispatchOrder, Family
+from runner.snapshot import DISPATCH, DispatchOrder, Snapshot, Subtree
 from runner.text import SHOWN_BYTES, cut, cut_mark, first_bytes, shares
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.protocol import ToolResult
@@ -96,7 +96,7 @@ class ListAgentsArguments(Arguments):
     """No arguments."""
 
 
-def dispatch_tools(family: Family, note: str = WILL_COME, *, marked: bool = True) -> list[OwnTool[Any]]:
+def dispatch_tools(family: Subtree, note: str = WILL_COME, *, marked: bool = True) -> list[OwnTool[Any]]:
     """The tools of one caller; `note` tells it how it gets a result.
 
     With `marked` (for clients), a cut text has its mark inside; for models of Outrider the mark follows the answer.
@@ -143,7 +143,7 @@ def takes_input(catalogue: Sequence[CatalogueEntry]) -> bool:
     return any(entry.input_schema is not None for entry in catalogue)
 
 
-def dispatch_answer(child: Child, note: str = WILL_COME) -> dict[str, Any]:
+def dispatch_answer(child: Snapshot, note: str = WILL_COME) -> dict[str, Any]:
     """The answer to a dispatch: an id, never a result. It says so, because models invent results they wait for.
 
     `note` is `ASK_FOR_IT` for callers without an inbox, such as MCP clients.
@@ -176,7 +176,7 @@ def _shown(result: Result, handle: str, most: int, *, marked: bool) -> dict[str,
 
 
 def describe(
-    child: Child, subtree: Mapping[str, Any] | None, most: int = SHOWN_BYTES, *, marked: bool = True
+    child: Snapshot, subtree: Mapping[str, Any] | None, most: int = SHOWN_BYTES, *, marked: bool = True
 ) -> dict[str, Any]:
     """One execution, as every tool describes it; fields without a value are left out.
 
@@ -219,14 +219,14 @@ def _with_spent(usage: Mapping[str, Any], together: Mapping[str, Any]) -> dict[s
     return {**usage, "budget": {**totals, **usage["budget"]}}
 
 
-def _marks(children: Sequence[Child], most: int) -> str:
+def _marks(children: Sequence[Snapshot], most: int) -> str:
     """The marks that say how to read on, for answers cut to `most` bytes."""
     texts = [(child.result.text, child.id) for child in children if child.result is not None]
     cuts = [(len(first_bytes(text, most)), len(text), each) for text, each in texts]
     return "".join(cut_mark(*each) for each in cuts if each[0] < each[1])
 
 
-def _waits_for_person(child: Child) -> dict[str, Any]:
+def _waits_for_person(child: Snapshot) -> dict[str, Any]:
     """That a person must decide about a call, and which one, for callers who may know; never how: that is not theirs."""
     if not child.questions:
         hint = f"the user must decide about a call in execution {child.id} before it goes on; you cannot decide"
@@ -247,14 +247,14 @@ def _waits_for_person(child: Child) -> dict[str, Any]:
     return {"waiting_for": "approval", "approvals": asked, "hint": hint}
 
 
-def _ask_again_in(child: Child) -> int:
+def _ask_again_in(child: Snapshot) -> int:
     """Seconds until the next look: its usual end, if known and near."""
     if child.expected is None:
         return ASK_AGAIN
     return round(min(LONGEST_WAIT, max(ASK_AGAIN, child.expected - child.elapsed)))
 
 
-def _brief(child: Child, subtree: Mapping[str, Any] | None) -> dict[str, Any]:
+def _brief(child: Snapshot, subtree: Mapping[str, Any] | None) -> dict[str, Any]:
     """One execution in a caller's list."""
     shown = {
         "execution_id": child.id,
@@ -298,7 +298,7 @@ def missing(identifier: str) -> ToolResult:
 class DispatchTools:
     """The handlers of the tools."""
 
-    def __init__(self, family: Family, note: str, *, marked: bool = True) -> None:
+    def __init__(self, family: Subtree, note: str, *, marked: bool = True) -> None:
         self._family, self._note, self._marked = family, note, marked
 
     async def dispatch(self, call: ToolCall, arguments: DispatchArguments) -> ToolResult:
@@ -312,7 +312,7 @@ class DispatchTools:
             return refuse(refusal.kind, str(refusal), refusal.hint)
         return answer(dispatch_answer(child, self._note), recorded=not again)
 
-    def _settled(self, child: Child) -> str:
+    def _settled(self, child: Snapshot) -> str:
         return to_json(dispatch_answer(child, self._note)).decode()
 
     async def get_result(self, _call: ToolCall, arguments: GetResultArguments) -> ToolResult:
@@ -356,7 +356,7 @@ class DispatchTools:
         executions = [_brief(child, used.get(child.id)) for child in children]
         return answer({"agents": agents, "executions": executions})
 
-    async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Child] | str:
+    async def _wait(self, ids: Sequence[str], mode: str, seconds: float) -> list[Snapshot] | str:
         """Look until the condition holds or the time is over; returns the first id that is not the caller's, if any."""
         enough = any if mode == "any" else all
         looked = [await self._family.look(each) for each in ids]
@@ -375,6 +375,6 @@ class DispatchTools:
             else next(each for each, child in zip(ids, looked, strict=True) if child is None)
         )
 
-    def _consumed(self, children: Sequence[Child]) -> tuple[str, ...]:
+    def _consumed(self, children: Sequence[Snapshot]) -> tuple[str, ...]:
         claims = (self._family.claim(child.id) for child in children if child.ended)
         return tuple(claim for claim in claims if claim is not None)

@@ -44,7 +44,7 @@ class KeepFactsArguments(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class ExtractionScope:
     """The memory of one extraction, its limits, and the way to end it."""
 
     memory: Memory
@@ -55,7 +55,7 @@ class Lesson:
     """Ends the execution with this result."""
 
 
-def learning_tool(lesson: Lesson) -> OwnTool[KeepFactsArguments]:
+def learning_tool(lesson: ExtractionScope) -> OwnTool[KeepFactsArguments]:
     """The tool; it stores facts once, and refuses every later call."""
     done: list[bool] = []
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from db.rows import memories
-from db.rows.memories import Facts, Keeper, UserFact
+from db.rows.memories import Facts, MemoryScope, UserFact
 from runner.errors import FactRefused, Fenced
 from runner.record.recorder import Recorder
 
@@ -20,7 +20,7 @@ class Memory:
 
     __slots__ = ("_keeper", "_known", "_recorder")
 
-    def __init__(self, keeper: Keeper, known: Facts, recorder: Recorder) -> None:
+    def __init__(self, keeper: MemoryScope, known: Facts, recorder: Recorder) -> None:
         self._keeper, self._known, self._recorder = keeper, known, recorder
 
     async def remember(self, facts: Sequence[tuple[str, str]]) -> Sequence[UserFact]:

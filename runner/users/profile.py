@@ -26,7 +26,7 @@ from runner.origin import User
 from runner.record import facts
 from runner.record.recorder import Recorder
 from runner.text import HISTORY, Window, windowed
-from runner.users.users import People
+from runner.users.users import Users
 
 log = logging.getLogger("outrider.background")
 
@@ -40,7 +40,7 @@ LAYER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class Profile:
     """A user's identity, memory and conversation at the moment a tree began."""
 
     user: User
@@ -55,7 +55,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProfileQuery:
     """How much of a profile an execution is shown."""
 
     memory: MemoryShown = "full"
@@ -80,7 +80,7 @@ def began(place: Place, user: User) -> datetime:
     return made_at(place.root_execution_id).astimezone(user.zone)
 
 
-async def load_background(layers: Layers, user: User, place: Place, recorder: Recorder) -> Background:
+async def load_profile(layers: Layers, user: User, place: Place, recorder: Recorder) -> Profile:
     """Load the profile of an execution's user. It never raises."""
     now, warnings = began(place, user), list[str]()
     people, remembered, said = [user], list[Record](), list[ChatMessage]()
@@ -103,10 +103,10 @@ async def load_background(layers: Layers, user: User, place: Place, recorder: Re
             load_layer, "history", lambda: layers.history(user, now), said.extend, name="load the conversation"
         )
     known = people[-1]
-    return Background(known, remembered, said, now.astimezone(known.zone), warnings)
+    return Profile(known, remembered, said, now.astimezone(known.zone), warnings)
 
 
-def layers_of(people: People, reads: Reads, wanted: Wanted) -> Layers:
+def layers_of(people: Users, reads: Reads, wanted: ProfileQuery) -> Layers:
     """The wanted layers, loaded from rows."""
 
     async def remembered(user: User) -> Sequence[Record]:

@@ -24,7 +24,7 @@ def known(settings: Settings) -> Iterator[NewUser]:
         yield NewUser(user.id, user.name, user.timezone, user.locale, *lists)
 
 
-class People:
+class Users:
     """Looks users up."""
 
     def __init__(self, settings: Settings, reads: Reads) -> None:

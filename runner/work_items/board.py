@@ -59,7 +59,7 @@ def configured_items(settings: Settings) -> Iterator[tuple[int, NewItem]]:
         yield number, NewItem(board, item.title, item.status, item.language, item.complexity, item.plan, depends_on)
 
 
-class Items:
+class BoardReader:
     """The items of one board, read-only."""
 
     def __init__(self, name: str, rows: WorkItems) -> None:
@@ -75,7 +75,7 @@ class Items:
         return [WorkItem.of_row(row) for row in await self._rows.all(self.name)]
 
 
-class Board(Items):
+class Board(BoardReader):
     """The same, writable by one attempt of an execution: items of an earlier attempt are found again."""
 
     def __init__(self, name: str, rows: WorkItems, recorder: Recorder, author: Author) -> None:

@@ -83,7 +83,7 @@ class EditFileArguments(InFile):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class WorkspaceScope:
     """The workspaces of an execution, and what their tools need."""
 
     workspaces: Sequence[Workspace]
@@ -92,7 +92,7 @@ class Desk:
     mask: Mask
 
 
-def workspace_tools(desk: Desk) -> list[OwnTool[Any]]:
+def workspace_tools(desk: WorkspaceScope) -> list[OwnTool[Any]]:
     """The tools over some workspaces; those that change files only if one of them is writable."""
     tools = _WorkspaceTools(desk)
     reading: list[OwnTool[Any]] = [
@@ -134,7 +134,7 @@ def workspace_tools(desk: Desk) -> list[OwnTool[Any]]:
 class _WorkspaceTools:
     """The handlers of the tools."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: WorkspaceScope) -> None:
         self._desk = desk
         self._by_name: Mapping[str, Workspace] = {fold(each.spec.name): each for each in desk.workspaces}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ApprovalVerdict:
     """What the command line says about a call."""
 
     deny: bool
@@ -56,7 +56,7 @@ def approve(  # noqa: PLR0913 - the options of a command are its parameters
         return Exit.DONE
     if deny and yes:
         raise CommandError("`--yes` allows a call and `--deny` refuses it", "give one of them")
-    return anyio.run(_decide, chosen_database(db, config), identifier, Verdict(deny, yes, reason), as_json)
+    return anyio.run(_decide, chosen_database(db, config), identifier, ApprovalVerdict(deny, yes, reason), as_json)
 
 
 async def _list(database: Path, as_json: bool) -> None:
@@ -75,8 +75,8 @@ async def _list(database: Path, as_json: bool) -> None:
         note("nothing waits for approval")
 
 
-async def _decide(database: Path, identifier: str, said: Verdict, as_json: bool) -> Exit:
-    from runner.approvals.approvals import Approvals, Word
+async def _decide(database: Path, identifier: str, said: ApprovalVerdict, as_json: bool) -> Exit:
+    from runner.approvals.approvals import ApprovalAnswer, Approvals
     from runner.core.views import is_gone
     from server.cli.store import reading, writing
     from server.cli.terminal.output import note, put, put_json
@@ -88,7 +88,7 @@ async def _decide(database: Path, identifier: str, said: Verdict, as_json: bool)
         note(f"it stays open; `outrider approve {question.id} --deny` refuses it")
         return Exit.REFUSED
     async with writing(database) as (opened, recorder):
-        word = Word(not said.deny, person(), said.reason)
+        word = ApprovalAnswer(not said.deny, person(), said.reason)
         if not await Approvals(recorder, opened.reads.questions).decide(question, word):
             raise await _too_late(opened.reads, question.id)
     if row is not None and is_gone(row, database):

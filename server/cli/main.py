@@ -34,10 +34,10 @@ from server.cli.run import run
 from server.cli.serve import serve
 from server.cli.show.command import show
 from server.cli.sql import sql
-from server.cli.terminal.exits import CommandFailure, Exit, explain, tell
+from server.cli.terminal.exits import CommandFailure, Exit, explain
 from server.cli.terminal.help_page import Commands, Page
 from server.cli.terminal.options import ConfigOption, DatabaseOption, Given, begin, remember, wants_json
-from server.cli.terminal.output import LogLines, put, settle_streams
+from server.cli.terminal.output import LogLines, put, settle_streams, tell
 
 EXAMPLE = 'For example: outrider run Investigator "why is checkout slow?"'
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from db.rows.reads import Reads
     from registry import Settings
     from runner.service.dispatcher import Dispatcher
-    from runner.snapshot import Child
+    from runner.snapshot import Snapshot
 
 
 def resume(
@@ -50,7 +50,7 @@ def resume(
 
     execution = anyio.run(resolve)
 
-    async def go_on(service: Dispatcher) -> Child:
+    async def go_on(service: Dispatcher) -> Snapshot:
         return await service.resume(execution, text)
 
     launch = LiveRun(Blueprint(settings, database), go_on, tree_view())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from db.rows.reads import Reads
     from registry import Settings
     from runner.record.recorder import Recorder
-    from runner.resume.readiness import Here, Lack
+    from runner.resume.readiness import Lack, Readiness
 
 
 @asynccontextmanager
@@ -62,11 +62,11 @@ async def lacks_by_tree(reads: Reads, database: Path, root: str | None = None) -
     return found
 
 
-def _here(reads: Reads) -> Here:
+def _here(reads: Reads) -> Readiness:
     from registry import restore
-    from runner.resume.readiness import Here
+    from runner.resume.readiness import Readiness
 
     async def settings(_hash: str, body: str) -> Settings:
         return restore(body, os.environ)
 
-    return Here(os.environ, reads.snapshot, settings)
+    return Readiness(os.environ, reads.snapshot, settings)

@@ -19,12 +19,12 @@ from db.store.writer import INTERVAL
 from registry import CatalogueEntry, UnknownName
 from runner.core.guard import entry_of
 from runner.core.history import name_of
-from runner.core.views import child_of_row, is_gone, subtree_usage
+from runner.core.views import is_gone, snapshot_of_row, subtree_usage
 from runner.errors import NoModel, Refusal
 from runner.origin import Origin
 from runner.resume.readiness import listed
 from runner.service.order import Order
-from runner.snapshot import Child, DispatchOrder
+from runner.snapshot import DispatchOrder, Snapshot
 from runner.trace_context import trace_context
 from server.identity import LOCAL, Identity
 from server.mcp_face.elicitation import GOES_ON, PersonWanted, word_in
@@ -85,31 +85,31 @@ class Client:
 
     # -- start ---------------------------------------------------------------------------------------------------------
 
-    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+    async def dispatch(self, order: DispatchOrder) -> tuple[Snapshot, bool]:
         """Start an agent as a top-level execution; raises Refusal."""
         entry = entry_of(self.catalogue, order.name, self.dispatcher.services.settings.agents)
         wish = Order(entry.name, order.task, order.input, order.timeout, order.budget_usd, order.key)
         return await self.start(wish)
 
-    async def start(self, order: Order) -> tuple[Child, bool]:
+    async def start(self, order: Order) -> tuple[Snapshot, bool]:
         """Start an agent or a chain for this client; raises Refusal, UnknownName."""
         return await self._started(self.dispatcher.start_once(self._mine(order)))
 
-    async def say(self, message: Order, patience: float) -> tuple[Child, bool]:
+    async def say(self, message: Order, patience: float) -> tuple[Snapshot, bool]:
         """Hand over what a user says; raises Refusal."""
-        return await self._started(self.dispatcher.reception.accept(self._mine(message), patience))
+        return await self._started(self.dispatcher.chat_queue.accept(self._mine(message), patience))
 
     def _mine(self, order: Order) -> Order:
         asking = self._asking
         return replace(order, principal=self.who.principal, session=asking.session, trace=trace_context(asking.meta))
 
-    async def _started(self, start: Awaitable[tuple[Child, bool]]) -> tuple[Child, bool]:
+    async def _started(self, start: Awaitable[tuple[Snapshot, bool]]) -> tuple[Snapshot, bool]:
         try:
             return await start
         except NoModel as error:
             raise Refusal("no_model", str(error), error.hint) from error
 
-    async def resume(self, execution: str, text: str) -> Child:
+    async def resume(self, execution: str, text: str) -> Snapshot:
         """Continue one of its executions that has ended, if it may dispatch such an agent; raises Refusal."""
         dispatcher, asking = self.dispatcher, self._asking
         row = await self.row(execution)
@@ -142,7 +142,7 @@ class Client:
             raise UnknownExecution(given, found)
         return found[0] if found else given
 
-    async def look(self, child: str) -> Child | None:
+    async def look(self, child: str) -> Snapshot | None:
         """One of its executions, by its whole or short id; None for anything else.
 
         Raises UnknownExecution when a short id means several of its executions.
@@ -161,7 +161,7 @@ class Client:
         """What each of its executions used together with everything below it, running ones included."""
         return await subtree_usage(self.dispatcher.services.database, children)
 
-    async def _elsewhere(self, row: Mapping[str, Any]) -> Child:
+    async def _elsewhere(self, row: Mapping[str, Any]) -> Snapshot:
         """An execution that does not live here: what another process does with it is seen in its rows."""
         child = self.of_row(row)
         gone = is_gone(row, self.dispatcher.services.database.path)
@@ -174,18 +174,18 @@ class Client:
         tools = await self.dispatcher.services.database.reads.calling(child.id)
         return replace(child, activity=f"calling {', '.join(tools)}" if tools else "asking the model")
 
-    def of_row(self, row: Mapping[str, Any]) -> Child:
+    def of_row(self, row: Mapping[str, Any]) -> Snapshot:
         """An execution as its row tells it."""
-        return child_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
+        return snapshot_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
 
-    async def _with_questions(self, child: Child) -> Child:
+    async def _with_questions(self, child: Snapshot) -> Snapshot:
         """What people are asked about it and everything below it; that it waits for an answer only if there is one."""
         if child.waiting_for != "approval":
             return child
         questions = await self.questions(child.id)
         return replace(child, questions=questions, waiting_for="approval" if questions else None)
 
-    async def _with_expectation(self, child: Child) -> Child:
+    async def _with_expectation(self, child: Snapshot) -> Snapshot:
         if child.ended:
             return child
         if child.agent not in self._usual:
@@ -193,7 +193,7 @@ class Client:
             self._usual[child.agent] = await reads.typical_seconds(child.agent, self.who.principal)
         return replace(child, expected=self._usual[child.agent])
 
-    async def children(self) -> Sequence[Child]:
+    async def children(self) -> Sequence[Snapshot]:
         """The latest top-level executions of its principal, or of its session where it has no principal; oldest first."""
         wanted = ListFilter(self.who.principal, only_roots=True, limit=RECENT)
         if self.who.principal is None:

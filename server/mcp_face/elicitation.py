@@ -24,7 +24,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from server.identity import identity_of
 
 if TYPE_CHECKING:
-    from runner.approvals.approvals import Word
+    from runner.approvals.approvals import ApprovalAnswer
     from runner.snapshot import Question
 
 
@@ -137,9 +137,9 @@ def elicitation(question: Question) -> t.ElicitRequest:
     return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words_of(question), requested_schema=FORM))
 
 
-def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
+def word_in(answer: Any, by: str, principal: str | None) -> ApprovalAnswer | None:
     """What a person said, as it came over the wire; None where that was nothing."""
-    from runner.approvals.approvals import Word
+    from runner.approvals.approvals import ApprovalAnswer
 
     said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer
     if not isinstance(said, Mapping) or said.get("action") not in ("accept", "decline"):
@@ -150,4 +150,4 @@ def word_in(answer: Any, by: str, principal: str | None) -> Word | None:
         return None
     reason = content.get("reason") if isinstance(content, Mapping) else None
     approved = said["action"] == "accept" and confirmed is True
-    return Word(approved, by, reason if isinstance(reason, str) else "", principal)
+    return ApprovalAnswer(approved, by, reason if isinstance(reason, str) else "", principal)

@@ -21,7 +21,7 @@ from pydantic import Field
 from server.mcp_face.elicitation import GOES_ON, can_be_asked, elicitation
 
 if TYPE_CHECKING:
-    from runner.snapshot import Child, Question
+    from runner.snapshot import Question, Snapshot
     from server.mcp_face.client import Client
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -149,7 +149,7 @@ def _wire(request: t.ElicitRequest) -> dict[str, Any]:
     return request.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def _status(child: Child, error_type: str | None) -> str:
+def _status(child: Snapshot, error_type: str | None) -> str:
     if not child.ended:
         return "working"
     if child.status == "failed" and error_type in OURS:
@@ -157,12 +157,12 @@ def _status(child: Child, error_type: str | None) -> str:
     return "cancelled" if child.status == "cancelled" else "completed"
 
 
-def _activity(client: Client, child: Child) -> str:
+def _activity(client: Client, child: Snapshot) -> str:
     live = client.dispatcher.tree.get(child.id)
     return (live.activity if live is not None else child.activity) or child.status
 
 
-def _result(child: Child, used: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _result(child: Snapshot, used: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """What the call would have answered, had it waited."""
     from runner.tools.builtin import answer
     from runner.tools.dispatch import GET_RESULT, describe

@@ -22,7 +22,7 @@ from db.ids import new_execution_id, new_id
 from db.rows import endings, executions
 from db.rows.approvals import NewApproval, digest
 from db.rows.endings import Ending, status_event
-from db.rows.executions import NewExecution, Place, Start
+from db.rows.executions import NewExecution, Place, StartWrite
 from db.rows.transcript import MessageDraft, ModelCall, ToolOutcome, ToolStart
 from db.status import ExecutionStatus
 from db.store.engine import sqlite_library
@@ -80,7 +80,7 @@ def birth(new: NewExecution, first: MessageDraft | None = None) -> Write:
 
 def beginning(place: Place) -> Write:
     """pending → running."""
-    return executions.start(place.id, Start(stamp(), None), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
+    return executions.start(place.id, StartWrite(stamp(), None), [status_event(place, ExecutionStatus.RUNNING, "Agent")])
 
 
 def ending(place: Place, status: ExecutionStatus = ExecutionStatus.COMPLETED, **more: Any) -> Write:

@@ -10,7 +10,7 @@ from db.rows.deletion import delete_tree
 from db.rows.endings import CancelWish, cancel
 from db.rows.error_records import NewError, record
 from db.rows.executions import Place
-from db.rows.memories import Keeper, remember
+from db.rows.memories import MemoryScope, remember
 from db.rows.plans import NewPlan, PlanStatus, keep
 from db.rows.transcript import reply, settle
 from db.rows.users import NewUser, chat_messages, introduced
@@ -39,7 +39,7 @@ async def grow(store: Store) -> Place:
     spoken = {"id": new_id(), "user_id": "alex", "role": "user", "content": "look", "token_count": 1}
     row = {**spoken, "created_at": stamp(), "execution_id": root.id}
     await store.apply(Write([*introduced([person]), Added(chat_messages, row)]))
-    await store.apply(remember(Keeper("alex", child, 1), [("general", "likes tea")]))
+    await store.apply(remember(MemoryScope("alex", child, 1), [("general", "likes tea")]))
     await store.apply(keep(NewPlan(f"{root.id}.1", root.id, 1, PlanStatus.EXECUTING, "look"), 1, []))
     for place in (grandchild, child, root):
         await store.apply(ending(place, ExecutionStatus.FAILED))

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import sqlite
 
 from db.clock import stamp
 from db.rows import executions
-from db.rows.executions import Start
+from db.rows.executions import StartWrite
 from db.rows.lists import ListFilter, listed, recently_completed
 from db.status import ExecutionStatus
 from tests.db.store import Store, birth, connected, draft, ending, place_of
@@ -75,7 +75,7 @@ async def test_the_usual_length_of_a_run_is_the_median_of_the_last_twenty_that_c
     async def run(agent: str, length: float, status: ExecutionStatus = ExecutionStatus.COMPLETED) -> None:
         place = place_of(new := draft(agent=agent))
         began = stamp(datetime.now(UTC) - timedelta(seconds=length))
-        start = executions.start(place.id, Start(began, None), [])
+        start = executions.start(place.id, StartWrite(began, None), [])
         assert all(ticket.held for ticket in await store.together(birth(new), start, ending(place, status)))
 
     for each in seconds:

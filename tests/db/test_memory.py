@@ -6,7 +6,7 @@ import pytest
 
 from db.query.query import query, relations
 from db.rows import memories
-from db.rows.memories import Keeper, words_of
+from db.rows.memories import MemoryScope, words_of
 from tests.db.store import Store, connected, open_store
 
 HOSTILE = (
@@ -16,12 +16,12 @@ HOSTILE = (
 )  # fmt: skip
 
 
-async def keeper(store: Store, user: str = "alex") -> Keeper:
+async def keeper(store: Store, user: str = "alex") -> MemoryScope:
     """An execution that works for a person."""
-    return Keeper(user, await store.running(), attempt=1)
+    return MemoryScope(user, await store.running(), attempt=1)
 
 
-async def remember(store: Store, keeper: Keeper, *contents: str, category: str = "general") -> list[int]:
+async def remember(store: Store, keeper: MemoryScope, *contents: str, category: str = "general") -> list[int]:
     """Store facts; the numbers of those that were new."""
     ticket = await store.apply(memories.remember(keeper, [(category, content) for content in contents]))
     assert ticket.held
@@ -92,7 +92,7 @@ async def test_the_number_of_a_fact_that_was_removed_never_means_another(store: 
 async def test_an_execution_that_went_to_another_process_changes_no_memory_any_more(store: Store) -> None:
     alex = await keeper(store)
     (fact,) = await remember(store, alex, "likes jazz")
-    late = Keeper("alex", alex.place, attempt=0)
+    late = MemoryScope("alex", alex.place, attempt=0)
 
     changes = [memories.remember(late, [("x", "likes rock")]), memories.amend(late, fact, "likes rock", None)]
     tickets = await store.together(*changes, memories.forget(late, fact))

@@ -44,7 +44,7 @@ class Play:
     async def say(self, user: str, text: str) -> Said:
         """Hand over what a user says, and wait for the answer."""
         with anyio.fail_after(30):
-            child, _ = await self.service.dispatcher.reception.accept(Order("", text, user=user))
+            child, _ = await self.service.dispatcher.chat_queue.accept(Order("", text, user=user))
             ended = await self.service.dispatcher.wait(child.id)
         return Said(self.service, ended.id, spoken(ended))
 

@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from registry import load
 from runner.llm.protocol import Request
-from runner.strategies.route.commands.task import Question, rule_for
+from runner.strategies.route.commands.task import RuleQuery, rule_for
 from tests.examples.casting import Understudy, cast, crew, returns
 from tests.examples.playing import Said, conversation, play
 from tests.support.models import Turn, call, hang, say
@@ -347,7 +347,7 @@ async def test_a_specialist_is_added_as_its_page_says(tmp_path: Path) -> None:
     research = load(file, {}).agent("orchestrator").route.commands["research"]
 
     found = [
-        research.rules[rule_for(research, Question(each, False, "simple")) or 0] for each in ("lean", "python", "markdown")
+        research.rules[rule_for(research, RuleQuery(each, False, "simple")) or 0] for each in ("lean", "python", "markdown")
     ]
     assert [rule.phases[0].agent for rule in found] == ["lean-research-agent", "python-research-agent", "researcher"]
 

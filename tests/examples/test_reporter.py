@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from registry import misfits
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.examples.playing import Said, play, settings_of
 from tests.support.requirement import requirement
 from tests.support.service import Bench
@@ -50,18 +50,18 @@ def pages(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in (folder / "docs").iterdir()}
 
 
-def tasks(service: Bench, ended: Child) -> list[dict[str, Any]]:
+def tasks(service: Bench, ended: Snapshot) -> list[dict[str, Any]]:
     """What its workers were given, and what became of it."""
     rows = [row for row in Said(service, ended.id, "").rows() if row["role"] == "worker"]
     return [{"task": row["task"], **json.loads(row["result"])["output"]} for row in rows]
 
 
-def decisions(service: Bench, ended: Child) -> list[dict[str, Any]]:
+def decisions(service: Bench, ended: Snapshot) -> list[dict[str, Any]]:
     query = "select payload from events where execution_id = ? and type = 'iterate.decided' order by seq"
     return [json.loads(row["payload"]) for row in service.sql(query, ended.id)]
 
 
-def files(ended: Child) -> list[str]:
+def files(ended: Snapshot) -> list[str]:
     """What was written, as its result tells."""
     assert ended.result is not None
     return [each["path"] for each in ended.result.artifacts]
@@ -93,7 +93,7 @@ async def test_the_documenter_writes_what_the_files_of_the_project_say(tmp_path:
     assert before == {path: path.read_bytes() for path in EXAMPLE.rglob("*") if path.is_file()}
 
 
-def check_planning(service: Bench, ended: Child) -> None:
+def check_planning(service: Bench, ended: Snapshot) -> None:
     """One task a turn, none twice, each with a reason; what fails is gone about another way, and told."""
     decided, done = decisions(service, ended), tasks(service, ended)
     assert [len(each["tasks"]) for each in decided] == [1] * len(done) + [0]

@@ -116,7 +116,7 @@ def _not_at_rest(rows: Mapping[str, Mapping[str, Any]], world: World) -> list[st
     found = [f"{each} has money set aside in its row" for each, row in rows.items() if row["budget_reserved_usd"] != 0]
     found += [f"{each} is open" for each, row in rows.items() if row["finished_at"] is None]
     for each, budget in world.budgets.items():
-        if budget.grants or any(purse.calls or abs(purse.reserved) > TINY for purse in budget.purses):
+        if budget.grants or any(account.calls or abs(account.reserved) > TINY for account in budget.accounts):
             found.append(f"{each} has something set aside in a purse")
     return found
 

@@ -143,9 +143,9 @@ class World:
     def _admitted(self, request: Request, prompt: int, budget: Any) -> None:
         """Look at the purses before anything else happens, and at what this call was admitted with."""
         self.budgets[request.execution_id] = budget
-        for purse in budget.purses:
-            if purse.left < -1e-9:
-                self.overdrawn.append(f"{request.execution_id}: {purse.left} {purse.unit} are left")
+        for account in budget.accounts:
+            if account.left < -1e-9:
+                self.overdrawn.append(f"{request.execution_id}: {account.left} {account.unit} are left")
         seen = self._seen.get(request.execution_id, Seen())
         fresh = sum(len(message.encoded) for message in request.messages[seen.messages :])
         estimate = seen.tokens + math.ceil(fresh / 3) if seen.messages else math.ceil(size(request) / 3)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from registry import ModelSpec
 from runner.compaction.apply import Compaction, longest_text, old_results, view_of
-from runner.compaction.policy import Headroom, Measure
+from runner.compaction.policy import CompactionPolicy, TokenCount
 from runner.compaction.summary import Kept
 from runner.core.inbox import Item
 from runner.llm.exchange import request_body
 from runner.llm.protocol import Request
 from runner.messages import Answer, Block, Delivered, Message, Tool, size_of, tool_results
 from runner.prompt.deliveries import delivery_message
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.support.pairing import objections
 
 TOOLS = [Tool(name, "does", {"type": "object"}, name, "box") for name in ("look", "read_result", "dispatch_agent")]
@@ -82,12 +82,12 @@ def request_of(messages: list[Message]) -> Request:
     return Request("Lead", "own", ModelSpec("m", "m"), "be good", messages, TOOLS, TOOLS)
 
 
-def room_of(limit: int) -> Headroom:
+def room_of(limit: int) -> CompactionPolicy:
     """The room of a model with a small window."""
-    return Headroom(1.0, [ModelSpec("m", "m", max_tokens=1, context_window=limit)], Measure())
+    return CompactionPolicy(1.0, [ModelSpec("m", "m", max_tokens=1, context_window=limit)], TokenCount())
 
 
-def made(headroom: Headroom, messages: list[Message], wanted: Compaction) -> tuple[Compaction, list[Block]]:
+def made(headroom: CompactionPolicy, messages: list[Message], wanted: Compaction) -> tuple[Compaction, list[Block]]:
     """A decision and its words, with notes of a model where it may have some."""
     if wanted.stage != "summary":
         return wanted, []
@@ -96,7 +96,7 @@ def made(headroom: Headroom, messages: list[Message], wanted: Compaction) -> tup
         body = json.loads(request_body(question, question.spec))
         assert (objections(body), body["tool_choice"]) == ([], {"type": "none"})
         assert body["messages"][0] == json.loads(messages[0].encoded)
-    kept = Kept([Child("child0", "Scout", "look\nnorth", "running")])
+    kept = Kept([Snapshot("child0", "Scout", "look\nnorth", "running")])
     return headroom.summary(request_of(messages), wanted, "notes " * (wanted.kept % 3), kept)
 
 

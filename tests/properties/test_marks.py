@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.marks import disarmed, restored
-from runner.text import BLOCKS, inert
+from runner.text import BLOCKS, escape_blocks
 from tests.runner.prompt.hostile import BRACKETS, NOTES, TAGS, hostile, notes, tags
 
 UNSEEN = ("\u200b", "\u00ad", "\u2060", "\u202e", "\u200f", "\ufeff", "\u0301", "\u034f", "\x00", "\x1b", "\U000e0041", "")
@@ -44,9 +44,9 @@ TEXTS = st.lists(st.one_of(FORGED, disguised(), st.text(max_size=20), st.sampled
 @given(TEXTS)
 def test_no_mark_is_left_in_any_mixture_and_nothing_is_done_twice(parts: list[str]) -> None:
     text = "".join(parts)
-    shown = inert(text)
+    shown = escape_blocks(text)
     assert (tags(shown), notes(shown)) == ([], [])
-    assert inert(shown) == shown
+    assert escape_blocks(shown) == shown
 
 
 @given(TEXTS)
@@ -71,7 +71,7 @@ def f(x: list[int]) -> dict[str, Any]: return {"a": x[1:2]}  # rows[call_id], [*
 
 
 def test_innocent_text_stays_as_it_is() -> None:
-    assert [inert(line) for line in INNOCENT.splitlines()] == INNOCENT.splitlines()
+    assert [escape_blocks(line) for line in INNOCENT.splitlines()] == INNOCENT.splitlines()
 
 
 def test_a_hundred_kilobytes_cost_little_whatever_they_hold() -> None:
@@ -98,5 +98,5 @@ def test_a_hundred_kilobytes_cost_little_whatever_they_hold() -> None:
 
 def _seconds(text: str) -> float:
     began = time.thread_time()
-    inert(text)
+    escape_blocks(text)
     return time.thread_time() - began

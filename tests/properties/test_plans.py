@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from db.status import TRANSITIONS, ExecutionStatus
 from registry import PlanSpec
 from runner.result import Outcome, Problem, Result
-from runner.strategies.compose import Brought, Standing, digest_of
+from runner.strategies.compose import StepResult, StepState, digest_of
 from runner.strategies.plan.check import MOST_CUT, Bounds, Linted, lint, without
-from runner.strategies.plan.parse import Blueprint, NotAPlan, PlannedStep, read_blueprint
+from runner.strategies.plan.parse import NotAPlan, PlanDraft, PlannedStep, read_plan
 from runner.strategies.plan.progress import Version
-from runner.strategies.plan.schedule import Course, Trigger, may_replan, trigger_of
+from runner.strategies.plan.schedule import Schedule, Trigger, may_replan, trigger_of
 from tests.support.requirement import requirement
 
 TEXT = st.text(st.characters() | st.characters(categories=["Cs"]), max_size=12)
@@ -46,10 +46,10 @@ AROUND = st.sampled_from(["{}", "```json\n{}\n```", "Here it is: {} as wanted", 
 TAKEN = st.sets(st.sampled_from(["a", "b", "c", "a_2"]))
 
 
-def written(answer: Any, around: str) -> Blueprint | None:
+def written(answer: Any, around: str) -> PlanDraft | None:
     """What is read from an answer, if there is a plan in it."""
     try:
-        return read_blueprint(around.replace("{}", json.dumps(answer), 1))
+        return read_plan(around.replace("{}", json.dumps(answer), 1))
     except NotAPlan:
         return None
 
@@ -83,7 +83,7 @@ def test_whatever_a_planner_writes_becomes_steps_that_can_be_stored_and_carried_
     assert again.faults.keys() == linted.faults.keys()
 
 
-def _can_be_stored(blueprint: Blueprint, linted: Linted, number: int) -> None:
+def _can_be_stored(blueprint: PlanDraft, linted: Linted, number: int) -> None:
     told = (blueprint.analysis, blueprint.resolved, blueprint.response_hint)
     made = Version(number, linted.steps, linted.faults, *told, cut=linted.cut)
     row = asdict(made.row("execution", "request"))
@@ -99,7 +99,7 @@ def test_an_answer_full_of_brackets_is_no_plan_and_costs_nothing() -> None:
 
 def test_a_name_that_cannot_be_an_id_is_replaced_wherever_it_stands() -> None:
     first, second = {"id": "step one", "agent": "A", "task": "x"}, {"id": "b", "task": "y", "dependsOn": ["step one"]}
-    read = read_blueprint(json.dumps({"steps": [first, {**second, "agent": "B"}]}))
+    read = read_plan(json.dumps({"steps": [first, {**second, "agent": "B"}]}))
     assert [(step.id, step.depends_on) for step in read.steps] == [("action_1", ()), ("b", ("action_1",))]
 
 
@@ -119,18 +119,18 @@ def test_what_is_done_is_not_planned_again(pairs: list[tuple[str, str]], count: 
 # -- the course --------------------------------------------------------------------------------------------------------
 
 ENDS = {
-    "completed": Standing("completed", Result(Outcome.COMPLETED, "done")),
-    "partial": Standing("completed", Result(Outcome.PARTIAL, "half")),
-    "failed": Standing("failed", Result(Outcome.FAILED, "no", errors=(Problem("model", "no"),))),
-    "timed_out": Standing("timed_out"),
-    "cancelled": Standing("cancelled"),
-    "blocked itself": Standing("completed", Result(Outcome.BLOCKED, "I may not")),
+    "completed": StepState("completed", Result(Outcome.COMPLETED, "done")),
+    "partial": StepState("completed", Result(Outcome.PARTIAL, "half")),
+    "failed": StepState("failed", Result(Outcome.FAILED, "no", errors=(Problem("model", "no"),))),
+    "timed_out": StepState("timed_out"),
+    "cancelled": StepState("cancelled"),
+    "blocked itself": StepState("completed", Result(Outcome.BLOCKED, "I may not")),
 }
 GOOD = ("completed", "partial")
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> Course:
+def courses(draw: st.DrawFn) -> Schedule:
     """Steps in an order that respects their dependencies, some of which cannot begin."""
     count, explicit = draw(st.integers(0, 6)), draw(st.booleans())
     steps = []
@@ -140,31 +140,31 @@ def courses(draw: st.DrawFn) -> Course:
         steps.append(PlannedStep(f"s{number}", "A", "x", tuple(needs)))
     refused = draw(st.sets(st.sampled_from([step.id for step in steps]))) if steps else set()
     spec = PlanSpec(max_concurrent=draw(st.integers(1, 3)), on_step_failure=draw(st.sampled_from(["replan", "continue"])))
-    return Course(spec, steps, {each: Standing("blocked") for each in refused})
+    return Schedule(spec, steps, {each: StepState("blocked") for each in refused})
 
 
 @requirement("S0-PM-6", "S0-EX-5", "S0-FR-1")
 @given(courses(), st.data())
 def test_a_course_starts_only_what_may_start_and_every_step_comes_to_a_legal_end(
-    course: Course, data: st.DataObject
+    course: Schedule, data: st.DataObject
 ) -> None:
     standings = dict(course.standings)
 
-    def move(step: str, standing: Standing) -> None:
+    def move(step: str, standing: StepState) -> None:
         before = ExecutionStatus(now.of(step).status)
         assert ExecutionStatus(standing.status) in TRANSITIONS[before]
         standings[step] = standing
 
     while True:
-        now = Course(course.spec, course.steps, dict(standings))
+        now = Schedule(course.spec, course.steps, dict(standings))
         if not now.lost:
             for step in now.doomed():
-                move(step, Standing("blocked"))
-            now = Course(course.spec, course.steps, dict(standings))
+                move(step, StepState("blocked"))
+            now = Schedule(course.spec, course.steps, dict(standings))
             for each in now.startable():
                 assert all(now.of(need).succeeded for need in each.depends_on)
-                move(each.id, Standing("running"))
-        now = Course(course.spec, course.steps, dict(standings))
+                move(each.id, StepState("running"))
+        now = Schedule(course.spec, course.steps, dict(standings))
         assert len(now.running) <= (course.spec.max_concurrent if course.explicit else 1)
         assert not now.lost or not now.startable()
         if not now.running:
@@ -194,7 +194,7 @@ def test_another_plan_is_called_for_by_a_wish_or_while_steps_are_left_by_a_failu
         **({"replan_reason": reason} if reason else {}),
     }
     told = Result(result.outcome, "why", {"found": 1}, errors=result.errors, signals=signals)
-    trigger = trigger_of("s", Standing(ENDS[end].status, told), steps_left=steps_left)
+    trigger = trigger_of("s", StepState(ENDS[end].status, told), steps_left=steps_left)
     if wish:
         assert trigger == Trigger("intent_clarified" if reason else "new_information", "s", "why", {"found": 1})
     elif end not in GOOD:
@@ -214,8 +214,8 @@ def test_another_plan_is_called_for_by_a_wish_or_while_steps_are_left_by_a_failu
 )
 def test_a_digest_fits_its_budget_and_no_text_breaks_out_of_it(parts: list[str], count: int, budget: int) -> None:
     text = "".join(parts) * 100
-    standing = Standing("completed", Result(Outcome.COMPLETED, "s", text))
-    brought = [Brought(PlannedStep(f"s{number}", "A", "x"), standing) for number in range(count)]
+    standing = StepState("completed", Result(Outcome.COMPLETED, "s", text))
+    brought = [StepResult(PlannedStep(f"s{number}", "A", "x"), standing) for number in range(count)]
     digest = digest_of(brought, budget)
     assert digest.text.count("<step ") == digest.text.count("</step>") == count
     marks = sum(len(line.encode()) + 1 for line in digest.text.split("\n") if line.startswith("[cut after "))

@@ -9,7 +9,7 @@ import pytest
 from db.database import open_database
 from db.ids import new_id
 from db.rows.endings import CancelWish, Ending, cancel, end
-from db.rows.executions import NewExecution, Place, Start, create, start
+from db.rows.executions import NewExecution, Place, StartWrite, create, start
 from db.status import OPEN, TERMINAL, TRANSITIONS, ExecutionStatus, sources
 from tests.support.requirement import requirement
 
@@ -92,7 +92,7 @@ async def test_a_late_write_of_an_earlier_attempt_is_refused(tmp_path: Path) -> 
     async with open_database(tmp_path / "outrider.db", lambda _: None) as database:
         row = new_row(ExecutionStatus.PENDING)
         await database.writer.apply(create(row, []))
-        await database.writer.apply(start(row.id, Start(row.created_at, None), []))
+        await database.writer.apply(start(row.id, StartWrite(row.created_at, None), []))
         stale = Ending(Place(row.id, None, row.id), 0, ExecutionStatus.FAILED, None, None, None)
 
         assert not (await database.writer.apply(end(stale, []))).held

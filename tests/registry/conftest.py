@@ -9,16 +9,16 @@ from textwrap import dedent
 
 import pytest
 
-from registry import ConfigError, ConfigProblem, Place, Settings, load
+from registry import ConfigError, ConfigProblem, Settings, StagePlace, load
 
 Load = Callable[..., Settings]
 Problems = Callable[..., tuple[ConfigProblem, ...]]
 
 
-def first_place(settings: Settings, chain: str) -> Place:
+def first_place(settings: Settings, chain: str) -> StagePlace:
     """Return the place of the first agent of a chain."""
     spec = settings.chain(chain)
-    return Place(spec, spec.stages[0], spec.stages[0].agents[0])
+    return StagePlace(spec, spec.stages[0], spec.stages[0].agents[0])
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from registry import Folder, Unreadable
+from registry import Folder, UnreadableFile
 from registry.text.folder import MOST_BYTES, MOST_ENTRIES
 
 
@@ -93,7 +93,7 @@ def test_only_texts_of_the_folder_are_read(folder: Path, path: str, why: str) ->
     (folder / "long.md").write_bytes(b"x" * (MOST_BYTES + 1))
     (folder / "new\nline.md").write_text("text", encoding="utf-8")
 
-    with pytest.raises(Unreadable) as unreadable:
+    with pytest.raises(UnreadableFile) as unreadable:
         Folder(folder).read(path)
 
     assert why in str(unreadable.value)
@@ -110,6 +110,6 @@ def test_looking_comes_to_an_end(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "again").symlink_to("..")  # each folder has all the others in it
 
-    with pytest.raises(Unreadable, match=f"more than {MOST_ENTRIES:,} files"):
+    with pytest.raises(UnreadableFile, match=f"more than {MOST_ENTRIES:,} files"):
         Folder(tmp_path).find("*/*/*/*/*/*.md")
     assert Folder(tmp_path).find("**/*.md") == ()

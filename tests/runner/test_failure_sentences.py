@@ -12,7 +12,7 @@ from runner.chat import _PHRASES, phrase, refusal_phrase, spoken
 from runner.errors import Refusal
 from runner.llm.protocol import Usage
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.runner.strategies.loop.spenders import MODELS
 from tests.runner.strategies.plan.planned import plan, step
 from tests.runner.strategies.route.routed import coordinator, decide
@@ -26,9 +26,9 @@ WRITERS = (("dana", HEBREW, "he"), ("eve", HEBREW, "he"), ("dana", ENGLISH, "en"
 VALUES = ("done", "all", "reasons", "agent", "connection", "id")
 
 
-async def told(service: Bench, text: str, user: str = "dana") -> tuple[Child, str]:
+async def told(service: Bench, text: str, user: str = "dana") -> tuple[Snapshot, str]:
     """The end of a message, and what the user reads; it is what is stored."""
-    child, _ = await service.dispatcher.reception.accept(Order("", text, user=user))
+    child, _ = await service.dispatcher.chat_queue.accept(Order("", text, user=user))
     ended = await service.ended(child.id)
     [stored] = service.sql("select content from chat_messages where role = 'assistant' and execution_id = ?", child.id)
     locale = service.dispatcher.services.settings.user(user).locale
@@ -127,15 +127,15 @@ async def test_data_of_an_agent_that_failed_is_not_shown_only_why(tmp_path: Path
 async def test_a_stop_is_told_in_the_users_language_by_whichever_process_wrote_it(tmp_path: Path) -> None:
     scripts: dict[str, Any] = {"Classifier": [decide("calendar")], "calendar": [hang()]}
     async with bench(tmp_path, coordinator(more=CHAT), scripts) as service:
-        child, _ = await service.dispatcher.reception.accept(Order("", HEBREW, user="eve"))
+        child, _ = await service.dispatcher.chat_queue.accept(Order("", HEBREW, user="eve"))
         await service.model.started("calendar")
         with pytest.raises(Refusal) as busy:
-            await service.dispatcher.reception.accept(Order("", HEBREW, user="eve"), patience=0.05)
+            await service.dispatcher.chat_queue.accept(Order("", HEBREW, user="eve"), patience=0.05)
         assert refusal_phrase(busy.value.kind, "he") == phrase("busy", "he")
         await service.dispatcher.cancel(child.id, "eve", "never mind")
         with anyio.fail_after(10):
             await service.ended(child.id)
-        left, _ = await service.dispatcher.reception.accept(Order("", HEBREW, user="dana"))
+        left, _ = await service.dispatcher.chat_queue.accept(Order("", HEBREW, user="dana"))
         await service.model.started("Classifier", 2)
 
     async with bench(tmp_path, coordinator(more=CHAT), {}) as service:  # nobody goes on with it: the wish ends it

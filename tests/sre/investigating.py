@@ -19,7 +19,7 @@ import anyio
 from outrider_sre.incident import ALERT
 from registry import load
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from server.app import Blueprint, open_service
 from tests.support.sources import ROOT
 
@@ -49,7 +49,7 @@ class Citation:
 class Investigation:
     """A finished run: how it ended, and its rows."""
 
-    ended: Child
+    ended: Snapshot
     database: Path
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from runner.approvals.approvals import Word
+from runner.approvals.approvals import ApprovalAnswer
 from runner.snapshot import Question
 from tests.support.local_tools import LocalTools
 from tests.support.models import call
@@ -25,7 +25,7 @@ agents:
   Worker: {description: works}
   Idler: {description: waits}
 """
-YES, NO = Word(approved=True, by="Ada"), Word(approved=False, by="Ada", reason="not on a Friday")
+YES, NO = ApprovalAnswer(approved=True, by="Ada"), ApprovalAnswer(approved=False, by="Ada", reason="not on a Friday")
 DELETE = call("delete", what="everything")
 
 
@@ -55,6 +55,6 @@ def digest_of(shell: Shell, approval: str) -> str:
     return sha256(f"{row['seal']} {row['arguments_hash']}".encode()).hexdigest()[:12]
 
 
-async def decide(opened: Bench, question: Question, word: Word = YES) -> bool:
+async def decide(opened: Bench, question: Question, word: ApprovalAnswer = YES) -> bool:
     """Answer a question."""
     return await opened.dispatcher.approvals.decide(question, word)

@@ -20,7 +20,7 @@ from registry import AgentSpec, ModelSpec, Settings, load
 from runner.llm.protocol import Model
 from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from runner.tools.protocol import ToolExecutor
 from server.app import Blueprint, open_service
 from tests.support.models import ScriptedModel
@@ -52,13 +52,13 @@ class Bench:
     model: ScriptedModel
     database: Path
 
-    async def run(self, name: str, task: str = "do it", **more: Any) -> Child:
+    async def run(self, name: str, task: str = "do it", **more: Any) -> Snapshot:
         """Start an agent or chain and wait for its end."""
         started = await self.dispatcher.start(Order(name, task, **more))
         with anyio.fail_after(20):
             return await self.dispatcher.wait(started.id)
 
-    async def ended(self, execution: str) -> Child:
+    async def ended(self, execution: str) -> Snapshot:
         """Wait for the end of an execution."""
         with anyio.fail_after(20):
             return await self.dispatcher.wait(execution)

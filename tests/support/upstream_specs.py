@@ -24,7 +24,7 @@ from runner.core.shutdown import ShelteredGroup
 from runner.messages import ToolCall
 from runner.tools.protocol import ToolResult
 from runner.tools.secrets import Mask
-from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
+from runner.tools.upstream.notices import ListedTools, UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import UpstreamCaller, Upstreams, UpstreamTools
 from tests.support.forked import FORK_SERVERS
 
@@ -99,7 +99,7 @@ class Opened:
     upstreams: Upstreams
     servers: list[str]
     notices: list[UpstreamNotice] = field(default_factory=list)
-    heard: list[Listed] = field(default_factory=list)
+    heard: list[ListedTools] = field(default_factory=list)
 
     def tools(self, *servers: str, scope: str = "execution", timeout: float | None = None) -> UpstreamTools:
         """The tools of these servers, or of all."""
@@ -114,9 +114,9 @@ class Opened:
 async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: Iterable[str] = ()) -> AsyncIterator[Opened]:
     """Enter upstreams for these servers, in this order."""
     notices: list[UpstreamNotice] = []
-    heard: list[Listed] = []
+    heard: list[ListedTools] = []
 
-    async def observe(listed: Listed) -> None:
+    async def observe(listed: ListedTools) -> None:
         heard.append(listed)
 
     named = {spec.name: spec for spec in specs}

@@ -17,16 +17,16 @@ from runner.inputs import accepted_by_part, accepted_input
 from runner.messages import clean
 from runner.prompt.system import first_message
 from runner.roles import DIRECT, ROOT, STEP
-from runner.strategies.context import Work
-from runner.strategies.iterate.requests import PARTS, Components
-from runner.text import BYTES_PER_TOKEN, cut_mark, fitting, inert
+from runner.strategies.context import StrategyContext
+from runner.strategies.iterate.requests import PARTS, IterateRequests
+from runner.text import BYTES_PER_TOKEN, cut_mark, escape_blocks, fitting
 
 SHARE = 4
 """The background may use at most 1/`SHARE` of the smallest context window."""
 
 
 @dataclass(frozen=True, slots=True)
-class Undertaking:
+class Objective:
     """The objective, input and background that all components of an iteration share."""
 
     objective: str
@@ -40,44 +40,44 @@ class Undertaking:
     """Context from the caller beside the task, such as earlier results; its blocks are escaped already."""
 
 
-def undertaking_of(work: Work, components: Components) -> Undertaking:
+def undertaking_of(context: StrategyContext, components: IterateRequests) -> Objective:
     """Build the objective of an execution; raises Refusal if a component is not possible or lacks input."""
     agent, spec = components.agent, components.agent.iterate
-    if work.limits.cycle_check:
-        _refuse_cycles(work, components)
-    taken = accepted_input(agent, _own_input(work))
+    if context.limits.cycle_check:
+        _refuse_cycles(context, components)
+    taken = accepted_input(agent, _own_input(context))
     inputs: Mapping[str, Any] = taken if isinstance(taken, Mapping) else {}
     for part in spec.components:
         inputs = accepted_by_part(agent, part.input_schema, inputs)
     declared = frozenset((agent.input_schema or {}).get("properties", {}))
     known = {name: value for name, value in inputs.items() if name in declared}
-    objective = objective_of(spec.objective, work.task, known)
+    objective = objective_of(spec.objective, context.task, known)
     if not objective.strip():
         raise Refusal("invalid_input", f"`{agent.name}` has no objective", "give it a task, or set `iterate.objective`")
     shown = spec.objective.variables() if spec.objective is not None else frozenset()
     given = {name: value for name, value in known.items() if name not in shown}
-    return Undertaking(objective, given, inputs, declared, _background(work, components))
+    return Objective(objective, given, inputs, declared, _background(context, components))
 
 
-def _own_input(work: Work) -> Any:
+def _own_input(context: StrategyContext) -> Any:
     """The input from the caller: a step has none of its own, and the context that a command adds is left out."""
-    if work.role == DIRECT and isinstance(work.input, Mapping):
-        return {name: value for name, value in work.input.items() if name not in TOLD}
-    return work.input if work.role != STEP else None
+    if context.role == DIRECT and isinstance(context.input, Mapping):
+        return {name: value for name, value in context.input.items() if name not in TOLD}
+    return context.input if context.role != STEP else None
 
 
-def _refuse_cycles(work: Work, components: Components) -> None:
+def _refuse_cycles(context: StrategyContext, components: IterateRequests) -> None:
     """Refuse a component that is also an ancestor; built-in components are exempt, as iterations may nest."""
     for each in map(components.who, PARTS):
         if not is_component(each.name, each.description):
-            not_in_path(work.node.path, each.name, work.node.delegation_path)
+            not_in_path(context.node.path, each.name, context.node.delegation_path)
 
 
-def _background(work: Work, components: Components) -> str:
+def _background(context: StrategyContext, components: IterateRequests) -> str:
     """The caller's context beside task and input; empty if the first message holds nothing else."""
-    if work.role == ROOT or work.prompt == first_message(work.task, work.input):
+    if context.role == ROOT or context.prompt == first_message(context.task, context.input):
         return ""
-    return background_of(work.prompt, work.task, min(map(components.window, PARTS)) // SHARE * BYTES_PER_TOKEN)
+    return background_of(context.prompt, context.task, min(map(components.window, PARTS)) // SHARE * BYTES_PER_TOKEN)
 
 
 def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]) -> str:
@@ -86,12 +86,12 @@ def objective_of(template: Template | None, task: str, inputs: Mapping[str, Any]
         return task
     shown = rendered(template, {"task": task, **inputs})
     told = "task" in template.variables() and "task" not in inputs
-    return shown if told or not task.strip() else f"{shown.rstrip()}\n\n{inert(task)}"
+    return shown if told or not task.strip() else f"{shown.rstrip()}\n\n{escape_blocks(task)}"
 
 
 def background_of(prompt: str, task: str, most: int) -> str:
     """The part of a first message after the task, cut to `most` bytes."""
-    said = "" if prompt == clean(task) else prompt.removeprefix(inert(task)).strip()
+    said = "" if prompt == clean(task) else prompt.removeprefix(escape_blocks(task)).strip()
     kept = fitting(said, most)
     return kept if len(kept) == len(said) else kept + cut_mark(len(kept), len(said), None)
 
@@ -99,6 +99,6 @@ def background_of(prompt: str, task: str, most: int) -> str:
 def rendered(template: Template, values: Mapping[str, Any]) -> str:
     """Render a template with escaped values; raises Refusal if the text becomes too long."""
     try:
-        return template.render(values, inert)
+        return template.render(values, escape_blocks)
     except TooMuch as error:
         raise Refusal("invalid_input", str(error), error.hint) from error

@@ -13,9 +13,9 @@ from pydantic_core import to_json
 
 from registry import ComponentSpec, to_yaml
 from runner.strategies.iterate.decision import MOST_TASKS
-from runner.strategies.iterate.objective import Undertaking, rendered
+from runner.strategies.iterate.objective import Objective, rendered
 from runner.strategies.iterate.tasks import FAILED, TaskRecord
-from runner.text import inert, inert_data
+from runner.text import escape_blocks, escape_blocks_in
 
 LIMIT_REACHED = "the limit of {count} iterations was reached before the planner finished"
 UNPAID = "the budget ran out before all of it was done: {reason}"
@@ -28,7 +28,7 @@ def left_out(count: int) -> TaskRecord:
     return TaskRecord(f"{count} further tasks of the newest decision", FAILED, error=error)
 
 
-def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> str:
+def message_of(part: ComponentSpec, about: Objective, parts: Mapping[str, Any]) -> str:
     """The first message of a component. `parts` are its own: `skills`, `task` and `executionState`, if it has them."""
     own, inputs = _declared(part), _inputs(part, about)
     values = {**parameters_of(part, about, parts), "execution_state": parts.get("executionState")}
@@ -36,11 +36,11 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
     said = [rendered(part.instructions, values)] if part.instructions is not None else []
     left = {name: value for name, value in inputs.items() if name not in used and (name in about.given or name in own)}
     blocks = [
-        ("objective", inert(about.objective), {"objective"}),
+        ("objective", escape_blocks(about.objective), {"objective"}),
         ("background", about.background, set()),
-        ("input", inert(to_json(left, indent=2).decode()) if left else "", set()),
+        ("input", escape_blocks(to_json(left, indent=2).decode()) if left else "", set()),
         ("skills", _yaml(parts.get("skills")), {"skills"}),
-        ("task", inert(parts.get("task") or ""), {"task"}),
+        ("task", escape_blocks(parts.get("task") or ""), {"task"}),
         ("execution_state", _yaml(parts.get("executionState")), {"executionState", "execution_state"}),
     ]
     return "\n\n".join(
@@ -51,7 +51,7 @@ def message_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]
     )
 
 
-def parameters_of(part: ComponentSpec, about: Undertaking, parts: Mapping[str, Any]) -> dict[str, Any]:
+def parameters_of(part: ComponentSpec, about: Objective, parts: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a component: its visible input, the objective and its own parts."""
     return {**_inputs(part, about), "objective": about.objective, **parts}
 
@@ -60,7 +60,7 @@ def _declared(part: ComponentSpec) -> frozenset[str]:
     return frozenset((part.input_schema or {}).get("properties", {}))
 
 
-def _inputs(part: ComponentSpec, about: Undertaking) -> dict[str, Any]:
+def _inputs(part: ComponentSpec, about: Objective) -> dict[str, Any]:
     return {name: value for name, value in about.inputs.items() if name in about.declared | _declared(part)}
 
 
@@ -69,4 +69,4 @@ def state_of(records: Sequence[TaskRecord]) -> dict[str, Any]:
 
 
 def _yaml(value: Any) -> str:
-    return to_yaml(inert_data(value)) if value else ""
+    return to_yaml(escape_blocks_in(value)) if value else ""

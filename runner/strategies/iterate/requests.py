@@ -23,7 +23,7 @@ PARTS: Mapping[Part, str] = {"planner": PLANNER, "worker": WORKER, "completer": 
 
 
 @dataclass(frozen=True, slots=True)
-class Components:
+class IterateRequests:
     """Builds the requests for the three components of one execution."""
 
     settings: Settings
@@ -33,13 +33,13 @@ class Components:
     history: int | None = None
     """The number of conversation messages that a planner is shown, if any."""
 
-    def planner(self, seat: str, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
+    def planner(self, step_id: str, prompt: str | None = None, given: Mapping[str, Any] | None = None) -> SpawnRequest:
         """Request the planner of the next tasks; a function gets the same as `given`, because it reads no prompt."""
-        return replace(self._request("planner", seat, given, self.history), prompt=prompt)
+        return replace(self._request("planner", step_id, given, self.history), prompt=prompt)
 
-    def worker(self, seat: str, task: str, *, gated: bool = True) -> SpawnRequest:
+    def worker(self, step_id: str, task: str, *, gated: bool = True) -> SpawnRequest:
         """Request a worker for one task; it is gated until released."""
-        made, whole = self._request("worker", seat), self.settings.limits_for(self.agent)
+        made, whole = self._request("worker", step_id), self.settings.limits_for(self.agent)
         timeout = min(whole.agent_timeout, made.limits.timeout)
         catalogue = self._catalogue(self.who("worker"))
         return replace(made, task=task, timeout=timeout, catalogue=catalogue).starting(gated=gated)
@@ -50,13 +50,13 @@ class Components:
 
     def again(self, row: Record) -> SpawnRequest:
         """Rebuild the request from a row; raises UnknownName or Refusal."""
-        role, seat, given = row["role"], row["step_id"], from_json(row["input"]) if row["input"] else None
+        role, step_id, given = row["role"], row["step_id"], from_json(row["input"]) if row["input"] else None
         if role == PLANNER:
-            return self.planner(seat, given=given)
+            return self.planner(step_id, given=given)
         if role == COMPLETER:
             return self.completer(given=given)
         if role == WORKER:
-            return self.worker(seat, row["task"] or "", gated=row["status"] == ExecutionStatus.PENDING)
+            return self.worker(step_id, row["task"] or "", gated=row["status"] == ExecutionStatus.PENDING)
         raise Refusal("unknown_agent", f"the iteration `{self.agent.name}` has no role `{role}`", "start it again")
 
     def who(self, part: Part) -> AgentSpec:
@@ -76,7 +76,7 @@ class Components:
         return self.catalogue if is_component(worker.name, worker.description) else self.settings.catalogue(worker)
 
     def _request(
-        self, part: Part, seat: str, given: Mapping[str, Any] | None = None, history: int | None = None
+        self, part: Part, step_id: str, given: Mapping[str, Any] | None = None, history: int | None = None
     ) -> SpawnRequest:
         agent = self.who(part)
         return SpawnRequest(
@@ -85,6 +85,6 @@ class Components:
             limits=self.settings.limits_for(agent),
             role=PARTS[part],
             input=given if agent.strategy == "function" else None,
-            step=StepInfo(seat),
+            step=StepInfo(step_id),
             briefing=Briefing(instructions=self.agent.custom_instructions, history=history),
         )

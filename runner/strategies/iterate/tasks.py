@@ -33,7 +33,7 @@ class TaskRecord:
     created_at: int | None = None
     completed_at: int | None = None
     """Milliseconds since 1970."""
-    seat: str = ""
+    step_id: str = ""
     """The step id, under which the full result is stored."""
 
     def shown(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _readable(record: TaskRecord, ceiling: int) -> TaskRecord:
     if record.result is None:
         return replace(record, error=error)
     text = record.result if isinstance(record.result, str) else to_json(record.result).decode()
-    return replace(record, result=_cut(text, ceiling * 3 // 4, record.seat), error=error)
+    return replace(record, result=_cut(text, ceiling * 3 // 4, record.step_id), error=error)
 
 
 def _cut(text: str, tokens: int, source: str | None) -> str:

@@ -19,17 +19,17 @@ from db.clock import stamp
 from db.ids import new_id
 from db.rows.transcript import ModelCall
 from registry import ModelSpec, Settings, Tokens, cost_of
-from runner.budget.accounts import NOTHING, Amount, Purse
-from runner.budget.budget import REASONS, Budget, Leave
+from runner.budget.accounts import NOTHING, Account, Amount
+from runner.budget.budget import REASONS, Budget, CallPermit
 from runner.budget.estimate import Tariff
-from runner.compaction.policy import Measure
+from runner.compaction.policy import TokenCount
 from runner.compaction.shorten import shorten
 from runner.llm.protocol import ModelError, Reply, Request, RetryWait, Usage
 from runner.messages import Message
 from runner.provider_error import PROVIDER
 from runner.record import facts, turn_facts
-from runner.record.streaming import Voice
-from runner.strategies.context import Work
+from runner.record.streaming import TextStream
+from runner.strategies.context import StrategyContext
 from runner.strategies.loop.rebuild import LOST
 from runner.text import BYTES_PER_TOKEN
 
@@ -48,27 +48,27 @@ class _Unpaid(Exception):
     """Other calls used the budget of a call during the wait for its next attempt."""
 
 
-class Calls:
+class ModelCalls:
     """The model calls of one conversation."""
 
-    __slots__ = ("_leave", "_model", "_spec", "_spending", "_waited", "_work", "lost", "voice")
+    __slots__ = ("_context", "_leave", "_model", "_spec", "_spending", "_waited", "lost", "voice")
 
-    def __init__(self, work: Work, spec: ModelSpec, measure: Measure) -> None:
-        assert work.model is not None
-        self._work, self._model, self._spec = work, work.model, spec
-        self._spending = spending_of(work, spec, measure)
-        self._leave: Leave | None = None
+    def __init__(self, context: StrategyContext, spec: ModelSpec, measure: TokenCount) -> None:
+        assert context.model is not None
+        self._context, self._model, self._spec = context, context.model, spec
+        self._spending = call_budget(context, spec, measure)
+        self._leave: CallPermit | None = None
         """The permit of the call in flight."""
         self._waited: RetryWait | None = None
         """The last wait of that call, if an attempt failed."""
-        self.voice = Voice(work.recorder.speech, work.place, self._ended_early)
+        self.voice = TextStream(context.recorder.streams, context.place, self._ended_early)
         self.lost = False
         """Whether a model call was in flight when the previous owner process died."""
 
     def _ended_early(self, identifier: str, status: str) -> None:
         """Record that a call ended without a reply. If its process ends, the next process records it."""
-        if not self._work.lookups.resumes_elsewhere():
-            self._work.recorder.record_nowait(turn_facts.CallBroken(self._work.place, identifier, status))
+        if not self._context.lookups.resumes_elsewhere():
+            self._context.recorder.record_nowait(turn_facts.CallBroken(self._context.place, identifier, status))
 
     @property
     def limited(self) -> bool:
@@ -105,7 +105,7 @@ class Calls:
         return True
 
     async def _paid_call(
-        self, leave: Leave, whole: Request, keep: Keep, sent: Request | None = None, *, concluding: bool = False
+        self, leave: CallPermit, whole: Request, keep: Keep, sent: Request | None = None, *, concluding: bool = False
     ) -> None:
         """Make a call with a permit. A call that fails or is cancelled is not charged, as its usage is unknown."""
         assert self._spending is not None
@@ -119,24 +119,24 @@ class Calls:
 
     async def _call(self, request: Request, keep: Keep, whole: Request | None = None, *, concluding: bool = False) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
-        await self._work.pause()  # nor does a stopping service; checked last, after any wait for the permit
-        work, started, self._waited = self._work, stamp(), None
-        limit = anyio.current_time() + work.limits.model_timeout
+        await self._context.pause()  # nor does a stopping service; checked last, after any wait for the permit
+        context, started, self._waited = self._context, stamp(), None
+        limit = anyio.current_time() + context.limits.model_timeout
         pause = self._wait_to_conclude if concluding else partial(self._wait_to_ask, request, whole or request)
         request = replace(request, pause=pause)
         reply: Reply | None = None
         wrap_up_wanted = False
-        with work.draining, self.voice:
-            with anyio.CancelScope(deadline=limit) if concluding else work.allowance.before_wrap_up(limit):
-                work.state.asking = True
+        with context.shutdown, self.voice:
+            with anyio.CancelScope(deadline=limit) if concluding else context.allowance.before_wrap_up(limit):
+                context.state.asking = True
                 try:
                     reply = await self._model.complete(request, self.voice.heard)
                 except _WrapUpWanted:
                     wrap_up_wanted = True
-            work.state.asking = False
+            context.state.asking = False
             if reply is not None:
                 await keep(reply, started)
-            elif wrap_up_wanted or (not concluding and anyio.current_time() >= work.allowance.wrap_up_at):
+            elif wrap_up_wanted or (not concluding and anyio.current_time() >= context.allowance.wrap_up_at):
                 await self._wait_over()
                 self.voice.break_off("cancelled")
             else:
@@ -144,7 +144,7 @@ class Calls:
 
     def _out_of_time(self) -> ModelError:
         """The timeout error of a call; after several attempts it names the last failure."""
-        seconds, hint = f"no answer within {self._work.limits.model_timeout:g} s", "raise `model_timeout`"
+        seconds, hint = f"no answer within {self._context.limits.model_timeout:g} s", "raise `model_timeout`"
         if self._waited is None:
             return ModelError("timeout", seconds, hint, recoverable=True)
         last = self._waited.error
@@ -154,16 +154,16 @@ class Calls:
 
     async def _wait_to_ask(self, request: Request, whole: Request, wait: RetryWait) -> None:
         """Wait for the next attempt of an ordinary call; its reservation is released meanwhile."""
-        work, spending = self._work, self._spending
+        context, spending = self._context, self._spending
         if spending is not None and self._leave is not None:
             self._leave.over()
             self._leave = None
-        with work.draining.at_rest():
+        with context.shutdown.at_rest():
             await self._wait_told(wait)
             with anyio.move_on_after(wait.seconds):
-                await work.inbox.until_asked_to_wrap_up()
+                await context.inbox.until_asked_to_wrap_up()
                 raise _WrapUpWanted
-        await work.pause()
+        await context.pause()
         if spending is not None:
             self._leave = await spending.leave_again(whole, request.max_tokens)
         await self._wait_over()
@@ -172,20 +172,20 @@ class Calls:
 
     async def _wait_to_conclude(self, wait: RetryWait) -> None:
         """Wait for the next attempt of a conclusion, unless its time would run out before."""
-        if anyio.current_time() + wait.seconds > self._work.allowance.deadline - WRITING_SECONDS:
+        if anyio.current_time() + wait.seconds > self._context.allowance.deadline - WRITING_SECONDS:
             raise wait.error
-        with self._work.draining.at_rest():
+        with self._context.shutdown.at_rest():
             await self._wait_told(wait)
             await anyio.sleep(wait.seconds)
-        await self._work.pause()
+        await self._context.pause()
         await self._wait_over()
 
     async def _wait_told(self, wait: RetryWait) -> None:
         """Record and publish that, and why, the model call waits; nothing is in flight then."""
-        work, self._waited = self._work, wait
-        work.state.asking, work.state.activity = False, str(wait)
+        context, self._waited = self._context, wait
+        context.state.asking, context.state.activity = False, str(wait)
         told = {
-            "action": work.state.activity,
+            "action": context.state.activity,
             "model": wait.model,
             "error": str(wait.error),
             "retry_in_seconds": round(wait.seconds, 3),
@@ -193,46 +193,46 @@ class Calls:
         }
         if wait.error.provider is not None:
             told[PROVIDER] = wait.error.provider.shown
-        await work.recorder.record(facts.Waiting(work.place, "model", told))
+        await context.recorder.record(facts.Waiting(context.place, "model", told))
 
     async def _wait_over(self) -> None:
         """Clear the wait before the next attempt: from here on a call that a crash cuts may have cost something."""
         if self._waited is not None:
-            await self._work.recorder.record(facts.Waiting(self._work.place, None))
-            self._work.state.asking = True
+            await self._context.recorder.record(facts.Waiting(self._context.place, None))
+            self._context.state.asking = True
 
     async def lose(self, request: Request) -> None:
         """Record and charge the call that was in flight when another process died; it is repeated now."""
         if not self.lost:
             return
         self.lost = False
-        work = self._work
+        context = self._context
         prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
-        bill = bill_of_lost(work, self._spec, prompt, worst, stamp())
-        await work.recorder.record_fenced(
-            turn_facts.CallLost(work.place, work.epoch, bill.call), work.place.id, shielded=True
+        bill = usage_of_lost(context, self._spec, prompt, worst, stamp())
+        await context.recorder.record_fenced(
+            turn_facts.CallLost(context.place, context.epoch, bill.call), context.place.id, shielded=True
         )
-        work.allowance.charge(bill.used)
+        context.allowance.charge(bill.used)
 
     def attempting(self, model: str, number: int) -> None:
         """Publish every attempt after the first: the one before failed, and its streamed text is void."""
         if number > 1:
             self.voice.again(number)
-            self._work.set_activity(f"asking {model} (attempt {number})")
+            self._context.set_activity(f"asking {model} (attempt {number})")
             attempt = {"model": model, "attempt": number}
-            self._work.recorder.record_nowait(facts.Noticed(self._work.place, "model.attempt", attempt))
+            self._context.recorder.record_nowait(facts.Noticed(self._context.place, "model.attempt", attempt))
 
 
-class Spending:
+class CallBudget:
     """The budget of one conversation's calls."""
 
-    __slots__ = ("_budget", "_prompt", "_tariff", "_work")
+    __slots__ = ("_budget", "_context", "_prompt", "_tariff")
 
-    def __init__(self, work: Work, budget: Budget, tariff: Tariff, measure: Measure) -> None:
-        self._work, self._budget, self._tariff = work, budget, tariff
+    def __init__(self, context: StrategyContext, budget: Budget, tariff: Tariff, measure: TokenCount) -> None:
+        self._context, self._budget, self._tariff = context, budget, tariff
         self._prompt = measure.tokens
 
-    async def leave_to_ask(self, request: Request) -> Leave | None:
+    async def leave_to_ask(self, request: Request) -> CallPermit | None:
         """Reserve budget for an ordinary call. Calls in flight may cost less than they reserved, so it waits for them.
 
         None if it cannot be reserved: then it has to wrap up, or to wait for agents that hold budgets of their own.
@@ -240,17 +240,17 @@ class Spending:
         prompt = self._prompt(request)
         while (leave := self._budget.reserve(self._tariff, prompt)) is None:
             short = self._budget.short_of(self._tariff, prompt)
-            if idle := [purse for purse in short if not purse.calls]:
+            if idle := [account for account in short if not account.calls]:
                 self._give_up(idle)
                 return None
-            self._work.set_activity("waiting for budget reserved by other calls")
-            with self._work.allowance.before_wrap_up() as scope:
+            self._context.set_activity("waiting for budget reserved by other calls")
+            with self._context.allowance.before_wrap_up() as scope:
                 await short[0].until_freed()
             if scope.cancelled_caught:
                 return None
         return leave
 
-    async def leave_again(self, request: Request, answer: int | None) -> Leave | None:
+    async def leave_again(self, request: Request, answer: int | None) -> CallPermit | None:
         """Reserve budget for another attempt of a call; None if it no longer covers an `answer` of that many tokens."""
         leave = await self.leave_to_ask(request)
         if leave is not None and answer is not None and leave.answer < answer:
@@ -258,15 +258,15 @@ class Spending:
             return None
         return leave
 
-    def _give_up(self, short: Sequence[Purse]) -> None:
+    def _give_up(self, short: Sequence[Account]) -> None:
         """Wrap up if no call in flight can free budget, and no agent can return the rest of its own when it ends."""
-        if not self._budget.grants or any(purse.unit == "tokens" for purse in short):
+        if not self._budget.grants or any(account.unit == "tokens" for account in short):
             self._wrap_up(short)
 
-    def _wrap_up(self, short: Sequence[Purse]) -> None:
-        self._work.allowance.ask_to_wrap_up(REASONS[short[0].unit])
+    def _wrap_up(self, short: Sequence[Account]) -> None:
+        self._context.allowance.ask_to_wrap_up(REASONS[short[0].unit])
 
-    def leave_to_conclude(self, request: Request, messages: list[Message]) -> Leave | None:
+    def leave_to_conclude(self, request: Request, messages: list[Message]) -> CallPermit | None:
         """Reserve budget for the last call; the newest messages are cut to make it affordable. None if that fails."""
         prompt = self._prompt(request)
         too_long = prompt - int(self._budget.longest_prompt(self._tariff, prompt))
@@ -291,25 +291,25 @@ class Spending:
         leave.over()
         return prompt, self._tariff.worst(prompt, leave.answer)
 
-    def settle(self, leave: Leave, request: Request) -> None:
+    def settle(self, leave: CallPermit, request: Request) -> None:
         """Release a permit after its call, and keep the price of a conclusion of the conversation as it is now."""
         leave.over()
         self.keep(request)
 
 
-def spending_of(work: Work, spec: ModelSpec, measure: Measure) -> Spending | None:
+def call_budget(context: StrategyContext, spec: ModelSpec, measure: TokenCount) -> CallBudget | None:
     """The budget of an execution's calls, if there is a limit; warns if a cost limit cannot bind for lack of prices."""
-    budget = work.allowance.budget
+    budget = context.allowance.budget
     if budget is None:
         return None
-    tariff = Tariff(spec, work.settings.models, waits=bool(work.catalogue))
-    if tariff.unpriced and any(purse.unit == "usd" for purse in budget.purses):
+    tariff = Tariff(spec, context.settings.models, waits=bool(context.catalogue))
+    if tariff.unpriced and any(account.unit == "usd" for account in budget.accounts):
         warning = _unpriced(tariff.unpriced)
-        work.warnings.append(warning)
-        work.recorder.record_nowait(
-            facts.Noticed(work.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning})
+        context.warnings.append(warning)
+        context.recorder.record_nowait(
+            facts.Noticed(context.place, "budget.unpriced", {"models": tariff.unpriced, "message": warning})
         )
-    return Spending(work, budget, tariff, measure)
+    return CallBudget(context, budget, tariff, measure)
 
 
 def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
@@ -318,22 +318,22 @@ def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class CallUsage:
     """The usage and cost of one call."""
 
     call: ModelCall
     used: Amount
 
 
-def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> Bill:
+def usage_of_reply(context: StrategyContext, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> CallUsage:
     """The bill of a reply: a fallback model has its own price, a rehearsal costs nothing."""
     usage, tokens = reply.usage, _tokens(reply.usage)
-    price = None if reply.rehearsed else _answering(work.settings, spec, reply.model).price
+    price = None if reply.rehearsed else _answering(context.settings, spec, reply.model).price
     cost = cost_of(tokens, price)
     call = ModelCall(
         id=identifier,
-        execution_id=work.place.id,
-        turn=work.allowance.own.turns + 1,
+        execution_id=context.place.id,
+        turn=context.allowance.own.turns + 1,
         model=reply.model,
         stop_reason=reply.stop_reason,
         request_id=reply.request_id,
@@ -348,17 +348,17 @@ def bill_of(work: Work, spec: ModelSpec, reply: Reply, identifier: str, started:
         started_at=started,
         finished_at=stamp(),
     )
-    return Bill(call, Amount(tokens.total, cost.usd))
+    return CallUsage(call, Amount(tokens.total, cost.usd))
 
 
-def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> Bill:
+def usage_of_lost(context: StrategyContext, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> CallUsage:
     """The bill of a call cut by the end of another process: its usage is unknown, so its worst case is charged."""
-    rehearsed = work.model is not None and work.model.rehearses
+    rehearsed = context.model is not None and context.model.rehearses
     used = Amount(worst.tokens, 0.0 if rehearsed else worst.usd)
     call = ModelCall(
         id=new_id(),
-        execution_id=work.place.id,
-        turn=work.allowance.own.turns + 1,
+        execution_id=context.place.id,
+        turn=context.allowance.own.turns + 1,
         model=spec.model,
         stop_reason=LOST,
         request_id=None,
@@ -372,7 +372,7 @@ def bill_of_lost(work: Work, spec: ModelSpec, prompt: int, worst: Amount, starte
         started_at=started,
         finished_at=started,
     )
-    return Bill(call, used)
+    return CallUsage(call, used)
 
 
 def _answering(settings: Settings, spec: ModelSpec, model: str) -> ModelSpec:

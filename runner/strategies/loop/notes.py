@@ -79,7 +79,9 @@ class Countdown:
         for unit in ("usd", "tokens"):
             kept = budget.kept.of(unit)
             left = [
-                Low(unit, purse.limit - purse.spent - kept, purse.limit) for purse in budget.purses if purse.unit == unit
+                Low(unit, account.limit - account.spent - kept, account.limit)
+                for account in budget.accounts
+                if account.unit == unit
             ]
             least = min(left, key=lambda each: each.left, default=None)
             if least is not None and least.left - kept <= least.limit * LAST_SHARE:

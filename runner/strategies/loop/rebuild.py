@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from db.rows.reads import Record
 from runner.compaction.apply import Compaction, view_of
-from runner.core.history import Chapter, Past
+from runner.core.history import History, TranscriptRows
 from runner.core.views import TOKENS
 from runner.messages import CORRECTION, REMINDER, Answer, Message, Role, ToolCall, tool_results
 from runner.record.old_messages import data_of, summary_record
@@ -35,7 +35,7 @@ NOT_CARRIED_OUT = "error: this call was not carried out"
 
 
 @dataclass(slots=True)
-class Recalled:
+class Rebuilt:
     """The restored state of a conversation."""
 
     transcript: Transcript = field(default_factory=Transcript)
@@ -57,23 +57,23 @@ class Recalled:
         return not self.transcript.unanswered and not self.transcript.resting
 
 
-def recall(past: Past, citable: Container[str]) -> Recalled:
+def rebuild(history: History, citable: Container[str]) -> Rebuilt:
     """Rebuild the conversation from rows; results of `citable` servers can be cited."""
-    recalled = Recalled()
-    for chapter in past.chapters:
-        recalled.final = recalled.concluding = recalled.limit = None  # these belong to the execution before
-        _Reading(recalled, past, chapter, citable).read()
-    recalled.positions = max((row["position"] for row in past.own.messages), default=-1) + 1
-    recalled.transcript.final = recalled.final
-    return recalled
+    rebuilt = Rebuilt()
+    for chapter in history.transcripts:
+        rebuilt.final = rebuilt.concluding = rebuilt.limit = None  # these belong to the execution before
+        _Reading(rebuilt, history, chapter, citable).read()
+    rebuilt.positions = max((row["position"] for row in history.own.messages), default=-1) + 1
+    rebuilt.transcript.final = rebuilt.final
+    return rebuilt
 
 
 class _Reading:
     """Reads the rows of one execution into a transcript."""
 
-    def __init__(self, recalled: Recalled, past: Past, chapter: Chapter, citable: Container[str]) -> None:
-        self._recalled, self._past, self._chapter, self._citable = recalled, past, chapter, citable
-        self._transcript = recalled.transcript
+    def __init__(self, rebuilt: Rebuilt, history: History, chapter: TranscriptRows, citable: Container[str]) -> None:
+        self._rebuilt, self._past, self._chapter, self._citable = rebuilt, history, chapter, citable
+        self._transcript = rebuilt.transcript
         self._replies = iter([row for row in chapter.model_calls if row["pricing"] != LOST])
         self._shown: dict[str, list[Record]] = {}
         for row in chapter.deliveries:
@@ -101,15 +101,15 @@ class _Reading:
         self._transcript.append(Message("user", content, row["kind"], reports, data=data))
         spoken = any(item.kind == "message" for item in told) and not self._transcript.exhausted
         if spoken or row["kind"] in (REMINDER, CORRECTION):
-            self._recalled.final = self._transcript.final = None  # it has to answer again, with this message
+            self._rebuilt.final = self._transcript.final = None  # it has to answer again, with this message
         if row["kind"] == "conclude":
-            self._recalled.concluding = data.get(REASON, "asked")
+            self._rebuilt.concluding = data.get(REASON, "asked")
 
     def _begin_again(self) -> None:
         """Start another attempt: nothing of the one before is shown."""
-        self._recalled.transcript = self._transcript = Transcript()
-        self._recalled.final = self._recalled.concluding = None
-        self._recalled.counted, self._recalled.limit = (0, 0), None
+        self._rebuilt.transcript = self._transcript = Transcript()
+        self._rebuilt.final = self._rebuilt.concluding = None
+        self._rebuilt.counted, self._rebuilt.limit = (0, 0), None
 
     def _compacted(self, row: Record) -> None:
         """Apply a stored compaction."""
@@ -120,17 +120,17 @@ class _Reading:
         if compaction.stage in ("summary", "outline") and not compaction.record:
             compaction = replace(compaction, record=summary_record([block["text"] for block in words]))
         messages[:] = view_of(messages, compaction, words, self._chapter.execution)
-        self._recalled.counted, self._recalled.limit = (compaction.after_tokens, len(messages)), compaction.limit
+        self._rebuilt.counted, self._rebuilt.limit = (compaction.after_tokens, len(messages)), compaction.limit
 
     def _reply(self, row: Record) -> None:
         call: Mapping[str, Any] = next(self._replies, {"stop_reason": "end_turn", "model": None, "rehearsed": 0})
-        self._recalled.rehearsed = self._recalled.rehearsed or bool(call["rehearsed"])
+        self._rebuilt.rehearsed = self._rebuilt.rehearsed or bool(call["rehearsed"])
         if row["kind"] in ("refusal", "overflow"):
             return
         role: Role = "assistant"
         message = Message(role, from_json(row["content"]), "reply", model=call["model"])
         self._transcript.append(message, call["stop_reason"] or "end_turn")
-        self._recalled.counted = sum(call.get(name, 0) for name in TOKENS), len(self._transcript.messages)
+        self._rebuilt.counted = sum(call.get(name, 0) for name in TOKENS), len(self._transcript.messages)
         asked = message.calls(call["stop_reason"] or "")
         self._transcript.call_ids.update(each.id for each in asked)
         self._answer(asked, self._calls.get(row["id"], {}))
@@ -159,7 +159,7 @@ class _Reading:
 
     def _finish(self, row: Record) -> None:
         if row["tool"] == FINISH and row["server"] == SERVER and not row["is_error"]:
-            self._recalled.final = self._transcript.final = reported(from_json(row["arguments"]))
+            self._rebuilt.final = self._transcript.final = reported(from_json(row["arguments"]))
 
 
 def _left_open(call: ToolCall, row: Record) -> ToolCall:
@@ -169,11 +169,11 @@ def _left_open(call: ToolCall, row: Record) -> ToolCall:
     return replace(call, row=row["id"], lost=begun and not held, held=held)
 
 
-def written_before(past: Past) -> list[Artifact]:
+def written_before(history: History) -> list[Artifact]:
     """The files that were written, by rows, by this execution and those that it continues."""
     return [
         file_artifact(from_json(row["result"])["written"])
-        for chapter in past.chapters
+        for chapter in history.transcripts
         for row in chapter.tool_calls
         if row["tool"] in WRITING and row["server"] == SERVER and row["status"] == "completed"
     ]

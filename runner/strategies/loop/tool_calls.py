@@ -20,9 +20,9 @@ from db.store.unit import Ticket
 from registry.specs.upstreams import DEFAULT_MAX_RESULT_BYTES
 from runner.messages import Answer, Tool, ToolCall, clean
 from runner.record import turn_facts
-from runner.strategies.context import Work
+from runner.strategies.context import StrategyContext
 from runner.strategies.loop.required_servers import RequiredServers
-from runner.text import inert
+from runner.text import escape_blocks
 from runner.tools import finish
 from runner.tools.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.tools.protocol import ToolResult
@@ -38,13 +38,13 @@ CUT_OFF = ToolResult(
 )
 
 
-class Errands:
+class ToolRunner:
     """Runs the tool calls of a model; results of `citable` servers can be cited."""
 
-    __slots__ = ("_citable", "_required", "_results", "_work")
+    __slots__ = ("_citable", "_context", "_required", "_results")
 
-    def __init__(self, work: Work, citable: Container[str], required: RequiredServers) -> None:
-        self._work, self._citable, self._required = work, citable, required
+    def __init__(self, context: StrategyContext, citable: Container[str], required: RequiredServers) -> None:
+        self._context, self._citable, self._required = context, citable, required
         self._results: list[Ticket] = []
         """Results that are not committed yet."""
 
@@ -53,7 +53,7 @@ class Errands:
         tool = self._tool(call)
         return ToolStart(
             id=call.row,
-            execution_id=self._work.place.id,
+            execution_id=self._context.place.id,
             message_id=message,
             position=position,
             call_id=call.id,
@@ -70,7 +70,7 @@ class Errands:
         tools = [self._tool(call) for call in calls]
         for call, tool in zip(calls, tools, strict=True):
             answers[call.id] = self._answer(call, tool, NOT_BEGUN)
-        self._work.set_activity(_doing(calls))
+        self._context.set_activity(_doing(calls))
 
         async def run(call: ToolCall, tool: Tool | None) -> None:
             try:
@@ -88,12 +88,12 @@ class Errands:
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name exists."""
-        return self._work.toolbox is not None and self._work.toolbox.tools.tool(name) is not None
+        return self._context.toolbox is not None and self._context.toolbox.tools.tool(name) is not None
 
     async def too_late(self, call: ToolCall) -> ToolOutcome:
         """Settle a call that may not start any more. `finish` still counts: it is an answer, not an action."""
-        assert self._work.toolbox is not None
-        result = await self._work.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
+        assert self._context.toolbox is not None
+        result = await self._context.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
         return self._outcome(call, result)
 
     async def stored(self) -> None:
@@ -105,35 +105,35 @@ class Errands:
                 raise ticket.error
 
     async def _run(self, call: ToolCall, tool: Tool | None) -> ToolResult:
-        work, begun = self._work, time.monotonic()
-        assert work.toolbox is not None
+        context, begun = self._context, time.monotonic()
+        assert context.toolbox is not None
         try:
             refused = await self._refused(call, tool)
             await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
             begun = time.monotonic()
-            with work.draining:
-                result = refused or self._shown(call, tool, await work.toolbox.tools.call(call))
+            with context.shutdown:
+                result = refused or self._shown(call, tool, await context.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
-            if not work.lookups.resumes_elsewhere():  # otherwise the process that resumes it settles the call
-                work.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
+            if not context.lookups.resumes_elsewhere():  # otherwise the process that resumes it settles the call
+                context.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
         if not result.recorded:
             settled = self._settled(call, tool, result, begun)
             if result.consumed:
-                await work.recorder.record(settled, shielded=True)  # shown and consumed in one transaction
+                await context.recorder.record(settled, shielded=True)  # shown and consumed in one transaction
             else:
-                self._results.append(work.recorder.record_nowait(settled))
-        work.allowance.settle_tool(result.ran)
+                self._results.append(context.recorder.record_nowait(settled))
+        context.allowance.settle_tool(result.ran)
         self._required.called(tool.label if tool is not None else call.name, result.error_type)
-        work.inbox.took(*result.consumed)
+        context.inbox.took(*result.consumed)
         return result
 
     def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
         """A result as its model is shown it. Results of upstream servers were cut to their own limit already."""
-        work = self._work
-        if result.recorded or (tool is not None and tool.server in work.settings.upstreams):
+        context = self._context
+        if result.recorded or (tool is not None and tool.server in context.settings.upstreams):
             return result
-        readable = work.toolbox is not None and work.toolbox.tools.tool(READ_RESULT) is not None
+        readable = context.toolbox is not None and context.toolbox.tools.tool(READ_RESULT) is not None
         return cut(result, call.id, DEFAULT_MAX_RESULT_BYTES, readable=readable)
 
     def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
@@ -145,23 +145,25 @@ class Errands:
             return CUT_OFF if call.cut else INTERRUPTED
         if tool is None or not (call.held or _must_be_allowed(call, tool)):
             return None
-        return await self._work.lookups.gate().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
+        return await self._context.lookups.gate().allow(call, tool, "repeat" if call.held == "repeat" else "gate")
 
     def _tool(self, call: ToolCall) -> Tool | None:
         """The tool of a call, if it exists."""
-        return self._work.toolbox.tools.tool(call.name) if self._work.toolbox is not None else None
+        return self._context.toolbox.tools.tool(call.name) if self._context.toolbox is not None else None
 
     def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> turn_facts.ToolSettled:
-        work = self._work
+        context = self._context
         label = tool.label if tool is not None else call.name
-        return turn_facts.ToolSettled(work.place, work.name, label, time.monotonic() - begun, self._outcome(call, result))
+        return turn_facts.ToolSettled(
+            context.place, context.name, label, time.monotonic() - begun, self._outcome(call, result)
+        )
 
     def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
         text, whole = shown(result), clean(result.text if result.full_text is None else result.full_text)
         return ToolOutcome(
             id=call.row,
-            execution_id=self._work.place.id,
-            attempt=self._work.epoch,
+            execution_id=self._context.place.id,
+            attempt=self._context.epoch,
             status=status_of(result),
             text=text,
             is_error=result.is_error,
@@ -175,8 +177,8 @@ class Errands:
 def shown(result: ToolResult) -> str:
     """A result as its model reads it; marks in external text are escaped, whichever tool returned it."""
     if not result.mark:
-        return inert(result.text)
-    return inert(result.text[: -len(result.mark)]) + result.mark
+        return escape_blocks(result.text)
+    return escape_blocks(result.text[: -len(result.mark)]) + result.mark
 
 
 def _must_be_allowed(call: ToolCall, tool: Tool | None) -> bool:

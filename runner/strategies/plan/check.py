@@ -13,7 +13,7 @@ from registry import fold
 from runner.strategies.compose import StepTask
 from runner.strategies.plan.parse import PlannedStep
 
-NOBODY = "nobody"
+NO_AGENT = "nobody"
 """The agent name of a step that names none, as rows have it."""
 LONGEST_NAME = 100
 """Characters of an agent name that a planner invented."""
@@ -22,7 +22,7 @@ MOST_CUT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class PlanFault:
     """Why a step cannot run."""
 
     type: str
@@ -35,7 +35,7 @@ class Linted:
 
     steps: tuple[PlannedStep, ...]
     """All of them, also those that do not run."""
-    faults: Mapping[str, Fault]
+    faults: Mapping[str, PlanFault]
     """By step id."""
     cut: frozenset[str] = frozenset()
     """Ids of the steps beyond the limit, which do not run; they come last."""
@@ -66,28 +66,28 @@ def lint(steps: Iterable[PlannedStep], bounds: Bounds) -> Linted:
     ordered, circular = _ordered(named)
     every = (*ordered, *circular)  # ordered first: a kept step never depends on a cut one
     kept, cut = every[: bounds.room], frozenset(step.id for step in every[bounds.room :])
-    faults: dict[str, Fault] = {}
+    faults: dict[str, PlanFault] = {}
     for step in kept:
         if fold(step.agent) not in known:
-            named_none = step.agent == NOBODY
+            named_none = step.agent == NO_AGENT
             message = "the step names no agent" if named_none else f"there is no agent `{step.agent}`"
-            faults[step.id] = Fault("unknown_agent", message)
+            faults[step.id] = PlanFault("unknown_agent", message)
     ids = {step.id for step in every} | set(bounds.done)
     for step in kept:
         missing = [each for each in step.depends_on if each not in ids]
         if missing:
             names = ", ".join(f"`{each}`" for each in missing)
-            faults.setdefault(step.id, Fault("dependency_failed", f"it depends on {names}, which is not in the plan"))
+            faults.setdefault(step.id, PlanFault("dependency_failed", f"it depends on {names}, which is not in the plan"))
     for step in circular:
         if step.id not in cut:
             message = f"its dependencies form a cycle: {', '.join(step.depends_on)}"
-            faults.setdefault(step.id, Fault("dependency_failed", message))
+            faults.setdefault(step.id, PlanFault("dependency_failed", message))
     return Linted(every, faults, cut, len(wished) - len(named))
 
 
 def _with_agent(step: PlannedStep, known: Mapping[str, str]) -> PlannedStep:
     """Correct the spelling of a step's agent; the name of an unknown agent is kept."""
-    return replace(step, agent=known.get(fold(step.agent)) or _name(step.agent) or NOBODY)
+    return replace(step, agent=known.get(fold(step.agent)) or _name(step.agent) or NO_AGENT)
 
 
 def _name(written: str) -> str:

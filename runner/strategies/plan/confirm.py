@@ -13,7 +13,7 @@ from db.clock import stamp
 from db.rows.transcript import ToolOutcome, ToolStart
 from runner.messages import Tool, ToolCall, clean
 from runner.record import turn_facts
-from runner.strategies.context import Work
+from runner.strategies.context import StrategyContext
 from runner.strategies.plan.parse import PlannedStep
 from runner.tools.builtin import SERVER
 from runner.tools.effects import NOT_BEGUN, status_of
@@ -23,31 +23,31 @@ RUN_STEP = Tool("run_step", "Run a step of a plan.", {}, label="run_step", serve
 ALLOWED = ToolResult("the step may run")
 
 
-async def confirmed(work: Work, step: PlannedStep) -> bool:
+async def confirmed(context: StrategyContext, step: PlannedStep) -> bool:
     """Wait for a person's decision on a step; whether it may run."""
     arguments = {"step": step.id, "agent": step.agent, "task": clean(step.task)}
-    call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{work.place.id}.{step.id}")
-    asked = await work.lookups.tool_call(call.row)
+    call = ToolCall(step.id, RUN_STEP.name, arguments, row=f"{context.place.id}.{step.id}")
+    asked = await context.lookups.tool_call(call.row)
     if asked is not None and asked["finished_at"] is not None:
         return not asked["is_error"]
     if asked is None:
-        await _begin(work, call)
+        await _begin(context, call)
     allowed = asked is not None and asked["status"] == "started"  # approved, but the process died before recording it
     try:
-        refusal = None if allowed else await work.lookups.gate().allow(call, RUN_STEP)
+        refusal = None if allowed else await context.lookups.gate().allow(call, RUN_STEP)
     except anyio.get_cancelled_exc_class():
-        if not work.lookups.resumes_elsewhere():
-            work.recorder.record_nowait(_settled(work, call, NOT_BEGUN))
+        if not context.lookups.resumes_elsewhere():
+            context.recorder.record_nowait(_settled(context, call, NOT_BEGUN))
         raise
     result = refusal or ALLOWED
-    await work.recorder.record(_settled(work, call, result), shielded=True)
+    await context.recorder.record(_settled(context, call, result), shielded=True)
     return not result.is_error
 
 
-async def _begin(work: Work, call: ToolCall) -> None:
+async def _begin(context: StrategyContext, call: ToolCall) -> None:
     start = ToolStart(
         id=call.row,
-        execution_id=work.place.id,
+        execution_id=context.place.id,
         message_id="",
         position=0,
         call_id=call.id,
@@ -58,18 +58,20 @@ async def _begin(work: Work, call: ToolCall) -> None:
         started_at=stamp(),
         status="waiting",
     )
-    await work.recorder.record_fenced(turn_facts.Asked(work.place, work.epoch, start), work.place.id, shielded=True)
+    await context.recorder.record_fenced(
+        turn_facts.ApprovalAsked(context.place, context.epoch, start), context.place.id, shielded=True
+    )
 
 
-def _settled(work: Work, call: ToolCall, result: ToolResult) -> turn_facts.ToolSettled:
+def _settled(context: StrategyContext, call: ToolCall, result: ToolResult) -> turn_facts.ToolSettled:
     outcome = ToolOutcome(
         id=call.row,
-        execution_id=work.place.id,
-        attempt=work.epoch,
+        execution_id=context.place.id,
+        attempt=context.epoch,
         status=status_of(result),
         text=result.text,
         is_error=result.is_error,
         error_type=result.error_type,
         ran=False,  # no tool ran
     )
-    return turn_facts.ToolSettled(work.place, work.name, RUN_STEP.label, 0.0, outcome)
+    return turn_facts.ToolSettled(context.place, context.name, RUN_STEP.label, 0.0, outcome)

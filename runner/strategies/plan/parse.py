@@ -46,7 +46,7 @@ class PlannedStep(StepTask):
 
 
 @dataclass(frozen=True, slots=True)
-class Blueprint:
+class PlanDraft:
     """A plan as its planner made it."""
 
     steps: tuple[PlannedStep, ...]
@@ -57,7 +57,7 @@ class Blueprint:
     """The number of steps without a task."""
 
 
-def read_blueprint(answer: str) -> Blueprint:
+def read_plan(answer: str) -> PlanDraft:
     """Parse a planner's answer; raises NotAPlan."""
     value = read_json(answer, lambda value: _planned(value) is not None)
     steps = _planned(value)
@@ -69,7 +69,7 @@ def read_blueprint(answer: str) -> Blueprint:
     fields = folded_keys(value) if isinstance(value, dict) else {}
     read = _steps([folded_keys(each) for each in steps])
     resolved = fields.get("resolvedvalues")
-    return Blueprint(
+    return PlanDraft(
         steps=read,
         analysis=_text(fields.get("analysis")),
         resolved=resolved if isinstance(resolved, dict) else {},

@@ -16,24 +16,24 @@ from db.rows.reads import Record
 from db.status import ExecutionStatus
 from db.store.unit import Write
 from registry import OnEmptyPlan, PlanSpec
-from runner.core.history import Past
+from runner.core.history import History
 from runner.core.verdict import Dismissal
 from runner.messages import clean
 from runner.record.facts import plan_event
 from runner.result import Problem
-from runner.strategies.child_tracker import Seating
-from runner.strategies.compose import Brought, Standing
-from runner.strategies.plan.check import Fault
+from runner.strategies.child_tracker import ChildTracker
+from runner.strategies.compose import StepResult, StepState
+from runner.strategies.plan.check import PlanFault
 from runner.strategies.plan.parse import PlannedStep
-from runner.strategies.plan.schedule import Course, Trigger, may_replan
+from runner.strategies.plan.schedule import Schedule, Trigger, may_replan
 from runner.text import Window, windowed
 
 
 class Progress:
     """The state of a plan. Step ids are unique across versions."""
 
-    def __init__(self, spec: PlanSpec, seating: Seating, on_empty: OnEmptyPlan) -> None:
-        self.spec, self._seating, self.on_empty = spec, seating, on_empty
+    def __init__(self, spec: PlanSpec, tracker: ChildTracker, on_empty: OnEmptyPlan) -> None:
+        self.spec, self._tracker, self.on_empty = spec, tracker, on_empty
         self.versions: list[Version] = []
         self.at_work: set[str] = set()
         """Steps that were released, now or before a restart."""
@@ -41,14 +41,14 @@ class Progress:
         self.status: PlanStatus | None = None
         """The stored status of the newest version; None before there is one."""
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Restore versions, status and released steps from rows; the versions of a continued execution are taken over."""
-        made = {row["version"]: Version.of_row(row) for row in past.plans if _was_made(row)}
+        made = {row["version"]: Version.of_row(row) for row in history.plans if _was_made(row)}
         self.versions = list(made.values())
-        own = [row["status"] for row in past.plans if row["execution_id"] not in past.earlier]
+        own = [row["status"] for row in history.plans if row["execution_id"] not in history.earlier]
         self.status = PlanStatus(own[-1]) if own else None
-        running = [row for row in past.children if row["status"] == ExecutionStatus.RUNNING]
-        self.at_work = {row["step_id"] for row in running if row["parent_execution_id"] not in past.earlier}
+        running = [row for row in history.children if row["status"] == ExecutionStatus.RUNNING]
+        self.at_work = {row["step_id"] for row in running if row["parent_execution_id"] not in history.earlier}
 
     @property
     def current(self) -> Version:
@@ -57,33 +57,35 @@ class Progress:
     @property
     def steps(self) -> list[str]:
         """Ids of all steps that have a row."""
-        return [step.id for version in self.versions for step in version.steps if step.id in self._seating.taken]
+        return [step.id for version in self.versions for step in version.steps if step.id in self._tracker.child_ids]
 
-    def standing(self, step: str) -> Standing:
+    def standing(self, step: str) -> StepState:
         """The state of a step."""
-        end = self._seating.end_in(step)
+        end = self._tracker.end_of_step(step)
         if end is not None and end.result is not None:
-            return Standing(end.result.status, end.answer)
+            return StepState(end.result.status, end.answer)
         if step in self.dismissed:
-            return Standing(self.dismissed[step].status)
-        return Standing(ExecutionStatus.RUNNING if step in self.at_work else ExecutionStatus.PENDING)
+            return StepState(self.dismissed[step].status)
+        return StepState(ExecutionStatus.RUNNING if step in self.at_work else ExecutionStatus.PENDING)
 
-    def course(self) -> Course:
+    def course(self) -> Schedule:
         """The schedule of the newest version."""
         done = frozenset(each.step.id for each in self.brought() if each.succeeded)
-        return Course(self.spec, self.current.steps, {step.id: self.standing(step.id) for step in self.current.steps}, done)
+        return Schedule(
+            self.spec, self.current.steps, {step.id: self.standing(step.id) for step in self.current.steps}, done
+        )
 
-    def brought(self) -> list[Brought]:
+    def brought(self) -> list[StepResult]:
         """All steps in order with their results, without those that were replaced before they started."""
-        found: list[Brought] = []
+        found: list[StepResult] = []
         for version in self.versions:
             for step in version.steps:
                 standing = self.standing(step.id)
                 if version is self.current or standing.status != ExecutionStatus.SKIPPED:
-                    found.append(Brought(step, standing))
+                    found.append(StepResult(step, standing))
         return found
 
-    def earlier(self, step: str) -> list[Brought]:
+    def earlier(self, step: str) -> list[StepResult]:
         """The results that a step is shown: the newest ones and failures. A later step that never started is none."""
         brought = self.brought()
         before = {each.step.id for each in takewhile(lambda each: each.step.id != step, brought)}
@@ -145,7 +147,7 @@ class Version:
 
     number: int
     steps: tuple[PlannedStep, ...] = ()
-    faults: Mapping[str, Fault] = field(default_factory=dict)
+    faults: Mapping[str, PlanFault] = field(default_factory=dict)
     """Why some steps cannot run, by id."""
     analysis: str = ""
     resolved: Mapping[str, Any] = field(default_factory=dict)
@@ -178,7 +180,7 @@ class Version:
     def of_row(cls, row: Mapping[str, Any]) -> Version:
         """Restore a version from its row."""
         steps: list[PlannedStep] = []
-        faults: dict[str, Fault] = {}
+        faults: dict[str, PlanFault] = {}
         cut: set[str] = set()
         for each in from_json(row["steps"]):
             fault = each.pop("fault")
@@ -186,7 +188,7 @@ class Version:
             step = PlannedStep(**{**each, "depends_on": tuple(each["depends_on"])})
             steps.append(step)
             if fault is not None:
-                faults[step.id] = Fault(**fault)
+                faults[step.id] = PlanFault(**fault)
         trigger = Trigger(**from_json(row["trigger"])) if row["trigger"] else None
         resolved = from_json(row["resolved_values"])
         return cls(
@@ -201,7 +203,7 @@ class Version:
         )
 
 
-def _shown(fault: Fault | None) -> dict[str, str] | None:
+def _shown(fault: PlanFault | None) -> dict[str, str] | None:
     return asdict(fault) if fault is not None else None
 
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from db.rows.reads import Record
 from db.status import ExecutionStatus
-from registry import CALLERS, AgentSpec, Limits
+from registry import COMPOSITE, AgentSpec, Limits
 from runner.core.history import name_of
 from runner.core.spawn import SpawnRequest, StartMode, StepInfo
 from runner.errors import Refusal
@@ -42,7 +42,7 @@ def step_request(staff: Staff, step: PlannedStep, *, gated: bool = True) -> Spaw
         catalogue=settings.catalogue(agent),
         timeout=min(step.timeout or plan.step_timeout, plan.step_timeout, limits.timeout),
         input={"max_retries": retries} if retries != plan.max_retries else None,
-        step=StepInfo(step.id, depends_on=step.depends_on, retries=0 if agent.strategy in CALLERS else retries),
+        step=StepInfo(step.id, depends_on=step.depends_on, retries=0 if agent.strategy in COMPOSITE else retries),
         start=StartMode(gated=gated),
     )
 

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from db.status import ExecutionStatus
 from registry import PlanSpec
-from runner.strategies.compose import NOT_BEGUN, Standing
+from runner.strategies.compose import NOT_BEGUN, StepState
 from runner.strategies.plan.parse import PlannedStep
 
 TriggerType = Literal["step_failed", "new_information", "missing_data", "intent_clarified"]
@@ -47,16 +47,16 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Schedule:
     """The steps of the current version, in order, and their states."""
 
     spec: PlanSpec
     steps: Sequence[PlannedStep]
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    standings: Mapping[str, StepState] = field(default_factory=dict)
     done: frozenset[str] = frozenset()
     """Successful steps of earlier versions."""
 
-    def of(self, step: str) -> Standing:
+    def of(self, step: str) -> StepState:
         """The state of a step."""
         return self.standings.get(step, NOT_BEGUN)
 
@@ -126,7 +126,7 @@ class Course:
         return None
 
 
-def trigger_of(step: str, standing: Standing, *, steps_left: bool) -> Trigger | None:
+def trigger_of(step: str, standing: StepState, *, steps_left: bool) -> Trigger | None:
     """The reason to replan from one step: a request for it always counts, an empty or failed result if steps are left."""
     result = standing.result
     signals: Mapping[str, Any] = result.signals if result is not None else {}

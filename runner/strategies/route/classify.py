@@ -17,7 +17,7 @@ LONGEST_INTENT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Routing:
     """The agents that handle a message; without agents it is answered in words."""
 
     intent: str = GENERAL
@@ -31,24 +31,24 @@ class Decision:
         return self.plan or len(self.agents) > 1
 
 
-def read_decision(answer: str, agents: Sequence[str]) -> Decision:
+def read_routing(answer: str, agents: Sequence[str]) -> Routing:
     """Parse a classifier's answer; without a known agent in it, the message is answered in words."""
     value = read_json(answer, lambda value: isinstance(value, dict))
     if not isinstance(value, dict):
-        return Decision()
+        return Routing()
     fields = folded_keys(value)
     known = {fold(name): name for name in agents}
     given = fields.get("primaryintent", fields.get("intent"))
     intent = clean(given).strip()[:LONGEST_INTENT] if isinstance(given, str) else ""
     if fold(intent) == GENERAL and GENERAL not in known:
-        return Decision(confidence=_confidence(fields.get("confidence")))
+        return Routing(confidence=_confidence(fields.get("confidence")))
     named = _named(fields.get("involvedagents", fields.get("agents")), known)
     plan = fields.get("requiresplan") is True or str(fields.get("requiresplan")).lower() == "true"
     if not named and fold(intent) in known:
         named = (known[fold(intent)],)
     if not named and fold(intent).replace("_", "").replace(" ", "") in _SEVERAL:
         named, plan = tuple(agents), True
-    return Decision(intent if named else GENERAL, named, plan and bool(named), _confidence(fields.get("confidence")))
+    return Routing(intent if named else GENERAL, named, plan and bool(named), _confidence(fields.get("confidence")))
 
 
 def _named(value: Any, known: Mapping[str, str]) -> tuple[str, ...]:

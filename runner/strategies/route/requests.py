@@ -15,7 +15,7 @@ from runner.core.history import name_of
 from runner.core.spawn import Briefing, SpawnRequest, StepInfo
 from runner.errors import Refusal
 from runner.roles import ANSWER, CLASSIFIER, COMPOSER, DIRECT, PLAN
-from runner.strategies.route.commands.task import commissioned_again, is_errand
+from runner.strategies.route.commands.task import is_command_task, rebuilt_task_request
 from runner.strategies.staff import Staff
 
 
@@ -71,8 +71,8 @@ def rebuilt(staff: Staff, row: Record) -> SpawnRequest:
         return staff.composer()
     if role == PLAN:
         return plan_request(staff, from_json(row["input"])["agents"])
-    if is_errand(row):
-        return commissioned_again(staff.settings, row, name_of(row))
+    if is_command_task(row):
+        return rebuilt_task_request(staff.settings, row, name_of(row))
     if role == DIRECT:
         if row["step_id"] != DIRECT:  # the user may not use this agent: it never starts
             raise Refusal("permission_denied", f"`{name_of(row)}` was not allowed", "start it again")

@@ -29,7 +29,7 @@ class UpstreamNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedTools:
     """A server's tools at their first use by an execution, with a fingerprint each."""
 
     server: str
@@ -40,7 +40,7 @@ class Listed:
 
 
 Notify = Callable[[UpstreamNotice], None]
-Observe = Callable[[Listed], Awaitable[None]]
+Observe = Callable[[ListedTools], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

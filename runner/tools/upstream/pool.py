@@ -19,13 +19,13 @@ from anyio.abc import TaskGroup
 
 from registry.specs.upstreams import DEFAULT_START_TIMEOUT
 from runner.messages import Tool, ToolCall
-from runner.text import inert, inert_data
+from runner.text import escape_blocks, escape_blocks_in
 from runner.tools.naming import NameTable, Target, normalise, why_unknown
 from runner.tools.protocol import ToolResult
 from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
 from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
-from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
+from runner.tools.upstream.notices import ListedTools, UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.server import ListingTimeouts, Upstream
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Upstreams:
         self._shared: dict[str, Upstream] = {}
         self._scoped: dict[str, dict[str, Upstream]] = {}
         """For each execution, the servers that are its own."""
-        self._editions: list[Upstreams] = []
+        self._configurations: list[Upstreams] = []
         self._group: TaskGroup | None = None
         self._shelter = shelter
 
@@ -88,7 +88,7 @@ class Upstreams:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         with anyio.move_on_after(CLOSE_GRACE, shield=True):
-            await _close([server for each in (self, *self._editions) for server in each.connected])
+            await _close([server for each in (self, *self._configurations) for server in each.connected])
         return await self._sheltered.__aexit__(kind, error, trace)
 
     def edition(
@@ -97,7 +97,7 @@ class Upstreams:
         """The servers of another configuration; they end with these."""
         other = Upstreams(specs, default_timeout=default_timeout, listeners=listeners, shelter=self._shelter)
         other._group = self._group
-        self._editions.append(other)
+        self._configurations.append(other)
         return other
 
     @property
@@ -138,7 +138,7 @@ class Upstreams:
             except Exception:
                 logger.exception("a notice about upstream %s was not delivered", notice.server)
 
-    async def _observe(self, listed: Listed) -> None:
+    async def _observe(self, listed: ListedTools) -> None:
         try:
             await self._listeners.observe(listed)
         except Exception:
@@ -259,7 +259,7 @@ class UpstreamTools:
         return Tool(
             name=self._names.sent(target),
             description=_described(self._mask.text(offer.description)),
-            input_schema=inert_data(self._mask.value(offer.input_schema)),
+            input_schema=escape_blocks_in(self._mask.value(offer.input_schema)),
             label=target.label,
             server=spec.name,
             effect=spec.effect_of(offer.tool) or _effect(hints),
@@ -280,7 +280,7 @@ class UpstreamTools:
 
 def _described(text: str) -> str:
     """A server's description of a tool, as models get it."""
-    return inert(text) if len(text) <= DESCRIPTION_CAP else f"{inert(text[:DESCRIPTION_CAP])} [cut]"
+    return escape_blocks(text) if len(text) <= DESCRIPTION_CAP else f"{escape_blocks(text[:DESCRIPTION_CAP])} [cut]"
 
 
 def _effect(hints: Hints) -> str:

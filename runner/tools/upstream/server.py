@@ -22,7 +22,7 @@ from runner.tools.upstream.call import UpstreamCall, error_text, unreachable_rea
 from runner.tools.upstream.connection import Connection, InputRequired, Mode, Unavailable
 from runner.tools.upstream.content import cut, tool_result
 from runner.tools.upstream.listing import ToolListing
-from runner.tools.upstream.notices import Listed, UpstreamListeners, UpstreamNotice
+from runner.tools.upstream.notices import ListedTools, UpstreamListeners, UpstreamNotice
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
@@ -123,7 +123,7 @@ class Upstream:
         self._observed = listing
         whole = not any(kind == "list_cut" for kind, _ in listing.remarks)
         seen = {self._listeners.mask.text(tool): each for tool, each in listing.fingerprints.items()}
-        await self._listeners.observe(Listed(self.spec.name, seen, whole, scope_id))
+        await self._listeners.observe(ListedTools(self.spec.name, seen, whole, scope_id))
 
     async def instructions(self) -> str:
         """The instructions for the server: configured, else its own; empty if it has none or is unavailable."""

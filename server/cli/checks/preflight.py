@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from registry import CALLERS, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Place, Settings
+from registry import COMPOSITE, AgentSpec, CatalogueEntry, ChainSpec, ModelSpec, Settings, StagePlace
 from runner.errors import ServerMissing
 from runner.llm.models import Models
 from runner.resume.readiness import absent_programs
@@ -58,7 +58,7 @@ def _model_names(settings: Settings, name: str, task: str) -> Iterator[str]:
         if (agent.name, agent.model) in seen:
             continue
         seen.add((agent.name, agent.model))
-        if agent.strategy in CALLERS:  # asks no model itself, but has others ask theirs
+        if agent.strategy in COMPOSITE:  # asks no model itself, but has others ask theirs
             waiting += [(each, settings.catalogue(each)) for each in first_agents(settings, agent)]
         elif agent.strategy != "function":
             yield agent.model
@@ -74,7 +74,7 @@ def _first(settings: Settings, subject: AgentSpec | ChainSpec) -> Iterator[tuple
         return
     for stage in subject.stages:
         for stage_agent in stage.agents:
-            place = Place(subject, stage, stage_agent)
+            place = StagePlace(subject, stage, stage_agent)
             agent = settings.stage_agent(place)
             yield agent, settings.catalogue(agent, place)
         if sum(stage_agent.replicas for stage_agent in stage.agents) > 1:

@@ -69,13 +69,13 @@ class ApprovalPrompt:
                 return None
 
     async def _take(self, question: Question, line: str) -> None:
-        from runner.approvals.approvals import Word
+        from runner.approvals.approvals import ApprovalAnswer
 
         first, _, reason = line.strip().partition(" ")
         if is_yes(line):
-            word = Word(approved=True, by=person())
+            word = ApprovalAnswer(approved=True, by=person())
         elif first.casefold() in ("n", "no"):
-            word = Word(approved=False, by=person(), reason=reason.strip())
+            word = ApprovalAnswer(approved=False, by=person(), reason=reason.strip())
         else:
             self._left.add(question.id)
             return

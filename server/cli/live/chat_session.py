@@ -18,15 +18,15 @@ from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
 from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from runner.text import language_of
 from server.app import Blueprint, open_service
 from server.cli.live.live_run import SIGNALS, Afterwards, EndedRun, LiveRun, Signals
 from server.cli.show import report
 from server.cli.show.tree_view import tree_view
-from server.cli.terminal.exits import CommandError, Exit, explain, tell
+from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.keyboard import Keyboard
-from server.cli.terminal.output import note
+from server.cli.terminal.output import note, tell
 
 LINGER_SECONDS = 10.0
 """How long the process stays after the last answer, for what is learned from it; what takes longer goes on elsewhere."""
@@ -34,7 +34,7 @@ LINGER_SECONDS = 10.0
 
 async def _learned(service: Dispatcher) -> None:
     with anyio.move_on_after(LINGER_SECONDS):
-        await service.learning.quiet()
+        await service.extraction.quiet()
 
 
 async def _first_of(*waits: Callable[[], Awaitable[Any]]) -> None:
@@ -117,8 +117,8 @@ class ChatSession:
         if len(said) > LONGEST:
             raise CommandError(f"the message is longer than {LONGEST:,} characters", "shorten it")
 
-        async def begin(service: Dispatcher) -> Child:
-            child, _ = await service.reception.accept(Order("", said, user=self._user.id))
+        async def begin(service: Dispatcher) -> Snapshot:
+            child, _ = await service.chat_queue.accept(Order("", said, user=self._user.id))
             return child
 
         return LiveRun(at, begin, tree_view(), afterwards)

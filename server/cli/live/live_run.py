@@ -21,13 +21,13 @@ from db.errors import DatabaseUnavailable
 from db.store.writer import Writer
 from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from server.app import Blueprint, open_service
 from server.cli.live.approval_prompt import ApprovalPrompt, can_ask_here
 from server.cli.show.tree_view import TreeView
 from server.cli.terminal.exits import CommandError, Exit, explain
-from server.cli.terminal.exits import tell as tell_failure
 from server.cli.terminal.options import person
+from server.cli.terminal.output import tell as tell_failure
 from server.shutdown import come_to_rest, leave_after
 
 LEAVE_SECONDS = 3.0
@@ -42,7 +42,7 @@ LOOK_SECONDS = 0.5
 class EndedRun:
     """How a run ended."""
 
-    child: Child
+    child: Snapshot
     rows: Sequence[Mapping[str, Any]]
     """Its tree, parents before children, with subtree sums."""
     pricing: frozenset[str]
@@ -59,7 +59,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Signals = AsyncIterator[signal.Signals]
 """Those that came, one after the other."""
 
-Begin = Callable[[Dispatcher], Awaitable[Child]]
+Begin = Callable[[Dispatcher], Awaitable[Snapshot]]
 """Starts or resumes the tree."""
 
 
@@ -142,7 +142,7 @@ class LiveRun:
             self._ended = ended
             tell(ended)
 
-    async def _tell_earlier(self, service: Dispatcher, child: Child) -> None:
+    async def _tell_earlier(self, service: Dispatcher, child: Snapshot) -> None:
         short = await service.services.database.reads.short(child.id)
         self._view.painter.say(f"the key was used before: this is execution {short} ({child.status}); nothing was started")
 
@@ -158,7 +158,7 @@ class LiveRun:
             told = trouble is not None
             await anyio.sleep(LOOK_SECONDS)
 
-    async def _end_of(self, service: Dispatcher, child: Child) -> EndedRun:
+    async def _end_of(self, service: Dispatcher, child: Snapshot) -> EndedRun:
         reads = service.services.database.reads
         with anyio.move_on_after(CATCH_UP_SECONDS):  # the last events were committed; let the picture have them
             await self._view.over.wait()

@@ -54,18 +54,6 @@ class CommandFailure(NamedTuple):
     code: int
 
 
-def tell(failure: CommandFailure) -> None:
-    """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as the one document there."""
-    from server.cli.terminal.options import runnable, wants_json
-    from server.cli.terminal.output import error, put_json
-
-    if wants_json():
-        kind = Exit(failure.code).name.lower()
-        told = {"message": failure.message, "hint": runnable(failure.hint), "kind": kind, "exit": int(failure.code)}
-        put_json({"error": told})
-    error(failure.message, failure.hint)
-
-
 def explain(error: BaseException) -> CommandFailure:
     """Turn an exception into words and an exit code; what was not found is told with the files that were looked into."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -18,7 +18,7 @@ import re
 import sys
 from typing import Any, TextIO
 
-from server.cli.terminal.exits import CommandError
+from server.cli.terminal.exits import CommandError, CommandFailure, Exit
 from server.cli.terminal.options import runnable
 
 _MARKS = re.compile("[\u061c\u200e\u200f]")
@@ -201,3 +201,14 @@ def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
         raise error
     unwritten = error.object[error.start : error.end]
     return "".join(_PLAIN.get(character, "?") for character in unwritten), error.end
+
+
+def tell(failure: CommandFailure) -> None:
+    """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as the one document there."""
+    from server.cli.terminal.options import runnable, wants_json
+
+    if wants_json():
+        kind = Exit(failure.code).name.lower()
+        told = {"message": failure.message, "hint": runnable(failure.hint), "kind": kind, "exit": int(failure.code)}
+        put_json({"error": told})
+    error(failure.message, failure.hint)

@@ -14,7 +14,7 @@ import pytest
 
 from db.clock import moment, stamp
 from db.store.engine import sqlite_library
-from runner.approvals.approvals import Word
+from runner.approvals.approvals import ApprovalAnswer
 from runner.llm.protocol import Request
 from runner.service.order import Order
 from runner.snapshot import Question
@@ -288,7 +288,9 @@ async def test_a_question_outlives_the_process_that_put_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("word", [YES, NO])
-async def test_an_answer_counts_that_was_given_while_no_process_ran_the_execution(tmp_path: Path, word: Word) -> None:
+async def test_an_answer_counts_that_was_given_while_no_process_ran_the_execution(
+    tmp_path: Path, word: ApprovalAnswer
+) -> None:
     root, question = await stopped_while_it_asks(tmp_path)
     async with after_a_restart(tmp_path, "understood") as (opened, tools):
         assert await decide(opened, question, word)
@@ -390,7 +392,7 @@ async def test_a_call_that_waited_when_its_process_went_and_is_cancelled_then_ce
 
 
 @pytest.mark.parametrize("word", [YES, NO])
-async def test_a_person_decides_whether_a_call_that_a_crash_cut_runs_again(tmp_path: Path, word: Word) -> None:
+async def test_a_person_decides_whether_a_call_that_a_crash_cut_runs_again(tmp_path: Path, word: ApprovalAnswer) -> None:
     running = anyio.Event()
 
     async def delete(_: Mapping[str, Any]) -> str:

@@ -91,9 +91,9 @@ async def test_a_call_that_never_came_back_is_not_charged_and_keeps_nothing(tmp_
 
         assert ended.status == "completed"
         assert service.statuses()["Left"] == ["failed" if ending == "crashed" else ending]
-        [purse] = live.allowance.budget.purses
-        assert (purse.calls, round(purse.reserved, 9)) == (0, 0)
-        assert purse.spent == pytest.approx(cost(service))
+        [account] = live.allowance.budget.accounts
+        assert (account.calls, round(account.reserved, 9)) == (0, 0)
+        assert account.spent == pytest.approx(cost(service))
 
 
 async def test_a_model_without_a_price_is_told_of_because_the_budget_cannot_bind(tmp_path: Path) -> None:

@@ -162,9 +162,9 @@ async def test_what_was_spent_and_given_before_a_crash_counts_after_it_and_the_l
             assert live.allowance.budget is not None
             await service.ended(started.id)
 
-        [purse] = live.allowance.budget.purses
-        assert purse.spent == pytest.approx(cost(service))
-        assert round(purse.reserved, 9) == 0
+        [account] = live.allowance.budget.accounts
+        assert account.spent == pytest.approx(cost(service))
+        assert round(account.reserved, 9) == 0
         assert set(reserved(service).values()) == {0}
         [row] = service.sql(
             "select cost_usd, input_tokens + output_tokens as tokens from model_calls where pricing = 'lost'"

@@ -15,7 +15,7 @@ import anyio
 
 from db.ids import PATTERN
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.compaction.marathon import KEY, REPORT, TASK, Marathon, called, turn_of
@@ -60,7 +60,7 @@ async def service(folder: Path, config: str) -> AsyncIterator[Bench]:
         yield Bench(dispatcher, ScriptedModel({}), blueprint.database)
 
 
-async def finished(bench: Bench) -> Child:
+async def finished(bench: Bench) -> Snapshot:
     """The agent, once it has come to its end."""
     started = await bench.dispatcher.start(Order("Lead", TASK))
     with anyio.fail_after(60):

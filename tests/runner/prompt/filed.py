@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.support.models import Turn, call
 
 SECTION = """
@@ -52,7 +52,7 @@ def files(*paths: str) -> list[Mapping[str, Any]]:
     return [{"type": "file", "path": path} for path in paths]
 
 
-def made(child: Child) -> list[Mapping[str, Any]]:
+def made(child: Snapshot) -> list[Mapping[str, Any]]:
     """The artifacts of an execution, by path: calls of one turn are over in any order."""
     assert child.result is not None
     return sorted((dict(each) for each in child.result.artifacts), key=lambda each: each.get("path", ""))

@@ -12,7 +12,7 @@ import pytest
 
 from registry import ConfigError, Folder
 from runner.llm.protocol import Request
-from runner.prompt.files import ABOUT, shelf_of
+from runner.prompt.files import ABOUT, prompt_files
 from tests.runner.strategies.plan.planned import A, plan
 from tests.support.models import Turn, call, say
 from tests.support.reading import answer, results, text_of
@@ -263,10 +263,10 @@ def test_whatever_room_there_is_it_is_kept_to(tmp_path: Path, readable: bool) ->
     frame = len(
         f"{ABOUT}\n<files>\n</files>\n[99 more left out: there is no room for them; read_result(x='file:') lists all]\n"
     )
-    whole = shelf_of(Folder(tmp_path), ["**/*"], 100_000, readable=readable)
+    whole = prompt_files(Folder(tmp_path), ["**/*"], 100_000, readable=readable)
     assert (whole.cut, whole.left_out, whole.faults) == ((), 0, ())
     for room in range(0, 6_000, 83):
-        shelf = shelf_of(Folder(tmp_path), ["**/*"], room, readable=readable)
+        shelf = prompt_files(Folder(tmp_path), ["**/*"], room, readable=readable)
         assert len(shelf.text.encode()) <= room + frame + 20
         assert shelf.text.count("<file path=") + shelf.left_out == 8
         assert shelf.text == whole.text or shelf.cut or shelf.left_out

@@ -16,10 +16,10 @@ from runner.messages import clean
 from runner.prompt.system import first_message
 from runner.result import Result, completed
 from runner.service.order import Order
-from runner.snapshot import Child
-from runner.strategies.chain import Brief, merging
+from runner.snapshot import Snapshot
+from runner.strategies.chain import StageBriefing, synthesis_request
 from runner.strategies.plan.export import plan_of
-from runner.text import BLOCKS, inert, label
+from runner.text import BLOCKS, escape_blocks, label
 from tests.runner.prompt.hostile import hostile, notes, tags
 from tests.runner.strategies.route.routed import decide, said_before
 from tests.support.models import Turn, call, crash, say
@@ -102,12 +102,12 @@ def everybody() -> str:
     return f"users: {json.dumps(users)}\n{AGENTS}"
 
 
-async def converse(service: Bench, number: int) -> Child:
+async def converse(service: Bench, number: int) -> Snapshot:
     """A fact is remembered and something was said before; then a message is answered by a plan."""
     user = f"u{number}"
     await service.run("Keeper", named(number, "keep it"), user=user)
     await said_before(service, user, said(number), said(number))
-    child, _ = await service.dispatcher.reception.accept(Order("", named(number, TEXTS[number]), user=user))
+    child, _ = await service.dispatcher.chat_queue.accept(Order("", named(number, TEXTS[number]), user=user))
     return await service.ended(child.id)
 
 
@@ -124,7 +124,7 @@ def structure(request: Request) -> list[list[str]]:
 async def test_no_text_changes_the_blocks_of_a_prompt_or_what_happens(tmp_path: Path) -> None:
     script = Script()
     async with bench(tmp_path, everybody(), {"*": script}) as service:
-        ends: dict[int, Child] = {}
+        ends: dict[int, Snapshot] = {}
 
         async def one(number: int) -> None:
             ends[number] = await converse(service, number)
@@ -148,11 +148,11 @@ async def test_no_text_changes_the_blocks_of_a_prompt_or_what_happens(tmp_path: 
 
 def check_prompts(script: Script, number: int) -> None:
     """Every text is shown as it is, but for what would be a tag; nothing is rendered."""
-    text = inert(said(number))
+    text = escape_blocks(said(number))
     planner, repairing, revising, again = script.seen[number, "Planner"]
     for request in (planner, script.seen[number, "Classifier"][0], script.seen[number, "Composer"][0]):
         assert request.system.count(f">{text}</said>") == 2
-        assert f">{inert(said(number)[:2_000].strip())}</fact>" in request.system
+        assert f">{escape_blocks(said(number)[:2_000].strip())}</fact>" in request.system
         assert f"<name>{label(said(number)[:300])}</name>" in request.system
     composer = script.seen[number, "Composer"][0].messages[0].text
     assert f"<presentation>{text}</presentation>" in composer
@@ -167,7 +167,7 @@ def check_prompts(script: Script, number: int) -> None:
     assert f"could not answer: {text}</attempt>" in repeated.messages[0].text
 
 
-async def check_rows(service: Bench, number: int, ended: Child) -> None:
+async def check_rows(service: Bench, number: int, ended: Snapshot) -> None:
     """What was stored is what was said."""
     words, text, user = clean(named(number, TEXTS[number])), said(number), f"u{number}"
     assert ended.result is not None
@@ -218,14 +218,14 @@ def test_tasks_inputs_and_reports_stay_in_their_places(tmp_path: Path, text: str
     expected = ["earlier", "stage", "/stage", "stage", "/stage", "/earlier"]
     assert tags(first_message(text, None, earlier)) == expected
     settings = settings_of(tmp_path, "agents: {A: {}}\nagent_chains: {c: {stages: [{name: s, agents: [A]}]}}")
-    request = merging(settings, settings.chain("c").stages[0], Brief(text, None, earlier))
+    request = synthesis_request(settings, settings.chain("c").stages[0], StageBriefing(text, None, earlier))
     assert request.prompt is not None
     assert tags(request.prompt) == expected
-    assert inert(text) in request.prompt
-    assert inert(inert(text)) == inert(text)
+    assert escape_blocks(text) in request.prompt
+    assert escape_blocks(escape_blocks(text)) == escape_blocks(text)
 
 
 def test_words_that_are_no_tags_stay_as_they_are() -> None:
     kept = "a < b, x<y, 5 < step 7, <b>bold</b>, <stages>, </steps_of>, <agent-smith>, if (n <messages) {}, →</p>"
-    assert inert(kept) == kept.replace("<agent-", "<~agent-")
-    assert all(inert(f"<{block}>") == f"<~{block}>" for block in BLOCKS)
+    assert escape_blocks(kept) == kept.replace("<agent-", "<~agent-")
+    assert all(escape_blocks(f"<{block}>") == f"<~{block}>" for block in BLOCKS)

@@ -176,7 +176,7 @@ async def test_ten_thousand_trees_that_need_the_same_cost_one_look(tmp_path: Pat
 
 def _count_snapshots(dispatcher: Dispatcher) -> list[str]:
     asked: list[str] = []
-    here = dispatcher._adoption._here
+    here = dispatcher._adopter._here
     snapshot = here.snapshot
 
     async def counting(config_hash: str) -> str | None:
@@ -199,12 +199,12 @@ users: {ada: {}}
     async with messages_api(reply(send), mute(), mute()) as api:
         here = config.replace("URL", api.url)
         async with service(tmp_path, here, {**KEY, "DEAR_KEY": "x"}) as dispatcher:
-            started, _ = await dispatcher.reception.accept(Order("", "first", user="ada"))
+            started, _ = await dispatcher.chat_queue.accept(Order("", "first", user="ada"))
             with anyio.fail_after(20):
                 await api.arrived(3)
         async with service(tmp_path, here, KEY) as dispatcher:
             with anyio.fail_after(10), pytest.raises(Refusal) as caught:
-                await dispatcher.reception.accept(Order("", "second", user="ada"))
+                await dispatcher.chat_queue.accept(Order("", "second", user="ada"))
 
     assert (caught.value.kind, started.id in str(caught.value)) == ("unavailable", True)
     assert caught.value.hint.startswith("set `DEAR_KEY`, or cancel execution ")

@@ -9,7 +9,7 @@ from db.rows.endings import CancelWish
 from runner.record.facts import CancelWished
 from runner.resume.readiness import Lack, Unready
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.runner.resume.resuming import CONFIG, after_a_stop, tree, with_all
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, call, hang, say
@@ -50,7 +50,7 @@ async def test_what_is_not_to_be_resumed_has_failed_and_its_parent_goes_on(tmp_p
         assert service.sql("select id from tool_calls where finished_at is null") == []
 
 
-async def left_at_work(folder: Path) -> Child:
+async def left_at_work(folder: Path) -> Snapshot:
     """An agent that another one waits for, and whose model had not answered when the service stopped."""
     async with bench(folder, CONFIG, {"Lead": [dispatch("Leaf"), say("w")], "Leaf": lambda _: hang()}) as service:
         started = await service.dispatcher.start(Order("Lead", "find it"))

@@ -1,7 +1,8 @@
 """Another service on the same database, in a process of its own: what tests of several processes start.
 
-Owns: a program `python -m tests.runner.service.neighbour FOLDER` that does what one line of standard input after another tells it,
-and the handle by which a test speaks to it. Must not know: what a test expects. Invariant: it answers each line with one.
+Owns: a program `python -m tests.runner.service.neighbour FOLDER` that carries out one line of standard input after
+another, and the handle by which a test speaks to it. Must not know: what a test expects. Invariant: it answers each line
+with one.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 from runner.errors import Refusal
 from runner.llm.protocol import Request
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.runner.service.neighbour import CONFIG, neighbours
 from tests.support.models import Turn, call, gate, say
 from tests.support.reading import dispatch
@@ -57,7 +57,7 @@ async def test_an_order_may_lower_a_budget_and_never_raise_it(
 async def test_the_same_key_gives_the_same_execution_at_once_later_and_after_a_restart(tmp_path: Path) -> None:
     opened = anyio.Event()
     order = Order("Left", "look\x00", key="k1", principal="ada")
-    found: list[tuple[Child, bool]] = []
+    found: list[tuple[Snapshot, bool]] = []
     async with bench(tmp_path, CONFIG, {"Left": [gate(opened, say("left"))]}) as service:
 
         async def start() -> None:

@@ -12,7 +12,7 @@ from runner.chat import answer_of, phrase, spoken
 from runner.errors import Refusal
 from runner.result import partial
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.support.models import fail, gate, hang, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
@@ -33,9 +33,9 @@ def message(text: str, user: str = "alex", **more: Any) -> Order:
     return Order("", text, user=user, **more)
 
 
-async def heard(service: Bench, text: str, user: str = "alex", **more: Any) -> Child:
+async def heard(service: Bench, text: str, user: str = "alex", **more: Any) -> Snapshot:
     """Say something and wait for the end."""
-    child, _ = await service.dispatcher.reception.accept(message(text, user, **more))
+    child, _ = await service.dispatcher.chat_queue.accept(message(text, user, **more))
     return await service.ended(child.id)
 
 
@@ -49,7 +49,7 @@ def talk(service: Bench, user: str = "alex") -> list[tuple[str, str]]:
 async def test_what_is_said_is_stored_before_anybody_is_asked_and_the_answer_with_the_end(tmp_path: Path) -> None:
     opened = anyio.Event()
     async with bench(tmp_path, CONFIG, {"Helper": [gate(opened, say("It is noon."))]}) as service:
-        child, _ = await service.dispatcher.reception.accept(message("What time is it?", "+15550100"))
+        child, _ = await service.dispatcher.chat_queue.accept(message("What time is it?", "+15550100"))
         await service.model.started("Helper")
         assert talk(service) == [("user", "What time is it?")]
 
@@ -110,19 +110,19 @@ async def test_messages_of_a_user_are_answered_one_after_the_other_and_those_of_
 
 async def test_a_message_that_would_wait_too_long_is_refused_and_was_not_said(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Helper": [hang()]}) as service:
-        reception = service.dispatcher.reception
-        first, _ = await reception.accept(message("first"))
+        chat_queue = service.dispatcher.chat_queue
+        first, _ = await chat_queue.accept(message("first"))
 
         with anyio.fail_after(10):
             for patience in (0.0, 0.05):
                 with pytest.raises(Refusal, match=f"a message of `alex` is being answered: execution {first.id}") as busy:
-                    await reception.accept(message("second"), patience)
+                    await chat_queue.accept(message("second"), patience)
                 assert (busy.value.kind, busy.value.context) == ("busy", {"execution_id": first.id})
             async with anyio.create_task_group() as group:
-                group.start_soon(reception.accept, message("third"))
+                group.start_soon(chat_queue.accept, message("third"))
                 await anyio.lowlevel.checkpoint()
                 with pytest.raises(Refusal, match="earlier messages of `alex` are still waiting"):
-                    await reception.accept(message("fourth"), 0.05)
+                    await chat_queue.accept(message("fourth"), 0.05)
                 group.cancel_scope.cancel()
         assert talk(service) == [("user", "first")]
         assert service.statuses() == {"Helper": ["running"]}
@@ -131,7 +131,7 @@ async def test_a_message_that_would_wait_too_long_is_refused_and_was_not_said(tm
 async def test_a_message_with_a_key_is_said_once(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Helper": [say("Noted.")]}) as service:
         first = await heard(service, "remember this", key="sms-1")
-        again, before = await service.dispatcher.reception.accept(message("remember this", key="sms-1"))
+        again, before = await service.dispatcher.chat_queue.accept(message("remember this", key="sms-1"))
 
         assert (again.id, before) == (first.id, True)
         assert talk(service) == [("user", "remember this"), ("assistant", "Noted.")]
@@ -163,7 +163,7 @@ async def test_what_works_for_a_user_without_having_been_said_by_them_is_no_conv
 async def left_answering(folder: Path, text: str = "first") -> str:
     """The execution that a service left behind, which was answering a message."""
     async with bench(folder, CONFIG, {"Helper": [hang()]}) as service:
-        child, _ = await service.dispatcher.reception.accept(message(text))
+        child, _ = await service.dispatcher.chat_queue.accept(message(text))
         with anyio.fail_after(10):
             await service.model.started("Helper")
     return child.id
@@ -205,7 +205,7 @@ async def test_whoever_waits_is_told_when_somebody_stops_what_would_answer(tmp_p
             ("assistant", phrase("stopped", "en")),
         ]  # it had no task, so it ended with the wish
 
-        child, _ = await service.dispatcher.reception.accept(message("second"))
+        child, _ = await service.dispatcher.chat_queue.accept(message("second"))
         await service.model.started("Helper")
         await service.dispatcher.cancel(child.id, "a person", "enough")
         assert spoken(await service.ended(child.id)) == phrase("stopped", "en")
@@ -219,7 +219,7 @@ async def test_of_two_processes_that_hear_the_same_user_at_once_one_answers(tmp_
 
         async def send(service: Bench, user: str) -> None:
             try:
-                await service.dispatcher.reception.accept(message("hello", user), patience=0)
+                await service.dispatcher.chat_queue.accept(message("hello", user), patience=0)
             except Refusal as refusal:
                 refused.append(refusal.kind)
 
@@ -237,9 +237,9 @@ async def test_another_process_waits_for_its_turn_too(tmp_path: Path) -> None:
         bench(tmp_path, CONFIG, {"Helper": [gate(opened, say("The first answer."))]}) as here,
         bench(tmp_path, CONFIG, {"Helper": [say("The second answer.")]}) as there,
     ):
-        first, _ = await here.dispatcher.reception.accept(message("first"))
+        first, _ = await here.dispatcher.chat_queue.accept(message("first"))
         with pytest.raises(Refusal, match=first.id):
-            await there.dispatcher.reception.accept(message("second"), patience=0)
+            await there.dispatcher.chat_queue.accept(message("second"), patience=0)
 
         with anyio.fail_after(10):
             async with anyio.create_task_group() as group:

@@ -174,7 +174,7 @@ def test_only_one_function_decides_between_the_states() -> None:
     files = [relative(file) for file in python_files("runner") if decides.search(text_of(file) or "")]
 
     # Beside the map: how a delivery and a chat word it, and what wakes a waiting parent.
-    assert set(files) == {"runner/core/ending.py", "runner/chat.py", "runner/prompt/deliveries.py", "runner/core/inbox.py"}
+    assert set(files) == {"runner/core/verdict.py", "runner/chat.py", "runner/prompt/deliveries.py", "runner/core/inbox.py"}
 
 
 @requirement("S2-LE-16")

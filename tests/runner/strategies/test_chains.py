@@ -149,9 +149,9 @@ async def test_replicas_are_numbered_and_their_results_are_merged_in_one_call_wi
             ("Scout-3", "stage"),
             ("Synthesizer", "synthesis"),
         ]
-        (merging,) = service.model.of("Synthesizer")
-        assert merging.tools == ()
-        assert all(f'name="Scout-{number}"' in first_text(merging) for number in (1, 2, 3))
+        (synthesis_request,) = service.model.of("Synthesizer")
+        assert synthesis_request.tools == ()
+        assert all(f'name="Scout-{number}"' in first_text(synthesis_request) for number in (1, 2, 3))
 
 
 @requirement("S2-CH-6", "S2-CH-8", "S2-DB-3", "S2-DB-4")
@@ -205,8 +205,8 @@ async def test_whoever_merges_sees_each_child_below_its_parent_with_its_task(tmp
     scripts = {"East": lead("east"), "West": lead("west"), "Scout": scout, "Synthesizer": [say("all clear")]}
     async with bench(tmp_path, config, scripts) as service:
         await service.run("both")
-        (merging,) = service.model.of("Synthesizer")
-        text = first_text(merging)
+        (synthesis_request,) = service.model.of("Synthesizer")
+        text = first_text(synthesis_request)
         for side in ("east", "west"):
             assert f"{side} is clear\n- Scout (completed): look {side}" in text
         for side, request in (("east", service.model.of("East")[-1]), ("west", service.model.of("West")[-1])):

@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from runner.errors import Refusal
 from runner.messages import Tool, ToolCall
 from runner.service.order import Order
-from runner.snapshot import Child, DispatchOrder
+from runner.snapshot import DispatchOrder, Snapshot
 from runner.tools import dispatch as dispatch_module
 from runner.tools.builtin import OwnTools
 from runner.tools.dispatch import ASK_FOR_IT, dispatch_answer, dispatch_tools
@@ -148,15 +148,15 @@ class Nobody:
 
     catalogue = ()
 
-    async def dispatch(self, order: DispatchOrder) -> tuple[Child, bool]:
+    async def dispatch(self, order: DispatchOrder) -> tuple[Snapshot, bool]:
         """Refuse."""
         raise Refusal("unknown_agent", f"there is no agent `{order.name}`", "there is nobody to dispatch")
 
-    async def look(self, child: str) -> Child | None:
+    async def look(self, child: str) -> Snapshot | None:
         """Nothing to see."""
         return None
 
-    async def children(self) -> Sequence[Child]:
+    async def children(self) -> Sequence[Snapshot]:
         """None."""
         return []
 
@@ -281,7 +281,7 @@ async def test_a_dispatch_answers_with_an_id_and_a_warning_not_to_guess(tmp_path
 
 @requirement("S2-TL-7")
 def test_a_caller_without_an_inbox_is_told_to_ask_for_the_result() -> None:
-    child = Child("0x", "Right", "look", "pending", queue_position=2)
+    child = Snapshot("0x", "Right", "look", "pending", queue_position=2)
 
     told = dispatch_answer(child, ASK_FOR_IT)
 

@@ -13,7 +13,7 @@ from registry import ConfigError
 from runner.chat import spoken
 from runner.llm.protocol import Request, Usage
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.runner.strategies.loop.spenders import MODELS
 from tests.support.models import Script, Turn, call, crash, hang, say, shared
 from tests.support.reading import results, shown, text_of
@@ -38,16 +38,16 @@ def keep(*facts: dict[str, str]) -> Turn:
     return call("keep_facts", facts=list(facts))
 
 
-async def said(service: Bench, text: str, user: str = "alex") -> Child:
+async def said(service: Bench, text: str, user: str = "alex") -> Snapshot:
     """Say something and wait for the answer, not for what is learned from it."""
-    child, _ = await service.dispatcher.reception.accept(Order("", text, user=user))
+    child, _ = await service.dispatcher.chat_queue.accept(Order("", text, user=user))
     return await service.ended(child.id)
 
 
 async def learned(service: Bench) -> None:
     """Wait until nothing more is learned."""
     with anyio.fail_after(20):
-        await service.dispatcher.learning.quiet()
+        await service.dispatcher.extraction.quiet()
 
 
 def known(service: Bench, user: str = "alex") -> list[str]:
@@ -268,7 +268,7 @@ async def test_what_a_process_that_is_gone_did_not_learn_is_read_again_under_ano
 
 async def test_an_answer_that_a_crash_held_up_is_learned_from_as_well(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Helper": [hang()]}) as service:
-        await service.dispatcher.reception.accept(Order("", "I drink tea without milk", user="alex"))
+        await service.dispatcher.chat_queue.accept(Order("", "I drink tea without milk", user="alex"))
         with anyio.fail_after(10):
             await service.model.started("Helper")
     async with bench(tmp_path, CONFIG, {"Helper": [say("ok")], EXTRACTOR: [keep(TEA)]}) as service:

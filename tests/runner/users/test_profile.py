@@ -17,7 +17,7 @@ from db.rows.users import chat_messages
 from db.store.unit import Added, Write
 from runner.origin import User
 from runner.service.order import Order
-from runner.users.profile import Background, Layers, Wanted, layers_of, load_background, said_before
+from runner.users.profile import Layers, Profile, ProfileQuery, layers_of, load_profile, said_before
 from tests.support.models import gate, say
 from tests.support.requirement import requirement
 from tests.support.service import Bench, bench
@@ -40,22 +40,22 @@ async def remembered(_: User) -> Sequence[Record]:
 def layers(service: Bench) -> Layers:
     """The layers of a service, as rows have them."""
     dispatcher = service.dispatcher
-    return replace(layers_of(dispatcher.people, dispatcher.services.database.reads, Wanted()), facts=remembered)
+    return replace(layers_of(dispatcher.people, dispatcher.services.database.reads, ProfileQuery()), facts=remembered)
 
 
-async def background(service: Bench, execution: str, given: Layers | None = None) -> Background:
+async def background(service: Bench, execution: str, given: Layers | None = None) -> Profile:
     """The background of an execution at work."""
     live = service.dispatcher.tree.get(execution)
     assert live is not None
     assert live.origin.user is not None
     recorder = service.dispatcher.services.recorder
     with anyio.fail_after(10):
-        return await load_background(given or layers(service), live.origin.user, live.place, recorder)
+        return await load_profile(given or layers(service), live.origin.user, live.place, recorder)
 
 
 async def said(service: Bench, text: str) -> str:
     """Say something as Alex; the execution that answers."""
-    child, _ = await service.dispatcher.reception.accept(Order("", text, user="alex"))
+    child, _ = await service.dispatcher.chat_queue.accept(Order("", text, user="alex"))
     return child.id
 
 

@@ -29,7 +29,7 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "«": "»"}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """A command with its arguments."""
 
     command: CommandSpec
@@ -56,8 +56,8 @@ class Call:
         """The timeout of a route for all of it: the command's timeout for each work item, slack for the start, and the time
         kept for the answer, at most `reserve`.
         """
-        work = self.command.timeout * max(1, len(self.numbers))
-        return work + min(reserve, work * RESERVE_SHARE / (1 - RESERVE_SHARE)) + min(work, SLACK_SECONDS)
+        context = self.command.timeout * max(1, len(self.numbers))
+        return context + min(reserve, context * RESERVE_SHARE / (1 - RESERVE_SHARE)) + min(context, SLACK_SECONDS)
 
     def _written(self, argument: ArgumentSpec, number: int) -> str:
         if argument.kind in ("item", "items"):
@@ -66,7 +66,7 @@ class Call:
         return value if value is not None and value != argument.default else ""
 
 
-def call_in(subject: AgentSpec | ChainSpec, text: str) -> Call | None:
+def call_in(subject: AgentSpec | ChainSpec, text: str) -> CommandCall | None:
     """Parse the call in a message to an agent; None if the message is no call. Raises Refusal for a malformed call."""
     if isinstance(subject, ChainSpec) or subject.strategy != "route":
         return None
@@ -74,7 +74,7 @@ def call_in(subject: AgentSpec | ChainSpec, text: str) -> Call | None:
     return read_call(text, commands) if commands and text.lstrip().startswith("/") else None
 
 
-def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
+def read_call(text: str, commands: Mapping[str, CommandSpec]) -> CommandCall:
     """Parse a message that begins with `/`; raises Refusal."""
     name, *rest_of_it = re.split(r"\s+", text.strip()[1:], maxsplit=1)
     command = next((each for each in commands.values() if fold(each.name) == fold(name)), None)
@@ -93,7 +93,7 @@ def read_call(text: str, commands: Mapping[str, CommandSpec]) -> Call:
     numbered = command.item_argument
     given = values[numbered.name] if numbered is not None else None
     numbers = () if given is None else tuple(given) if isinstance(given, list) else (given,)
-    return Call(command, arguments, values, numbers)
+    return CommandCall(command, arguments, values, numbers)
 
 
 def misused(command: CommandSpec, what: str) -> Refusal:

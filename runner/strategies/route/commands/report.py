@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.result import Outcome, Problem, Result, code_of, summarise
 from runner.returns import leaves, own_fields
-from runner.strategies.route.commands.parse import Call
+from runner.strategies.route.commands.parse import CommandCall
 from runner.text import is_raw
 
 FILE = "file"
@@ -66,7 +66,7 @@ def united(phases: Sequence[Phase], artifact: str | None) -> Result:
     )
 
 
-def told(call: Call, reports: Sequence[Report]) -> Result:
+def told(call: CommandCall, reports: Sequence[Report]) -> Result:
     """The result of the call: one report as it is, several as a batch. Text is for people, `answer` for programs."""
     batch = len(reports) > 1
     result = _batch(reports) if batch else reports[0].result

@@ -15,42 +15,42 @@ import anyio.to_thread
 from pydantic_core import from_json
 
 from db.rows.reads import Record
-from registry import AgentSpec, PhaseSpec, Template, TooMuch, Unreadable
+from registry import AgentSpec, PhaseSpec, Template, TooMuch, UnreadableFile
 from runner.core.delegation import KEY, Delegation
-from runner.core.history import Past, end_of, name_of
+from runner.core.history import History, end_of, name_of
 from runner.core.spawn import SpawnRequest
 from runner.errors import ItemRefused, Refusal
 from runner.record.facts import Refused
 from runner.result import Outcome, Problem, Result, failed, summarise
 from runner.roles import ROOT
-from runner.strategies.child_tracker import Seating
-from runner.strategies.context import Work
-from runner.strategies.route.commands.parse import Call
+from runner.strategies.child_tracker import ChildTracker
+from runner.strategies.context import StrategyContext
+from runner.strategies.route.commands.parse import CommandCall
 from runner.strategies.route.commands.report import Phase, Report, not_begun, plan_in, told, united
 from runner.strategies.route.commands.task import (
     RULE,
-    Errand,
-    Question,
-    commissioned,
+    CommandTask,
+    RuleQuery,
     complexity_of,
-    is_errand,
+    is_command_task,
     is_whole,
     language_of,
     number_of,
     plan_text,
     rule_for,
     shown_item,
+    task_request,
 )
 from runner.text import EARLIER_BYTES, excerpt
 from runner.work_items.board import Board, WorkItem
 
 
-class Course:
+class CommandRun:
     """A running call."""
 
-    def __init__(self, work: Work, seating: Seating, call: Call) -> None:
-        self._work, self._seating, self._call = work, seating, call
-        self._board: Board = work.lookups.board()
+    def __init__(self, context: StrategyContext, tracker: ChildTracker, call: CommandCall) -> None:
+        self._context, self._tracker, self._call = context, tracker, call
+        self._board: Board = context.lookups.board()
         self._judged: dict[int | None, Mapping[str, Any]] = {}
         """The assessment of each work item, as the input of its first agent's row has it."""
         self._before: dict[str, Record] = {}
@@ -58,28 +58,28 @@ class Course:
         self._refusals: list[tuple[str, Refusal]] = []
         """Agents that could not be spawned, and why."""
 
-    def restore(self, past: Past) -> None:
+    def restore(self, history: History) -> None:
         """Restore children, assessments and the progress of an earlier call from rows."""
         own: list[Record] = []
-        for row in past.children:
-            if row["parent_execution_id"] not in past.earlier:
+        for row in history.children:
+            if row["parent_execution_id"] not in history.earlier:
                 own.append(row)
-                if is_errand(row):
+                if is_command_task(row):
                     self._judged[number_of(row["step_id"])] = from_json(row["input"])
-            elif is_errand(row):
+            elif is_command_task(row):
                 self._before[row["step_id"]] = row
-        self._seating.restore(replace(past, children=own))
+        self._tracker.restore(replace(history, children=own))
 
     @property
     def partial_output(self) -> str:
         """The results of the agents that have ended."""
-        texts = (self._seating.text_of(seat) for seat in self._seating.taken)
+        texts = (self._tracker.text_of(step_id) for step_id in self._tracker.child_ids)
         return "\n\n".join(text for text in texts if text)
 
     async def run(self) -> Result:
         """Run all work items; a failed one does not stop the others."""
-        if self._work.role == ROOT and self._work.input:
-            self._work.warnings.append("a command takes its arguments from its line: the separate input was ignored")
+        if self._context.role == ROOT and self._context.input:
+            self._context.warnings.append("a command takes its arguments from its line: the separate input was ignored")
         if self._call.command.answer is not None:
             return listing(self._call, self._call.command.answer, await self._board.all())
         reports = [await self._report(number) for number in self._call.numbers or (None,)]
@@ -88,17 +88,17 @@ class Course:
         return result
 
     async def _report(self, number: int | None) -> Report:
-        why = self._seating.why_stop
+        why = self._tracker.why_stop
         if why is not None and number not in self._judged:
             return Report(number, not_begun(why))
         try:
-            errand = await self._errand(number)
+            command_task = await self._errand(number)
         except Refusal as refusal:
             return Report(number, _refused(refusal))
-        result = await self._carried_out(errand)
-        return Report(number, result, await self._noted(errand, result))
+        result = await self._carried_out(command_task)
+        return Report(number, result, await self._noted(command_task, result))
 
-    async def _errand(self, number: int | None) -> Errand:
+    async def _errand(self, number: int | None) -> CommandTask:
         """Build the task of a work item, with its assessment; raises Refusal."""
         item = await self._board.find(number) if number is not None else None
         if number is not None and item is None:
@@ -107,96 +107,98 @@ class Course:
         judged = self._judged.get(number)
         if judged is not None:
             context = judged[KEY]["task_context"]
-            return Errand(self._call, number, item, context["language"], context["complexity"], judged[RULE], plan)
+            return CommandTask(self._call, number, item, context["language"], context["complexity"], judged[RULE], plan)
         command = self._call.command
         language, complexity = language_of(item, plan), complexity_of(command, item, len(self._call.numbers))
-        rule = rule_for(command, Question(language, item is not None and item.plan is not None, complexity))
+        rule = rule_for(command, RuleQuery(language, item is not None and item.plan is not None, complexity))
         if rule is None:
             message = f"no rule of `/{command.name}` matches language `{language}` and complexity `{complexity}`"
             raise Refusal("not_in_catalogue", message, "add a rule without `when` to its `agents`")
-        return Errand(self._call, number, item, language, complexity, rule, plan)
+        return CommandTask(self._call, number, item, language, complexity, rule, plan)
 
     async def _plan_of(self, item: WorkItem | None) -> str:
         """The text of a work item's plan; empty if it has none or it cannot be read."""
         if item is None or item.plan is None:
             return ""
-        assert isinstance(self._work.subject, AgentSpec)
-        read = partial(plan_text, self._work.settings, self._work.subject, item.plan)
+        assert isinstance(self._context.subject, AgentSpec)
+        read = partial(plan_text, self._context.settings, self._context.subject, item.plan)
         try:
             return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
-        except Unreadable as fault:
-            self._work.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, could not be read: {fault}")
+        except UnreadableFile as fault:
+            self._context.warnings.append(f"the plan of work item {item.number}, `{item.plan}`, could not be read: {fault}")
             return ""
 
-    async def _carried_out(self, errand: Errand) -> Result:
+    async def _carried_out(self, command_task: CommandTask) -> Result:
         """Run the phases of the matching rule in order, until a critical one does not succeed."""
         phases: list[Phase] = []
         fresh = False
         """Whether a phase was run again: then all later ones are, too."""
-        for number, spec in enumerate(errand.phases, start=1):
-            row = None if fresh else self._same_before(errand.seat(number), spec)
-            fresh = row is None or not self._takes_up(errand.seat(number), row)
+        for number, spec in enumerate(command_task.phases, start=1):
+            row = None if fresh else self._same_before(command_task.step_id(number), spec)
+            fresh = row is None or not self._takes_up(command_task.step_id(number), row)
             try:
-                result = await self._end_of(errand, number, phases, row)
+                result = await self._end_of(command_task, number, phases, row)
             except Refusal as refusal:
                 self._refusals.append((spec.agent, refusal))
                 result = _refused(refusal)
             phases.append(Phase(spec.agent, result, spec.critical))
             if not phases[-1].holds:
                 break
-        return united(phases, errand.command.artifact)
+        return united(phases, command_task.command.artifact)
 
-    def _same_before(self, seat: str, spec: PhaseSpec) -> Record | None:
+    def _same_before(self, step_id: str, spec: PhaseSpec) -> Record | None:
         """The earlier child of a step, if it has the same agent."""
-        row = self._before.get(seat)
+        row = self._before.get(step_id)
         return row if row is not None and name_of(row) == spec.agent else None
 
-    def _takes_up(self, seat: str, row: Record) -> bool:
+    def _takes_up(self, step_id: str, row: Record) -> bool:
         """Take over an earlier result, if it is complete; then the step does not run again."""
         done = is_whole(row)
-        if done and seat not in self._seating.taken:
-            self._seating.taken[seat], self._seating.ends[row["id"]] = row["id"], end_of(row)
+        if done and step_id not in self._tracker.child_ids:
+            self._tracker.child_ids[step_id], self._tracker.ends[row["id"]] = row["id"], end_of(row)
         return done
 
-    async def _end_of(self, errand: Errand, number: int, phases: Sequence[Phase], before: Record | None) -> Result:
+    async def _end_of(
+        self, command_task: CommandTask, number: int, phases: Sequence[Phase], before: Record | None
+    ) -> Result:
         """Run one phase and return its result; raises Refusal."""
-        seat, spec, work = errand.seat(number), errand.phases[number - 1], self._work
-        if seat in self._seating.taken:
-            return await self._seating.result_in(seat)
-        if (why := self._seating.why_stop) is not None:
+        step_id, spec, context = command_task.step_id(number), command_task.phases[number - 1], self._context
+        if step_id in self._tracker.child_ids:
+            return await self._tracker.result_of_step(step_id)
+        if (why := self._tracker.why_stop) is not None:
             return not_begun(why)
-        work.children.admit(spec.agent)
-        work.set_activity(f"/{errand.command.name}: handing over to {spec.agent}")
+        context.children.admit(spec.agent)
+        context.set_activity(f"/{command_task.command.name}: handing over to {spec.agent}")
         earlier = [(phase.agent, excerpt(phase.result.text, EARLIER_BYTES, None)) for phase in phases]
-        request = commissioned(work.settings, errand, number, self._delegation(errand, spec), earlier)
-        await self._seating.give(seat, _going_on(request, before))
-        return await self._seating.result_in(seat)
+        request = task_request(context.settings, command_task, number, self._delegation(command_task, spec), earlier)
+        await self._tracker.spawn_step(step_id, _going_on(request, before))
+        return await self._tracker.result_of_step(step_id)
 
-    def _delegation(self, errand: Errand, spec: PhaseSpec) -> Delegation:
-        work, command = self._work, errand.command
+    def _delegation(self, command_task: CommandTask, spec: PhaseSpec) -> Delegation:
+        context, command = self._context, command_task.command
         return Delegation(
             command=command.name,
-            session_id=work.session,
-            depth=work.node.depth + 1,
-            path=(*work.node.delegation_path, command.name, spec.agent),
+            session_id=context.session,
+            depth=context.node.depth + 1,
+            path=(*context.node.delegation_path, command.name, spec.agent),
             timeout=self._time(),
-            caller=work.name,
-            task_number=errand.number,
-            language=errand.language,
-            complexity=errand.complexity,
+            caller=context.name,
+            task_number=command_task.number,
+            language=command_task.language,
+            complexity=command_task.complexity,
         )
 
     def _time(self) -> float:
         """The timeout of an agent: the command's, or the time left if that is less or if the call was given more."""
-        allowance, own = self._work.allowance, self._call.command.timeout
+        allowance, own = self._context.allowance, self._call.command.timeout
         left = round(allowance.seconds_before_wrap_up, 3)
-        usual = self._call.seconds(self._work.limits.wrap_up_reserve)
-        given = self._work.role == ROOT and len(self._call.numbers) < 2 and allowance.timeout > usual
+        usual = self._call.seconds(self._context.limits.wrap_up_reserve)
+        given = self._context.role == ROOT and len(self._call.numbers) < 2 and allowance.timeout > usual
         return left if given or left < own else own
 
-    async def _noted(self, errand: Errand, result: Result) -> tuple[str, ...]:
+    async def _noted(self, command_task: CommandTask, result: Result) -> tuple[str, ...]:
         """Record the result of a work item on the board, unless it is there already; returns the changes in words."""
-        item, wanted = errand.item, errand.command.sets if result.outcome is Outcome.COMPLETED else None
+        item, wanted = command_task.item, command_task.command.sets if result.outcome is Outcome.COMPLETED else None
         if item is None or (wanted is None and not result.artifacts):
             return ()
         plan = plan_in(result)
@@ -212,10 +214,10 @@ class Course:
 
     async def _record(self, result: Result) -> None:
         """Record the agents that could not be spawned; if that failed the command, its end reports the first one."""
-        work, failed_by_it = self._work, result.outcome is Outcome.FAILED
+        context, failed_by_it = self._context, result.outcome is Outcome.FAILED
         for agent, refusal in self._refusals[failed_by_it:]:
-            fact = Refused(work.place, work.name, agent, refusal.kind, str(refusal), refusal.context)
-            await work.recorder.record(fact)
+            fact = Refused(context.place, context.name, agent, refusal.kind, str(refusal), refusal.context)
+            await context.recorder.record(fact)
 
 
 def no_item(number: int) -> Refusal:
@@ -247,7 +249,7 @@ def _refused(refusal: Refusal) -> Result:
     return replace(made, outcome=Outcome.BLOCKED) if refusal.kind == "permission_denied" else made
 
 
-def listing(call: Call, template: Template, items: Sequence[WorkItem]) -> Result:
+def listing(call: CommandCall, template: Template, items: Sequence[WorkItem]) -> Result:
     """Render the command's template with all work items and the arguments of the call."""
     values = {**call.values, "items": [shown_item(each) for each in items]}
     try:

@@ -24,7 +24,7 @@ from runner.prompt.system import first_message
 from runner.prompt.user_parts import view_of
 from runner.result import Outcome
 from runner.roles import DIRECT
-from runner.strategies.route.commands.parse import Call
+from runner.strategies.route.commands.parse import CommandCall
 from runner.text import BYTES_PER_TOKEN, excerpt
 from runner.work_items.board import WorkItem
 
@@ -33,10 +33,10 @@ RULE = "rule"
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class CommandTask:
     """A command task: the work for one work item, or for a call without any."""
 
-    call: Call
+    call: CommandCall
     number: int | None
     item: WorkItem | None
     language: str
@@ -54,9 +54,9 @@ class Errand:
         """The phases of its rule, in order."""
         return self.command.rules[self.rule].phases
 
-    def seat(self, phase: int) -> str:
+    def step_id(self, phase: int) -> str:
         """The step id of a phase, counted from 1."""
-        return seat_of(self.number, phase)
+        return step_id_of(self.number, phase)
 
     @property
     def task(self) -> str:
@@ -82,40 +82,44 @@ class Errand:
         return {**given, **item, **mode, KEY: delegation.context(), RULE: self.rule}
 
 
-def seat_of(number: int | None, phase: int) -> str:
+def step_id_of(number: int | None, phase: int) -> str:
     """The step id of a work item's phase."""
     return f"{number}/{phase}" if number is not None else str(phase)
 
 
-def number_of(seat: str) -> int | None:
+def number_of(step_id: str) -> int | None:
     """The work item of a step id."""
-    number, slash, _ = seat.partition("/")
+    number, slash, _ = step_id.partition("/")
     return int(number) if slash else None
 
 
-def commissioned(
-    settings: Settings, errand: Errand, phase: int, delegation: Delegation, earlier: Sequence[tuple[str, str]]
+def task_request(
+    settings: Settings, command_task: CommandTask, phase: int, delegation: Delegation, earlier: Sequence[tuple[str, str]]
 ) -> SpawnRequest:
     """Request the agent of a phase, counted from 1; `earlier` holds the results of earlier phases by agent.
 
     Raises Refusal.
     """
-    spec = errand.phases[phase - 1]
-    given = errand.input(spec, settings.agent(spec.agent), delegation)
-    made = _request(settings, spec.agent, errand.seat(phase), errand.task, given)
+    spec = command_task.phases[phase - 1]
+    given = command_task.input(spec, settings.agent(spec.agent), delegation)
+    made = _request(settings, spec.agent, command_task.step_id(phase), command_task.task, given)
     assert isinstance(made.agent, AgentSpec)
-    plan = [(f"plan {errand.item.plan}", errand.plan)] if errand.item is not None and errand.plan else []
+    plan = (
+        [(f"plan {command_task.item.plan}", command_task.plan)]
+        if command_task.item is not None and command_task.plan
+        else []
+    )
     shown = {name: value for name, value in given.items() if name != RULE}
     brought = _fitted([*plan, *earlier], view_of(made.agent, DIRECT).budget)
-    return replace(made, timeout=delegation.timeout, prompt=first_message(errand.task, shown, brought))
+    return replace(made, timeout=delegation.timeout, prompt=first_message(command_task.task, shown, brought))
 
 
-def commissioned_again(settings: Settings, row: Record, name: str) -> SpawnRequest:
+def rebuilt_task_request(settings: Settings, row: Record, name: str) -> SpawnRequest:
     """Rebuild the request of a command task from its row."""
     return _request(settings, name, row["step_id"], row["task"] or "", from_json(row["input"]))
 
 
-def is_errand(row: Record) -> bool:
+def is_command_task(row: Record) -> bool:
     """Whether a row belongs to a command task."""
     return row["role"] == DIRECT and row["input"] is not None and KEY in from_json(row["input"])
 
@@ -139,7 +143,7 @@ def shown_item(item: WorkItem) -> dict[str, Any]:
     }
 
 
-def _request(settings: Settings, name: str, seat: str, task: str, given: Mapping[str, Any]) -> SpawnRequest:
+def _request(settings: Settings, name: str, step_id: str, task: str, given: Mapping[str, Any]) -> SpawnRequest:
     told = given[KEY]["task_context"]
     agent = _informed(settings, settings.agent(name), told["complexity"], told["language"])
     return SpawnRequest(
@@ -149,7 +153,7 @@ def _request(settings: Settings, name: str, seat: str, task: str, given: Mapping
         role=DIRECT,
         catalogue=settings.catalogue(agent),
         input=given,
-        step=StepInfo(seat),
+        step=StepInfo(step_id),
     )
 
 
@@ -201,7 +205,7 @@ def complexity_of(command: CommandSpec, item: WorkItem | None, count: int) -> Co
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RuleQuery:
     """The values that the conditions of a rule are matched against."""
 
     language: str
@@ -209,12 +213,12 @@ class Question:
     complexity: Complexity
 
 
-def rule_for(command: CommandSpec, question: Question) -> int | None:
+def rule_for(command: CommandSpec, question: RuleQuery) -> int | None:
     """The index of the first matching rule, if any."""
     return next((index for index, rule in enumerate(command.rules) if _holds(rule.when, question)), None)
 
 
-def _holds(when: When, question: Question) -> bool:
+def _holds(when: When, question: RuleQuery) -> bool:
     return (
         (when.language is None or fold(question.language) in map(fold, when.language))
         and (when.plan is None or when.plan is question.has_plan)

@@ -11,7 +11,7 @@ import anyio
 
 from runner.llm.protocol import Request
 from runner.messages import clean
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from tests.runner.prompt.hostile import hostile, tags
 from tests.runner.strategies.iterate.iterated import config, done, finished, first, task, undone
 from tests.support.models import Turn, say
@@ -49,7 +49,7 @@ async def test_no_text_changes_the_blocks_of_a_prompt_or_what_is_done(tmp_path: 
             case _:
                 return say(said(number))
 
-    ends: dict[int, Child] = {}
+    ends: dict[int, Snapshot] = {}
     async with bench(tmp_path, config(ITERATE), {"*": script}) as service:
 
         async def one(number: int) -> None:

@@ -11,10 +11,10 @@ from registry import ComponentSpec, IterateSpec, Template
 from runner.core.inbox import Item
 from runner.messages import Delivered
 from runner.result import Outcome, Problem, Result
-from runner.strategies.iterate.answer import joined
 from runner.strategies.iterate.decision import MOST_TASKS, NoDecision, read_decision
-from runner.strategies.iterate.objective import Undertaking, objective_of
+from runner.strategies.iterate.objective import Objective, objective_of
 from runner.strategies.iterate.prompts import message_of, state_of
+from runner.strategies.iterate.strategy import joined
 from runner.strategies.iterate.tasks import TaskRecord, compressed, concluded
 from tests.support.requirement import requirement
 
@@ -109,7 +109,7 @@ def test_the_newest_records_are_shown(
 
 
 def test_a_record_longer_than_a_model_can_read_is_cut_with_a_mark() -> None:
-    record = TaskRecord("a", "completed", "x" * 10_000, seat="task.1")
+    record = TaskRecord("a", "completed", "x" * 10_000, step_id="task.1")
     (shown,) = compressed([record], IterateSpec(), ceiling=1000)
     assert len(shown.result) < 3_200
     assert "read_result(execution_id='task.1', offset=" in shown.result
@@ -135,7 +135,7 @@ def test_what_succeeded_is_put_together_without_a_completer() -> None:
 
 def test_instructions_show_what_they_name_and_the_rest_is_added() -> None:
     template = Template("", "Do {{ task }}. {{ executionState | yaml.stringify }}")
-    about = Undertaking("the objective", {"tone": "dry"}, {"tone": "dry", "hidden": 1}, frozenset({"tone"}))
+    about = Objective("the objective", {"tone": "dry"}, {"tone": "dry", "hidden": 1}, frozenset({"tone"}))
     message = message_of(ComponentSpec("W", template), about, {"task": "it", "executionState": {"tasks": []}})
     assert message.startswith("Do it. tasks: []")
     assert "<objective>\nthe objective\n</objective>" in message

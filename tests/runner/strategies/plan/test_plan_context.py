@@ -18,7 +18,7 @@ from registry import AgentSpec, CatalogueEntry
 from runner.llm.protocol import Request
 from runner.marks import restored
 from runner.prompt.system import PromptParts, system_prompt
-from runner.prompt.user_parts import Personal
+from runner.prompt.user_parts import UserParts
 from runner.service.order import Order
 from runner.text import tokens_of
 from tests.runner.strategies.plan.planned import A, B, C, config, plan
@@ -36,7 +36,7 @@ PARTS = PromptParts(
     "planner",
     roster=[CatalogueEntry("mail", "reads mail", ())],
     brief="BRIEF",
-    personal=Personal("TIME", "USER", "MEMORY", "HISTORY"),
+    personal=UserParts("TIME", "USER", "MEMORY", "HISTORY"),
 )
 
 
@@ -81,7 +81,7 @@ async def test_what_is_known_of_a_user_is_told_within_the_budget_and_the_newest_
         fixed = tokens_of(len(service.model.of("Planner")[0].system.encode()))
         await remember(service, 30)
         for _ in range(3):
-            child, _ = await service.dispatcher.reception.accept(Order("", "so?", user="alex"))
+            child, _ = await service.dispatcher.chat_queue.accept(Order("", "so?", user="alex"))
             ended = await service.ended(child.id)
             assert ended.status == bare.status == "completed"
         for agent in ("Planner", "Composer"):

@@ -23,7 +23,7 @@ from db.rows.users import chat_messages
 from db.store.unit import Added, Write
 from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
-from runner.text import inert
+from runner.text import escape_blocks
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use
@@ -140,7 +140,7 @@ async def told(folder: Path) -> Story:
         async with open_service(blueprint) as dispatcher:
             for message in MESSAGES:
                 seen = len(api.requests)
-                child, _ = await dispatcher.reception.accept(Order("", message, user="+15550100"))
+                child, _ = await dispatcher.chat_queue.accept(Order("", message, user="+15550100"))
                 ended = await dispatcher.wait(child.id)
                 assert ended.result is not None
                 assert ended.result.outcome == "completed", ended.result
@@ -189,8 +189,10 @@ def test_the_planner_and_the_composer_see_the_user_the_memory_and_the_conversati
         assert MESSAGES[0] in system, "what the user said before"
         assert story.answers[0] in system, "and what they were told: `the first two` means something"
         assert MESSAGES[1] not in system, "what is to be answered is the task"
-    assert first(planner) == inert(MESSAGES[1])
-    assert first(composer).startswith(inert(MESSAGES[1])), "beside the results nothing in it opens or closes a block"
+    assert first(planner) == escape_blocks(MESSAGES[1])
+    assert first(composer).startswith(escape_blocks(MESSAGES[1])), (
+        "beside the results nothing in it opens or closes a block"
+    )
     assert len({plan["id"] for plan in story.plans}) == len(story.plans) == 4, "every message has a plan of its own"
 
 

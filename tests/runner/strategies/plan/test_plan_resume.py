@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from runner.approvals.approvals import Word
+from runner.approvals.approvals import ApprovalAnswer
 from runner.errors import Refusal
 from runner.llm.protocol import Request
 from runner.service.dispatcher import Dispatcher
@@ -79,7 +79,7 @@ async def service(folder: Path) -> AsyncIterator[tuple[Dispatcher, ScriptedModel
             while True:
                 news = approvals.news
                 for question in await approvals.open():
-                    await approvals.decide(question, Word(approved=True, by="Ada"))
+                    await approvals.decide(question, ApprovalAnswer(approved=True, by="Ada"))
                 await news.wait()
 
         group.start_soon(allow, name="allow everything")
@@ -92,7 +92,7 @@ async def test_a_message_whose_plan_is_cut_off_after_any_commit_is_answered_all_
     (tmp_path / "copy").mkdir()
     with anyio.fail_after(30):
         async with service(tmp_path) as (dispatcher, model):
-            started, _ = await dispatcher.reception.accept(Order("", "do it", user="alex"))
+            started, _ = await dispatcher.chat_queue.accept(Order("", "do it", user="alex"))
             ended = await dispatcher.wait(started.id)
             recording = await Recording.of(tmp_path / "outrider.db", tmp_path / "copy")
     assert ended.result is not None

@@ -9,7 +9,7 @@ import pytest
 
 from runner.errors import Refusal
 from runner.service.order import Order
-from runner.snapshot import Child
+from runner.snapshot import Snapshot
 from runner.strategies.route.commands.parse import MOST_ITEMS
 from runner.work_items.board import LONGEST_TITLE
 from tests.runner.prompt.hostile import hostile, tags
@@ -68,7 +68,7 @@ async def test_hostile_titles_are_one_line_of_text_wherever_they_are_shown(tmp_p
     assert [line.split()[0] for line in listed.result.text.splitlines()] == [str(each + 1) for each in range(len(texts))]
     assert (too_long.status, too_long.error) == ("failed", f"a title has at most {LONGEST_TITLE} characters")
     assert too_long.result is not None
-    assert "(VALIDATION_FAILED)\n\nRecommendation: say in a few words" in too_long.result.text
+    assert "(VALIDATION_FAILED)\n\nRecommendation: describe the work in a few words" in too_long.result.text
 
 
 @requirement("S1-ST13-1", "S1-RF-5")
@@ -93,7 +93,7 @@ async def test_hostile_artifacts_are_a_line_each_and_no_plan(tmp_path: Path) -> 
 
 @requirement("S1-T1", "S1-RE-3")
 async def test_fifty_commands_at_once_get_a_number_each_and_keep_apart(tmp_path: Path) -> None:
-    ended: dict[int, Child] = {}
+    ended: dict[int, Snapshot] = {}
     async with bench(tmp_path, crew(tmp_path, items=""), EVERYBODY) as service:
 
         async def run(index: int, line: str) -> None:

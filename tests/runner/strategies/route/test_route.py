@@ -121,7 +121,7 @@ async def test_what_is_said_about_a_plan_that_failed_is_what_the_user_hears(tmp_
         "Composer": [say("The notes could not be kept.")],
     }
     async with bench(tmp_path, "chat: {agent: Coord}" + CONFIG + COMPOSED, scripts) as service:
-        child, _ = await service.dispatcher.reception.accept(Order("", "note both", user="noa"))
+        child, _ = await service.dispatcher.chat_queue.accept(Order("", "note both", user="noa"))
         ended = await service.ended(child.id)
         assert ended.status == "failed"
         assert spoken(ended) == "The notes could not be kept."

@@ -11,7 +11,7 @@ import pytest
 
 from runner.llm.protocol import Request
 from runner.service.order import Order
-from runner.strategies.route.classify import Decision, read_decision
+from runner.strategies.route.classify import Routing, read_routing
 from runner.text import language_of
 from tests.runner.strategies.plan.planned import plan, step
 from tests.runner.strategies.route.routed import EVERYBODY, coordinator, decide, judged, said_before
@@ -93,7 +93,7 @@ async def test_what_is_planned_and_what_is_not_is_told_to_the_classifier_and_don
     ],
 )
 def test_a_decision_is_completed_from_what_it_says(answer: dict[str, Any], agents: str, planned: bool) -> None:
-    decision = read_decision(json.dumps(answer), EVERYBODY)
+    decision = read_routing(json.dumps(answer), EVERYBODY)
     assert (decision.agents, decision.needs_plan) == (tuple(agents.split()), planned)
     assert bool(decision.agents) == (decision.intent != "general")
 
@@ -102,24 +102,24 @@ def test_a_decision_is_completed_from_what_it_says(answer: dict[str, Any], agent
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ('It is:\n```json\n{"primaryIntent": "gmail", "confidence": 3}\n```\nNo?', Decision("gmail", ("gmail",), False, 1)),
-        ('{"primaryIntent": "gmail", "confidence": 1' + "0" * 400 + "}", Decision("gmail", ("gmail",), False, 1)),
-        ('{"primaryIntent": "gmail", "confidence": -1e999}', Decision("gmail", ("gmail",), False, 0)),
-        ('{"primaryIntent": "gmail", "confidence": NaN}', Decision("gmail", ("gmail",), False, None)),
-        ('{"primaryIntent": "gmail", "confidence": true}', Decision("gmail", ("gmail",))),
-        (r'well: {"primaryIntent": "gmail \ud800", "involvedAgents": ["gmail"]}', Decision("gmail ?", ("gmail",))),
-        ('{"primaryIntent": "' + "x" * 10_000 + '", "involvedAgents": ["gmail"]}', Decision("x" * 100, ("gmail",))),
-        ("", Decision()),
-        ("gmail", Decision()),
-        ("null", Decision()),
-        ('["gmail"]', Decision()),
-        ('{"primaryIntent": "gmail"', Decision()),
-        ("[" * 100_000, Decision()),
-        ('{"a":' * 50_000, Decision()),
+        ('It is:\n```json\n{"primaryIntent": "gmail", "confidence": 3}\n```\nNo?', Routing("gmail", ("gmail",), False, 1)),
+        ('{"primaryIntent": "gmail", "confidence": 1' + "0" * 400 + "}", Routing("gmail", ("gmail",), False, 1)),
+        ('{"primaryIntent": "gmail", "confidence": -1e999}', Routing("gmail", ("gmail",), False, 0)),
+        ('{"primaryIntent": "gmail", "confidence": NaN}', Routing("gmail", ("gmail",), False, None)),
+        ('{"primaryIntent": "gmail", "confidence": true}', Routing("gmail", ("gmail",))),
+        (r'well: {"primaryIntent": "gmail \ud800", "involvedAgents": ["gmail"]}', Routing("gmail ?", ("gmail",))),
+        ('{"primaryIntent": "' + "x" * 10_000 + '", "involvedAgents": ["gmail"]}', Routing("x" * 100, ("gmail",))),
+        ("", Routing()),
+        ("gmail", Routing()),
+        ("null", Routing()),
+        ('["gmail"]', Routing()),
+        ('{"primaryIntent": "gmail"', Routing()),
+        ("[" * 100_000, Routing()),
+        ('{"a":' * 50_000, Routing()),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_no_decision_is_repaired_or_means_a_general_message(answer: str, expected: Decision) -> None:
-    assert read_decision(answer, EVERYBODY) == expected
+def test_an_answer_that_is_no_decision_is_repaired_or_means_a_general_message(answer: str, expected: Routing) -> None:
+    assert read_routing(answer, EVERYBODY) == expected
 
 
 @requirement("S4-ID-3")

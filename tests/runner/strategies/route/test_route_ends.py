@@ -109,7 +109,7 @@ async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works
     told = anyio.Event()
 
     def last_words(request: Request) -> Turn:
-        return say("one task so far") if "conclusion" in shown(request) else gate(told, call("nothing"))
+        return say("one task so far") if "conclude" in shown(request).lower() else gate(told, call("nothing"))
 
     async with bench(tmp_path, coordinator(), {"database": last_words}) as service:
         await service.dispatcher.ask_to_wrap_up(third.id)
@@ -156,7 +156,7 @@ async def test_a_plan_that_failed_is_told_to_the_user_in_the_words_that_were_fou
         "Composer": [say("I could not list your tasks, so I sent nothing.")],
     }
     async with bench(tmp_path, coordinator(more="chat: {agent: Coord}\n"), scripts) as service:
-        child, _ = await service.dispatcher.reception.accept(Order("", "list and send", user="eve"))
+        child, _ = await service.dispatcher.chat_queue.accept(Order("", "list and send", user="eve"))
         ended = await service.ended(child.id)
         assert ended.result is not None
         assert ended.status == "failed"

@@ -11,7 +11,7 @@ import pytest
 from db.clock import moment
 from runner.llm.protocol import Request
 from runner.strategies.plan.export import plan_of
-from runner.strategies.plan.parse import NotAPlan, PlannedStep, read_blueprint
+from runner.strategies.plan.parse import NotAPlan, PlannedStep, read_plan
 from runner.text import is_raw
 from tests.runner.strategies.plan.planned import plan, roles, step, steps
 from tests.runner.strategies.route.routed import coordinator, decide
@@ -171,11 +171,11 @@ def test_incomplete_actions_are_completed_and_those_without_anything_to_do_dropp
         PlannedStep("7", "gmail", "a", ("action_2", "7"), "perform_action", "a"),
     )
     for answer in (actions, {"steps": actions}, {"actions": actions}):
-        blueprint = read_blueprint(json.dumps(answer))
+        blueprint = read_plan(json.dumps(answer))
         assert (blueprint.steps, blueprint.dropped) == (expected, 2)
     for unreadable in ("", "42", '{"steps": "all"}', '["gmail"]', "[" * 50_000):
         with pytest.raises(NotAPlan):
-            read_blueprint(unreadable)
+            read_plan(unreadable)
 
 
 @requirement("S4-EX-5", "S4-PL-8", "S4-SU-1")
