@@ -6,7 +6,7 @@ Owns the fields of a request and the rule for idempotency keys: a repeated key m
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -134,10 +134,6 @@ class SpawnRequest:
     def name(self) -> str:
         """The name to show."""
         return self.step.label or self.agent.name
-
-
-Spawn = Callable[[SpawnRequest], Awaitable[Snapshot]]
-"""Starts a child; raises Refusal."""
 
 
 @dataclass(frozen=True, slots=True)
