@@ -1,13 +1,12 @@
 """The conversation of one execution with its model: every turn is stored before anything follows from it.
 
-Owns the transcript and its rows. `runner/strategies/loop/tool_calls.py` runs tool calls;
-`runner/strategies/loop/step.py` decides what comes next.
+Owns the transcript and its rows. `runner/strategies/loop/tool_calls.py` lists and runs tools,
+`runner/strategies/loop/opening.py` writes the system prompt, and `runner/strategies/loop/step.py` decides what comes next.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,27 +21,23 @@ from runner.compaction.apply import Compaction, view_of
 from runner.compaction.policy import CompactionPolicy, TokenCount
 from runner.compaction.summary import Kept
 from runner.core.history import History
-from runner.errors import Refusal, ServerMissing
+from runner.errors import Refusal
 from runner.llm.protocol import ModelError, Reply, Request
-from runner.messages import FULL, Block, Message, Tool, ToolCall, clean, distinct, tool_results
+from runner.messages import FULL, Block, Message, Tool, ToolCall, clean, distinct
 from runner.prompt.deliveries import delivery_message
-from runner.prompt.system import PromptParts, system_prompt
-from runner.prompt.user_parts import UserParts
 from runner.record import facts, turn_facts
-from runner.record.facts import Failed
 from runner.record.old_messages import data_of
-from runner.result import TOOL_UNAVAILABLE, Result
+from runner.result import Result
 from runner.roles import STEADY
 from runner.strategies.context import StrategyContext
 from runner.strategies.loop.acceptance import judge
-from runner.strategies.loop.model_calls import ModelCalls, usage_of_reply
+from runner.strategies.loop.model_calls import CallUsage, ModelCalls
 from runner.strategies.loop.notes import LOW, Countdown, conclude_note, countdown_note
+from runner.strategies.loop.opening import Opening
 from runner.strategies.loop.rebuild import rebuild, written_before
-from runner.strategies.loop.required_servers import RequiredServers
 from runner.strategies.loop.tool_calls import ToolRunner
 from runner.strategies.loop.transcript import Transcript
 from runner.text import escape_blocks
-from runner.tools.upstream.content import within_turn
 
 log = logging.getLogger("outrider.conversation")
 
@@ -58,16 +53,11 @@ class Conversation:
         "_calls",
         "_compaction",
         "_countdown",
-        "_files",
-        "_instructions",
         "_model",
-        "_personal",
+        "_opening",
         "_positions",
-        "_required",
         "_spec",
-        "_system",
         "_tool_runner",
-        "_tools",
         "context",
         "transcript",
     )  # fmt: skip
@@ -80,14 +70,9 @@ class Conversation:
         self._agent = context.subject
         self._model = context.model
         self._spec = context.settings.model_of(context.subject)
-        self._system = ""
-        self._instructions: Mapping[str, str] = {}
-        self._personal = UserParts()
-        self._files = ""
-        self._tools: Sequence[Tool] = ()
         self._positions = 0
-        self._required = RequiredServers(context.name, context.settings.required_servers(self._agent))
-        self._tool_runner = ToolRunner(context, self._agent.mcp_servers, self._required)
+        self._opening = Opening(context, self._agent)
+        self._tool_runner = ToolRunner(context, self._agent)
         self._countdown = Countdown(context.allowance)
         measure = TokenCount()
         self._calls = ModelCalls(context, self._spec, measure)
@@ -100,7 +85,7 @@ class Conversation:
         self.transcript, self._positions = rebuilt.transcript, rebuilt.positions
         self.context.state.final, self.context.state.rehearsed = rebuilt.final, rebuilt.rehearsed
         self.context.state.artifacts = written_before(history)
-        self._required.restore(history.own.tool_calls)
+        self._tool_runner.restore(history.own.tool_calls)
         self._compaction.restore(rebuilt.counted, rebuilt.limit)
         self._calls.lost = rebuilt.was_asking and self.context.epoch > 1 and not history.waited
         notes = [data_of(row) for row in history.own.messages if row["kind"] == "note"]
@@ -108,55 +93,14 @@ class Conversation:
         return rebuilt.concluding
 
     async def open(self) -> None:
-        """List the tools; the first message is stored already."""
-        context = self.context
+        """List the tools and gather the parts of the system prompt; the first message is stored already."""
         if not self.transcript.messages:
             self._positions = 1
-            self.transcript.append(Message.of_text("user", context.prompt, "task"))
-        if context.toolbox is not None:
-            context.set_activity("loading its tools")
-            self._tools = await context.toolbox.tools.list_tools()
-            self._need(self._required.listed(self._tools, context.toolbox.unavailable))
-            self._instructions = await context.sources.server_instructions()
-        self._personal = await context.sources.personal()
-        if self._agent.context.level is not None:
-            self._files = await context.sources.files(self._personal)
+            self.transcript.append(Message.of_text("user", self.context.prompt, "task"))
+        await self._tool_runner.list_tools()
+        await self._opening.gather()
         if self._calls.limited:
             self._calls.keep(self._request(()))
-
-    def _need(self, missing: ServerMissing | None) -> None:
-        """Refuse to start without a required server; an execution that has started continues with a warning."""
-        context = self.context
-        if missing is None:
-            return
-        if context.allowance.own.turns == context.allowance.earlier_turns:
-            raise missing
-        context.warnings.append(str(missing))
-        where = {"session_id": context.session, "subagent": context.name, "server": missing.server}
-        context.recorder.record_nowait(Failed(context.place, context.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
-
-    def _scene(self) -> str:
-        """The system prompt; rendered at the first call, when tools and instructions are known."""
-        if not self._system:
-            context = self.context
-            unavailable = context.toolbox.unavailable if context.toolbox is not None else {}
-            parts = PromptParts(
-                agent=self._agent,
-                name=context.name,
-                role=context.role,
-                catalogue=context.catalogue,
-                roster=context.briefing.roster,
-                brief=context.briefing.instructions,
-                personal=self._personal,
-                files=self._files,
-                workspaces=self._agent.workspaces if context.toolbox is not None else (),
-                server_instructions=self._instructions,
-                unavailable=unavailable,
-                session=context.session,
-            )
-            text = context.sources.mask(system_prompt(parts))
-            self._system = sys.intern(text)  # a thousand agents of one kind share one text
-        return self._system
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -168,7 +112,7 @@ class Conversation:
         await self._tool_runner.stored()
         await self._count_down()
         self.context.set_activity("asking the model")
-        request = self._request(self._tools)
+        request = self._request(self._tool_runner.tools)
         await self._calls.lose(request)
         if self._compaction.short(request) and (wanted := await self._make_room(request)) is not None:
             return await self._summarise(request, wanted)  # a turn of its own: the loop decides again after it
@@ -207,10 +151,10 @@ class Conversation:
             agent=self._agent.name,
             execution_id=context.place.id,
             spec=self._spec,
-            system=self._scene(),
+            system=self._opening.system_prompt,
             messages=self.transcript.messages,
             tools=tools,
-            withheld=self._tools,
+            withheld=self._tool_runner.tools,
             input=context.input,
             caller=context.node.path[-2] if len(context.node.path) > 1 else "",
             session=context.session,
@@ -228,11 +172,11 @@ class Conversation:
                 self.context.recorder.record_nowait(facts.Noticed(self.context.place, "budget.low", told))
             await self._say(countdown_note(low))
 
-    async def _keep_conclusion(self, reply: Reply, started: str) -> None:
-        await self._keep(reply, started, may_call=False)
+    async def _keep_conclusion(self, reply: Reply, bill: CallUsage) -> None:
+        await self._keep(reply, bill, may_call=False)
 
-    async def _keep(self, reply: Reply, started: str, *, may_call: bool = True) -> None:
-        context, bill = self.context, usage_of_reply(self.context, self._spec, reply, self._calls.voice.id, started)
+    async def _keep(self, reply: Reply, bill: CallUsage, *, may_call: bool = True) -> None:
+        context = self.context
         refused, full = reply.stop_reason == "refusal", reply.stop_reason == FULL
         carries_out = may_call and not refused and not full
         void = full and self._compaction.overflow(self.transcript.messages)  # it is asked for again after compaction
@@ -293,8 +237,8 @@ class Conversation:
         await self._compact(*self._compaction.summary(request, wanted, "", await self._kept()))
         return True
 
-    async def _keep_summary(self, wanted: Compaction, reply: Reply, started: str) -> None:
-        context, bill = self.context, usage_of_reply(self.context, self._spec, reply, self._calls.voice.id, started)
+    async def _keep_summary(self, wanted: Compaction, reply: Reply, bill: CallUsage) -> None:
+        context = self.context
         notes = Message("assistant", reply.content).text if reply.stop_reason not in ("refusal", FULL) else ""
         compaction, words = self._compaction.summary(self._request(()), wanted, notes, await self._kept())
         draft = self._draft(Message("assistant", [*words, compaction.block], "summary"))
@@ -320,18 +264,11 @@ class Conversation:
         unread = frozenset(item.result.execution_id for item in self.context.inbox.waiting if item.result is not None)
         return Kept(await self.context.children.children(), unread)
 
-    # -- tools ---------------------------------------------------------------------------------------------------------
+    # -- messages to the model -----------------------------------------------------------------------------------------
 
     async def run_tools(self) -> None:
-        """Run all open calls in parallel. Whatever happens, each has exactly one result afterwards."""
-        calls, answers = self.transcript.unanswered, dict(self.transcript.answers)
-        asked = self.transcript.messages[-1].tool_calls
-        try:
-            await self._tool_runner.run(calls, answers)
-        finally:
-            self.transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
-
-    # -- messages to the model -----------------------------------------------------------------------------------------
+        """Run all open calls; each has exactly one result afterwards."""
+        await self._tool_runner.run(self.transcript)
 
     async def drain(self) -> None:
         """Show all deliveries; each is consumed in the transaction that stores the message."""
@@ -364,7 +301,7 @@ class Conversation:
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):
                 self._unmet(warning)
-            return self._required.judged(judged)
+            return self._tool_runner.judged(judged)
         self._unmet(f"{judged.problem.message}; asked again")
         await self._say(Message.of_text("user", escape_blocks(judged.text), judged.kind))
         self.context.state.final = None

@@ -36,8 +36,17 @@ from runner.text import BYTES_PER_TOKEN
 WRITING_SECONDS = 0.5
 """Time kept before the deadline for storing results, if no conclusion is possible."""
 
-Keep = Callable[[Reply, str], Awaitable[None]]
-"""Stores a reply; also given the time of the request."""
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    """The usage and cost of one call."""
+
+    call: ModelCall
+    used: Amount
+
+
+Keep = Callable[[Reply, CallUsage], Awaitable[None]]
+"""Stores a reply and its usage."""
 
 
 class _WrapUpWanted(Exception):
@@ -135,7 +144,7 @@ class ModelCalls:
                     wrap_up_wanted = True
             context.state.asking = False
             if reply is not None:
-                await keep(reply, started)
+                await keep(reply, _usage_of_reply(context, self._spec, reply, self.voice.id, started))
             elif wrap_up_wanted or (not concluding and anyio.current_time() >= context.allowance.wrap_up_at):
                 await self._wait_over()
                 self.voice.break_off("cancelled")
@@ -208,7 +217,7 @@ class ModelCalls:
         self.lost = False
         context = self._context
         prompt, worst = self._spending.lost(request) if self._spending is not None else (0, NOTHING)
-        bill = usage_of_lost(context, self._spec, prompt, worst, stamp())
+        bill = _usage_of_lost(context, self._spec, prompt, worst, stamp())
         await context.recorder.record_fenced(
             turn_facts.CallLost(context.place, context.epoch, bill.call), context.place.id, shielded=True
         )
@@ -317,15 +326,7 @@ def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
     return f"the budget does not count every cost: {named}"
 
 
-@dataclass(frozen=True, slots=True)
-class CallUsage:
-    """The usage and cost of one call."""
-
-    call: ModelCall
-    used: Amount
-
-
-def usage_of_reply(context: StrategyContext, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> CallUsage:
+def _usage_of_reply(context: StrategyContext, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> CallUsage:
     """The bill of a reply: a fallback model has its own price, a rehearsal costs nothing."""
     usage, tokens = reply.usage, _tokens(reply.usage)
     price = None if reply.rehearsed else _answering(context.settings, spec, reply.model).price
@@ -351,7 +352,7 @@ def usage_of_reply(context: StrategyContext, spec: ModelSpec, reply: Reply, iden
     return CallUsage(call, Amount(tokens.total, cost.usd))
 
 
-def usage_of_lost(context: StrategyContext, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> CallUsage:
+def _usage_of_lost(context: StrategyContext, spec: ModelSpec, prompt: int, worst: Amount, started: str) -> CallUsage:
     """The bill of a call cut by the end of another process: its usage is unknown, so its worst case is charged."""
     rehearsed = context.model is not None and context.model.rehearses
     used = Amount(worst.tokens, 0.0 if rehearsed else worst.usd)

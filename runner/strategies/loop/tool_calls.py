@@ -1,33 +1,41 @@
-"""The tool calls of one execution, from the row that records their start to the row that records their result.
+"""The tools of one execution and their calls, from the row that records a start to the row that records its result.
 
-Owns running them. `runner/tools/effects.py` decides whether a call may run again, `runner/approvals/gate.py` who has to
-allow it. Invariant: every started call gets exactly one result, also when cancelled. After a crash one may be missing;
-resuming settles it.
+Owns listing and running them, and which required servers are missing. `runner/tools/effects.py` decides whether a call may
+run again, `runner/approvals/gate.py` who has to allow it. Invariants: every started call gets exactly one result, also when
+cancelled; after a crash one may be missing, and resuming settles it. An execution without a required server ends before its
+model is called, or, if it has started, with a result that names the server.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import anyio
 import anyio.lowlevel
 from pydantic_core import to_json
 
 from db.clock import stamp
+from db.rows.reads import Record
 from db.rows.transcript import ToolOutcome, ToolStart
 from db.store.unit import Ticket
+from registry import AgentSpec
 from registry.specs.upstreams import DEFAULT_MAX_RESULT_BYTES
-from runner.messages import Answer, Tool, ToolCall, clean
+from runner.core.verdict import missing_server
+from runner.errors import ServerMissing
+from runner.messages import Answer, Tool, ToolCall, clean, tool_results
 from runner.record import turn_facts
+from runner.record.facts import Failed
+from runner.result import TOOL_UNAVAILABLE, Outcome, Problem, Result
 from runner.strategies.context import StrategyContext
-from runner.strategies.loop.required_servers import RequiredServers
+from runner.strategies.loop.transcript import Transcript
 from runner.text import escape_blocks
 from runner.tools import finish
 from runner.tools.effects import INTERRUPTED, NOT_BEGUN, cut_short, status_of
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import NAME as READ_RESULT
-from runner.tools.upstream.content import cut
+from runner.tools.upstream.content import cut, within_turn
 
 CUT_OFF = ToolResult(
     "error: this call was cut off at the length limit of one message and was not carried out\n"
@@ -37,16 +45,47 @@ CUT_OFF = ToolResult(
     ran=False,
 )
 
+NO_TOOLS = "offers no tool that it may use"
+NOT_THERE = "could not be reached for the last call of its tools"
+
 
 class ToolRunner:
-    """Runs the tool calls of a model; results of `citable` servers can be cited."""
+    """Lists the tools of an execution and runs the calls of its model."""
 
-    __slots__ = ("_citable", "_context", "_required", "_results")
+    __slots__ = ("_agent", "_context", "_required", "_results", "tools")
 
-    def __init__(self, context: StrategyContext, citable: Container[str], required: RequiredServers) -> None:
-        self._context, self._citable, self._required = context, citable, required
+    def __init__(self, context: StrategyContext, agent: AgentSpec) -> None:
+        self._context, self._agent = context, agent
+        self._required = RequiredServers(context.name, context.settings.required_servers(agent))
         self._results: list[Ticket] = []
         """Results that are not committed yet."""
+        self.tools: Sequence[Tool] = ()
+        """The listed tools."""
+
+    async def list_tools(self) -> None:
+        """List the tools. Without a required server it raises ServerMissing; an execution that has started only warns."""
+        context = self._context
+        if context.toolbox is None:
+            return
+        context.set_activity("loading its tools")
+        self.tools = await context.toolbox.tools.list_tools()
+        missing = self._required.listed(self.tools, context.toolbox.unavailable)
+        if missing is None:
+            return
+        if context.allowance.own.turns == context.allowance.earlier_turns:
+            raise missing
+        context.warnings.append(str(missing))
+        where = {"session_id": context.session, "subagent": context.name, "server": missing.server}
+        context.recorder.record_nowait(Failed(context.place, context.name, TOOL_UNAVAILABLE, str(missing), "medium", where))
+
+    def restore(self, calls: Sequence[Record]) -> None:
+        """Restore from the rows of earlier calls which servers are missing."""
+        for row in calls:
+            self._required.called(row["tool"], row["error_type"])
+
+    def judged(self, result: Result) -> Result:
+        """Make a completed result partial if a required server is missing."""
+        return self._required.judged(result)
 
     def start_of(self, call: ToolCall, message: str, position: int) -> ToolStart:
         """The row of a call before it runs."""
@@ -65,8 +104,16 @@ class ToolRunner:
             status="waiting" if _must_be_allowed(call, tool) else "started",
         )
 
-    async def run(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
-        """Run calls in parallel; whatever happens, `answers` has one for each afterwards."""
+    async def run(self, transcript: Transcript) -> None:
+        """Run all open calls in parallel. Whatever happens, each has exactly one result in the transcript afterwards."""
+        calls, answers = transcript.unanswered, dict(transcript.answers)
+        asked = transcript.messages[-1].tool_calls
+        try:
+            await self._run_all(calls, answers)
+        finally:
+            transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
+
+    async def _run_all(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
         tools = [self._tool(call) for call in calls]
         for call, tool in zip(calls, tools, strict=True):
             answers[call.id] = self._answer(call, tool, NOT_BEGUN)
@@ -137,7 +184,9 @@ class ToolRunner:
         return cut(result, call.id, DEFAULT_MAX_RESULT_BYTES, readable=readable)
 
     def _answer(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> Answer:
-        return Answer(call, shown(result), result.is_error, citable=tool is not None and tool.server in self._citable)
+        return Answer(
+            call, shown(result), result.is_error, citable=tool is not None and tool.server in self._agent.mcp_servers
+        )
 
     async def _refused(self, call: ToolCall, tool: Tool | None) -> ToolResult | None:
         """The result of a call that is not run; None for a call that is, the common case."""
@@ -172,6 +221,47 @@ class ToolRunner:
             consumed=result.consumed,
             ran=result.ran,
         )
+
+
+class RequiredServers:
+    """The MCP servers that an execution requires; the list of tools and the calls tell which are missing."""
+
+    __slots__ = ("_agent", "_missing", "_names")
+
+    def __init__(self, agent: str, names: Sequence[str]) -> None:
+        self._agent, self._names = agent, names
+        self._missing: dict[str, str] = {}
+        """Missing servers, and why."""
+
+    def listed(self, tools: Collection[Tool], unavailable: Mapping[str, str]) -> ServerMissing | None:
+        """Check the listed tools; returns the first missing server, if any."""
+        for name in self._names:
+            if name in unavailable:
+                self._missing[name] = unavailable[name]
+            elif not any(tool.server == name for tool in tools):
+                self._missing[name] = NO_TOOLS
+            else:
+                self._missing.pop(name, None)
+        return next((ServerMissing(self._agent, *each) for each in self._missing.items()), None)
+
+    def called(self, tool: str, error_type: str | None) -> None:
+        """Note how a tool call ended; `tool` is the label, or the name that the model used."""
+        name = next((each for each in self._names if tool.startswith((f"{each}.", f"{each}__"))), None)
+        if name is not None and error_type == "unavailable":
+            self._missing[name] = NOT_THERE
+        elif name is not None and error_type is None:
+            self._missing.pop(name, None)
+
+    def judged(self, result: Result) -> Result:
+        """Make a completed result partial if a required server is missing."""
+        if not self._missing or result.outcome not in (Outcome.COMPLETED, Outcome.PARTIAL):
+            return result
+        problems = [self._problem(*each) for each in self._missing.items()]
+        reason = result.reason if result.outcome is Outcome.PARTIAL else TOOL_UNAVAILABLE
+        return replace(result, outcome=Outcome.PARTIAL, reason=reason, errors=(*result.errors, *problems))
+
+    def _problem(self, name: str, why: str) -> Problem:
+        return missing_server(ServerMissing(self._agent, name, why))
 
 
 def shown(result: ToolResult) -> str:
