@@ -31,7 +31,7 @@ from tests.support.wire import (
     wired,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def statuses(shell: Shell) -> set[str]:
 
 @requirement("S2-MC-7")
 async def test_nothing_but_the_protocol_reaches_the_output_whatever_an_agent_prints(shell: Shell) -> None:
-    command = [sys.executable, "-W", "always", "-m", "tests.mcp_face.noisy", str(shell.folder)]
+    command = [sys.executable, "-W", "always", "-m", "tests.server.mcp_face.noisy", str(shell.folder)]
     environ = shell.surroundings(PYTHONPATH=str(ROOT))
     async with wired(command, shell.folder, environ, MODERN) as wire:
         for number in range(3):  # each line that comes is checked to be a message

@@ -11,9 +11,9 @@ from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.tools import ERROR, called
-from tests.mcp_face.test_approvals import Answering
-from tests.mcp_face.test_tools import TOOLS
 from tests.runner.strategies.route.commanded import crew
+from tests.server.mcp_face.test_approvals import Answering
+from tests.server.mcp_face.test_tools import TOOLS
 from tests.support.face import Face, face, text_of
 from tests.support.gated import DELETE, deleting
 from tests.support.models import fail, gate, hang, say
