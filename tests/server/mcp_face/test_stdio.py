@@ -18,6 +18,7 @@ import pytest
 from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
+from tests.support.sources import ROOT
 from tests.support.wire import (
     LEGACY,
     LONGEST,
@@ -30,14 +31,6 @@ from tests.support.wire import (
     request,
     wired,
 )
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """A folder with a small rehearsed configuration."""
-    return make_shell(tmp_path)
 
 
 async def said(wire: StdioWire, tool: str, **arguments: Any) -> dict[str, Any]:
