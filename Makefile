@@ -78,7 +78,7 @@ requirements: $(STAMP) ## Print how many requirements of each seed tests prove, 
 	@$(BIN)/python -m tests.requirements.update
 
 fuzz: $(STAMP) ## Send 100,000 malformed messages and arguments to the MCP face (OUTRIDER_SEED repeats a run)
-	@OUTRIDER_FUZZ=100000 $(BIN)/pytest -q --timeout=0 tests/mcp_face/test_fuzz.py
+	@OUTRIDER_FUZZ=100000 $(BIN)/pytest -q --timeout=0 tests/server/mcp_face/test_fuzz.py
 
 faults: $(STAMP) servers ## Measure what is guaranteed, for hours (ONLY="tree cancel": some of it), and write docs/reference/guarantees.md
 	@$(BIN)/python -m tests.faults.guarantees.run $(ONLY)

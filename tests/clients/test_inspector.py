@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from tests.clients.served import Served, serve_rehearsed
-from tests.mcp_face.test_tools import TOOLS
+from tests.server.mcp_face.test_tools import TOOLS
 from tests.third_party.place import SERVERS, installed
 
 SECONDS = 50

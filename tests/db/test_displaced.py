@@ -224,7 +224,7 @@ async def test_a_log_whose_process_has_ended_is_not_waited_for_without_end(
     assert rows_of(path, "pragma integrity_check") == [{"integrity_check": "ok"}]
 
 
-async def test_a_journal_that_another_program_puts_there_is_put_aside_before_anybody_obeys_it(tmp_path: Path) -> None:
+async def test_a_foreign_journal_is_put_aside_before_any_process_applies_it(tmp_path: Path) -> None:
     path = tmp_path / "outrider.db"
     journal = tmp_path / "outrider.db-journal"
     async with open_store(path) as store:

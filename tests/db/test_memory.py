@@ -168,7 +168,7 @@ async def test_processes_that_learn_the_same_at_once_store_it_once(tmp_path: Pat
         assert len(await here.database.reads.facts.of("alex")) == len(await there.database.reads.facts.of("alex")) == 20
 
 
-async def test_the_index_follows_whoever_writes_and_survives_a_vacuum(store: Store) -> None:
+async def test_the_index_follows_every_writer_and_survives_a_vacuum(store: Store) -> None:
     alex = await keeper(store)
     removed, *_ = await remember(store, alex, *(f"number {number}" for number in range(50)), "likes chess")
     await store.apply(memories.forget(alex, removed))

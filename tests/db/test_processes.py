@@ -186,7 +186,7 @@ async def test_a_write_of_another_process_is_noticed_within_a_second(store: Stor
     assert len(await store.database.reads.roots(100)) == len(made)
 
 
-async def test_what_nobody_else_writes_is_not_noticed(store: Store) -> None:
+async def test_a_process_is_not_told_of_its_own_writes(store: Store) -> None:
     async with aclosing(changes(store.database.writer, interval=0.01)) as looks:
         await anext(looks)
         await store.database.writer.apply(birth(draft()))

@@ -227,7 +227,7 @@ async def test_events_are_published_in_order_after_their_commit(tmp_path: Path) 
     assert seen == list(range(1, 51))
 
 
-async def test_a_listener_that_fails_stops_nobody(tmp_path: Path) -> None:
+async def test_a_listener_that_fails_stops_no_writer(tmp_path: Path) -> None:
     def publish(_: Sequence[Event]) -> None:
         raise ValueError("a listener's fault")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs import mcp_page, picture
 from tests.docs.reference import FOLDER, pages
-from tests.sre.investigating import investigate
+from tests.outrider_sre.investigating import investigate
 
 STALE = "run `make docs` and commit what it writes"
 

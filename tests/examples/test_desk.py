@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 import anyio
 from mcp import Client, StdioServerParameters
 
-from tests.sre.asking import ask, refused
+from tests.outrider_sre.asking import ask, refused
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
 

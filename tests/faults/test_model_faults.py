@@ -163,7 +163,7 @@ async def test_a_fallback_answers_in_the_middle_of_a_tool_exchange_and_thoughts_
     assert [block["type"] for block in back[3]["content"]] == ["tool_use"]
 
 
-async def test_a_dead_provider_is_not_asked_again_by_everybody(tmp_path: Path) -> None:
+async def test_a_dead_provider_is_not_asked_again_by_every_agent(tmp_path: Path) -> None:
     agents = 20
     orders = [tool_use("dispatch_agent", {"name": "Worker", "task": "work"}, f"toolu_{number}") for number in range(agents)]
     everybody_asks = anyio.Event()

@@ -149,7 +149,7 @@ def check(before: list[Message], after: list[Message], compaction: Compaction) -
 
 
 @given(messages=conversations(), reports=st.booleans(), readable=st.booleans())
-def test_old_results_become_marks_and_nobody_forgets_a_child(
+def test_old_results_become_marks_and_no_parent_forgets_a_child(
     messages: list[Message], reports: bool, readable: bool
 ) -> None:
     removed = old_results(messages, reports=reports)

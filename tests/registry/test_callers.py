@@ -48,7 +48,7 @@ def test_who_plans_or_routes_may_use_every_agent_and_has_a_staff(load_yaml: Load
         ("strategy: plan, plan: {max_retries: -1}", "max_retries"),
     ],
 )
-def test_what_would_have_no_effect_or_nobody_to_do_it_is_refused(problems_of: Problems, entry: str, said: str) -> None:
+def test_an_entry_without_effect_or_without_an_agent_is_refused(problems_of: Problems, entry: str, said: str) -> None:
     assert said in str(problems_of(AGENTS.format(entry=entry)))
 
 

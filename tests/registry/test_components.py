@@ -67,7 +67,7 @@ def test_the_model_of_a_built_in_component_is_set_where_it_works(problems_of: Pr
 
 
 @requirement("S3-OP-3", "S3-OP-8")
-def test_a_component_has_what_it_is_given_and_the_rest_from_whom_it_works_for(load_yaml: Load) -> None:
+def test_a_component_has_its_own_settings_and_inherits_the_rest_from_its_agent(load_yaml: Load) -> None:
     entry = """model: m, sub_agents: [A], utilities: true, limits: {max_cost_usd: 1, tool_timeout: 5s}, max_tokens: 99,
       iterate: {worker: {instructions: Work.}, completer: {model: n, output_schema: {type: object}}}"""
     more = "models: {m: {model: x}, n: {model: y}}\ndefaults: {model: n}\n"

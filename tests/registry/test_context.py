@@ -38,7 +38,7 @@ def test_a_share_is_a_part_and_an_answer_fits(problems_of: Problems, text: str, 
     assert problem.hint
 
 
-def test_what_somebody_leaves_open_is_as_for_whom_they_work() -> None:
+def test_context_settings_left_open_are_inherited_from_the_caller() -> None:
     own, other = ContextSpec(memory="none", compact_at=0.5), ContextSpec("full", 3, 900, "stable", 2, "lean", 0.6)
 
     assert own.over(other) == ContextSpec("none", 3, 900, "stable", 2, "lean", 0.5)

@@ -29,7 +29,7 @@ serve:
 )
 
 
-def test_by_default_every_agent_with_a_description_is_offered_and_nobody_has_to_say_who_it_is(load_yaml: Load) -> None:
+def test_by_default_every_agent_with_a_description_is_offered_and_no_caller_authenticates(load_yaml: Load) -> None:
     settings = load_yaml(AGENTS)
 
     assert [entry.name for entry in settings.offered()] == ["Worker", "Lead", "Synthesizer"]
@@ -51,7 +51,7 @@ def test_the_section_says_who_is_offered_and_who_may_call(load_yaml: Load) -> No
     assert settings.secret_variables() == {"ALICE_TOKEN", "ANTHROPIC_API_KEY"}
 
 
-def test_an_empty_list_offers_nobody(load_yaml: Load) -> None:
+def test_an_empty_list_offers_no_agent(load_yaml: Load) -> None:
     assert load_yaml(f"{AGENTS}\nserve: {{agents: []}}").offered() == ()
 
 

@@ -67,7 +67,7 @@ def test_everything_in_the_file_is_in_the_settings(loaded: Settings, tmp_path: P
     assert loaded.defaults.max_concurrent_roots == 9
 
 
-def test_a_name_nobody_has_is_answered_with_the_nearest_and_where_it_is_defined(loaded: Settings) -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_and_where_it_is_defined(loaded: Settings) -> None:
     with pytest.raises(UnknownName) as caught:
         loaded.agent("log_analyser")
 

@@ -106,7 +106,7 @@ def test_an_agent_or_a_chain_answers_users(load_yaml: Load, written: str, meant:
     ("section", "message"),
     [("{agent: Helpr}", "no agent or chain named `Helpr`"), ("{}", "`agent` is missing"), ("", "`agent` is missing")],
 )
-def test_whoever_is_to_answer_users_must_exist(problems_of: Problems, section: str, message: str) -> None:
+def test_the_agent_that_answers_users_must_exist(problems_of: Problems, section: str, message: str) -> None:
     [problem] = problems_of(f"{AGENTS}chat: {section}")
 
     assert (problem.line, problem.message) == (3, message)

@@ -100,7 +100,7 @@ def test_a_workspace_may_lie_in_a_home(load_yaml: Load, tmp_path: Path, monkeypa
     assert [each.path for each in load_yaml(text).agent("A").workspaces] == [tmp_path / "home/notes", tmp_path / "home"]
 
 
-def test_workspaces_of_whoever_calls_no_tools_are_a_problem(problems_of: Problems) -> None:
+def test_workspaces_of_an_agent_that_calls_no_tools_are_a_problem(problems_of: Problems) -> None:
     (problem,) = problems_of(
         FAULTY.format(use="docs", more=", strategy: plan, sub_agents: [B]") + "  B: {description: b}\n"
     )

@@ -44,7 +44,7 @@ def cited(request: Request) -> str:
     return str(found[0])
 
 
-async def test_what_no_call_of_the_tree_shows_is_told_to_everybody(tmp_path: Path) -> None:
+async def test_evidence_that_no_call_of_the_tree_shows_is_told_to_every_reader(tmp_path: Path) -> None:
     scripts = {
         "Lead": [
             dispatch("Scout"),

@@ -178,7 +178,7 @@ def test_the_answer_to_a_command_is_written_for_people() -> None:
 
 
 @requirement("S1-RF-3")
-def test_every_problem_has_a_code_and_one_nobody_knows_is_unknown() -> None:
+def test_every_problem_has_a_code_and_an_unknown_type_has_the_unknown_one() -> None:
     named = {"TIMEOUT", "VALIDATION_FAILED", "TOOL_UNAVAILABLE", "BUILD_ERROR", "FILE_NOT_FOUND", "CYCLE_DETECTED"}
     assert named | {"MAX_DEPTH_EXCEEDED", "UNKNOWN_ERROR"} <= set(Code)
     types = ("timeout", "validation_failed", "tool_unavailable", "delegation_cycle", "max_depth_exceeded", "no such type")

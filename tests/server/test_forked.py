@@ -55,7 +55,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_group_and_the_next_one
     assert {(len(each.children(recursive=True)), each.num_threads()) for each in forking} == {(0, 1)}
 
 
-def test_the_process_that_forks_ends_when_nobody_can_ask_it_any_more(shell: Shell) -> None:
+def test_the_process_that_forks_ends_when_no_process_can_ask_it_any_more(shell: Shell) -> None:
     others = set(FORK_SERVERS)
     server = ForkServer()
     (process,) = (psutil.Process(pid) for pid in FORK_SERVERS - others)

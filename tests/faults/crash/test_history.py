@@ -139,7 +139,7 @@ def test_damage_to_the_rows_of_a_plan_is_found(planned: History, tmp_path: Path,
     assert INVARIANTS[invariant](damaged(planned, tmp_path, statement))
 
 
-def test_a_step_that_nobody_had_allowed_is_found(planned: History) -> None:
+def test_a_step_that_no_person_had_allowed_is_found(planned: History) -> None:
     rash = with_entry("tool", CAUTIOUS, at=0, tool="strike")
 
     assert INVARIANTS["question"](replace(planned, entries=rash(list(planned.entries))))

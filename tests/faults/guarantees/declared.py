@@ -129,7 +129,7 @@ EVERY = (
     Guarantee(
         "queries",
         "hostile SQL of a client (columns, rows, values, time, number) holds up neither the service nor other clients",
-        Suite("tests/mcp_face/test_queries.py", "OUTRIDER_QUERIES", 200, held_up),
+        Suite("tests/server/mcp_face/test_queries.py", "OUTRIDER_QUERIES", 200, held_up),
     ),
     Guarantee("outside", "whatever a model API or an upstream server does is contained", contained),
 )

@@ -82,7 +82,7 @@ async def test_a_denied_call_is_never_run_and_its_model_learns_why(tmp_path: Pat
     assert opened.sql("select decision, used_at from approvals") == [{"decision": "denied", "used_at": None}]
 
 
-async def test_a_question_nobody_answers_in_time_expires_and_no_answer_counts_after_that(tmp_path: Path) -> None:
+async def test_a_question_without_an_answer_in_time_expires_and_no_later_answer_counts(tmp_path: Path) -> None:
     config = CONFIG.replace("timeout: 60s", "timeout: 60s, approval_timeout: 100ms")
     async with gated(tmp_path, [DELETE, say("nobody was there")], config) as (opened, tools):
         done = await opened.run("Worker", "clean up")
@@ -362,7 +362,7 @@ def later(opened: Bench, table: str, column: str, seconds: float, where: str = "
         connection.execute(f"update {table} set {column} = ? where {column} = ?", (moved, newest))
 
 
-async def test_a_question_that_expired_while_nobody_ran_its_execution_is_put_anew(tmp_path: Path) -> None:
+async def test_a_question_that_expired_while_no_process_ran_its_execution_is_asked_again(tmp_path: Path) -> None:
     root, question = await stopped_while_it_asks(tmp_path)
     async with after_a_restart(tmp_path, "it is gone") as (opened, tools):
         later(opened, "approvals", "expires_at", -4000)

@@ -165,7 +165,7 @@ def test_an_agent_that_is_in_the_path_already_is_refused_with_the_path() -> None
 
 
 @requirement("S1-T3", "S1-ST5-1", "S1-ST5-3", "S1-ER-1")
-async def test_a_cycle_fails_whoever_would_close_it_and_starts_nobody(tmp_path: Path) -> None:
+async def test_a_cycle_fails_the_agent_that_would_close_it_and_starts_no_child(tmp_path: Path) -> None:
     config = """
     agents:
       orchestrator: {description: leads, sub_agents: [agent_a]}
@@ -197,7 +197,7 @@ async def test_a_cycle_fails_whoever_would_close_it_and_starts_nobody(tmp_path: 
 
 
 @requirement("S1-T6", "S1-ST5-2", "S1-ER-2")
-async def test_a_fourth_level_is_refused_and_fails_whoever_needs_it(tmp_path: Path) -> None:
+async def test_a_fourth_level_is_refused_and_fails_the_agent_that_needs_it(tmp_path: Path) -> None:
     config = """
     agents:
       A: {description: a, sub_agents: [B]}

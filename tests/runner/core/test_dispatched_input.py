@@ -49,7 +49,7 @@ async def test_who_dispatches_gives_what_an_agent_takes_and_is_told_what_is_miss
         assert row["input"] == '{"topic":"tides","depth":"basic"}'
 
 
-async def test_who_sends_nobody_with_input_is_not_bothered_with_it(tmp_path: Path) -> None:
+async def test_a_parent_whose_agents_take_no_input_is_not_shown_the_argument(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Alone": [say("nothing to do")]}) as service:
         await service.run("Alone", "rest")
         tool = next(tool for tool in service.model.of("Alone")[0].tools if tool.name == "dispatch_agent")

@@ -20,7 +20,7 @@ from tests.support.service import Bench, bench
 
 
 @requirement("S2-LE-4", "S2-CH-11")
-async def test_a_chain_that_somebody_elsewhere_cancels_is_cancelled_and_never_failed(tmp_path: Path) -> None:
+async def test_a_chain_that_another_process_cancels_is_cancelled_and_never_failed(tmp_path: Path) -> None:
     config = "agents: {One: {}}\nagent_chains: {walk: {stages: [{name: one, agents: [One]}, {name: two, agents: [One]}]}}"
     opened = anyio.Event()
     async with bench(tmp_path, config, {"One": [gate(opened, say("one"))]}) as service:
@@ -120,7 +120,7 @@ async def test_the_last_write_is_waited_for_but_not_for_ever(tmp_path: Path, mon
 
 
 @requirement("S2-LE-13")
-async def test_a_service_that_is_stopped_leaves_its_rows_to_whoever_goes_on(tmp_path: Path) -> None:
+async def test_a_service_that_is_stopped_leaves_its_rows_to_the_process_that_resumes(tmp_path: Path) -> None:
     config = "agents: {Lead: {sub_agents: [Scout]}, Scout: {description: scouts}}"
     services: list[Bench] = []
     with anyio.CancelScope() as whole:

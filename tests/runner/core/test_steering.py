@@ -109,7 +109,7 @@ async def test_agents_are_not_cancelled_for_an_answer_that_a_message_undoes(tmp_
         assert service.statuses() == {"Lead": ["completed"], "Left": ["cancelled"]}
 
 
-async def test_nobody_is_told_what_nobody_would_read(tmp_path: Path) -> None:
+async def test_no_message_is_stored_for_an_execution_that_would_not_read_it(tmp_path: Path) -> None:
     scripts = {"Left": [say("left")], "Stuck": [hang()]}
     async with bench(tmp_path, CONFIG, scripts) as service:
         send = service.dispatcher.send_message

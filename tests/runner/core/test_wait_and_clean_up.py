@@ -226,7 +226,7 @@ async def test_an_answer_that_cancels_the_rest_stands_without_another_model_call
 
 
 @requirement("S2-GT-6")
-async def test_an_ended_execution_is_told_from_its_row_when_nobody_remembers_it(tmp_path: Path) -> None:
+async def test_an_ended_execution_is_told_from_its_row_when_no_process_remembers_it(tmp_path: Path) -> None:
     config = "agents: {Solo: {}}"
     async with bench(tmp_path, config, {"Solo": [say("forty-two")]}) as service:
         ended = await service.run("Solo")

@@ -144,7 +144,7 @@ async def test_a_model_gives_the_fields_of_a_function_as_an_object(tmp_path: Pat
 
 
 @pytest.mark.parametrize("agent", ["Block", "Wait"])
-async def test_a_function_is_stopped_by_its_deadline_and_by_whoever_cancels(tmp_path: Path, seen: Seen, agent: str) -> None:
+async def test_a_function_is_stopped_by_its_deadline_and_by_a_cancel(tmp_path: Path, seen: Seen, agent: str) -> None:
     async with bench(tmp_path, KINDS, {"Lead": [dispatch(agent), say("I wait")]}) as service:
         assert await answer(service, agent, seconds=0.1) == ("timed_out", "timeout")
         await reached(seen.stopped)

@@ -78,7 +78,7 @@ async def test_an_outage_is_outlasted_for_as_long_as_the_setting_says(fault: Ans
 
 
 @pytest.mark.parametrize("fault", OUTAGES)
-async def test_an_outage_that_ends_in_time_is_not_noticed_by_whoever_asks(fault: Answer) -> None:
+async def test_an_outage_that_ends_in_time_is_not_noticed_by_the_caller(fault: Answer) -> None:
     async with messages_api(*[fault] * 5, reply(text("here again"))) as api:
         answer = await complete(api, at(api, retry=Retry(seconds=20, first_wait=0.01, longest_wait=0.02)))
     assert (list(answer.content), answer.attempts) == ([text("here again")], 6)

@@ -368,7 +368,7 @@ async def test_anchors_and_merges_save_repetition() -> None:
     assert words(await answer(script)) == "hello"
 
 
-async def test_turns_for_whom_an_agent_works_come_before_those_for_anybody() -> None:
+async def test_turns_for_a_caller_come_before_those_for_any_caller() -> None:
     script = """
         agents:
           Lead/Worker: [{when: any, say: "for {{ caller }}"}]

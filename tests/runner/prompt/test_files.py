@@ -83,7 +83,7 @@ async def test_each_level_sees_its_files_and_the_others_none(tmp_path: Path) -> 
         assert told(service, "context.trimmed") == told(service, "context.degraded") == []
 
 
-async def test_files_stand_between_memory_and_agents_and_are_nobody_elses(tmp_path: Path) -> None:
+async def test_files_stand_between_memory_and_agents_and_no_other_agent_sees_them(tmp_path: Path) -> None:
     lay(tmp_path)
     remember = call("extract_memory", facts=[{"content": "likes tea", "category": "food"}])
     sent = [call("dispatch_agent", name=name, task="look") for name in ("two", "none")]
@@ -100,7 +100,7 @@ async def test_files_stand_between_memory_and_agents_and_are_nobody_elses(tmp_pa
         assert paths(service.model.of("none")[0]) == []
 
 
-async def test_the_staff_of_a_plan_sees_the_files_of_whom_it_works_for_and_its_steps_do_not(tmp_path: Path) -> None:
+async def test_the_planner_and_composer_see_the_files_of_their_agent_and_the_steps_do_not(tmp_path: Path) -> None:
     lay(tmp_path)
     config = """
     context_files: {common: [standards/*.md], languages: {lean: [lean4/*.md]}}
@@ -141,7 +141,7 @@ async def test_files_are_shown_as_they_are_when_work_begins_and_one_that_is_gone
         assert told(service, "context.degraded") == [{"layer": "files", "message": warning}]
 
 
-async def test_a_disk_that_does_not_answer_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_does_not_answer_holds_no_execution_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay(tmp_path)
     monkeypatch.setattr("runner.prompt.files.SECONDS", 0)
     async with bench(tmp_path, CONFIG, {"one": [say("done")]}) as service:

@@ -97,7 +97,7 @@ async def test_an_error_comes_up_with_its_session_and_tells_how_to_recover(
 
 
 @requirement("S1-RF-3")
-async def test_an_error_nobody_foresaw_has_a_code_and_a_trace_without_what_it_said(tmp_path: Path) -> None:
+async def test_an_unforeseen_error_has_a_code_and_a_trace_without_its_message(tmp_path: Path) -> None:
     scripts = {"Lead": [dispatch("Left"), say("waiting"), say("done")], "Left": [crash(RuntimeError("CANARY"))]}
     async with bench(tmp_path, LINE, scripts) as service:
         await service.run("Lead")
@@ -128,7 +128,7 @@ async def test_an_agent_whose_server_is_down_goes_on_and_the_error_is_kept(tmp_p
     assert "`lean`" in records[0]["message"]
 
 
-async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path) -> None:
+async def test_a_function_lists_the_open_errors(tmp_path: Path) -> None:
     config = """
     agents:
       Log: {function: "outrider:open_errors"}
@@ -149,7 +149,7 @@ async def test_a_function_can_be_asked_for_what_nobody_has_fixed(tmp_path: Path)
     assert told[2]["errors"][0]["context"]["agent"] == "Slow"
 
 
-async def test_whoever_runs_out_of_time_with_somebody_below_is_an_error_of_its_own(tmp_path: Path) -> None:
+async def test_a_parent_that_times_out_after_its_child_is_an_error_of_its_own(tmp_path: Path) -> None:
     config = """
     agents:
       Lead: {sub_agents: [Left], timeout: 600ms}

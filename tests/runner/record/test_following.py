@@ -41,7 +41,7 @@ def all_numbers(service: Bench, root: str) -> list[int]:
 
 
 @requirement("S2-OB-8")
-async def test_whoever_comes_late_or_comes_back_misses_nothing_and_hears_nothing_twice(tmp_path: Path) -> None:
+async def test_a_follower_that_comes_late_or_comes_back_gets_every_event_once(tmp_path: Path) -> None:
     opened = anyio.Event()
     scripts = {"Lead": [dispatch("Left"), say("waiting"), say("done")], "Left": [gate(opened, say("left"))]}
     async with bench(tmp_path, CONFIG, scripts) as service:
@@ -96,7 +96,7 @@ async def test_what_happens_while_the_rows_are_read_is_told_once(tmp_path: Path,
 
 
 @requirement("S2-OB-11", "S2-OB-8")
-async def test_a_reader_that_stalls_is_dropped_slows_nobody_and_catches_up_from_the_rows(
+async def test_a_reader_that_stalls_is_dropped_slows_no_execution_and_catches_up_from_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runner.record.events.BACKLOG", 10)
@@ -164,7 +164,7 @@ async def test_a_tree_of_another_process_is_followed_to_its_end(shell: Shell) ->
 
 
 @requirement("S2-LE-20")
-async def test_whoever_waits_for_a_process_that_dies_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_that_waits_for_a_process_that_dies_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.record.events.OWNER_SECONDS", 0.1)
     gate_ = shell.gate("gate")
     with shell.start("run", "Lead", "go", GATE=str(gate_)) as running, held(gate_):

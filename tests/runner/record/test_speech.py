@@ -102,7 +102,7 @@ async def test_what_an_attempt_said_before_it_broke_is_void(tmp_path: Path) -> N
 
 
 @requirement("S2-OB-10")
-async def test_while_nobody_watches_no_piece_is_kept_or_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_follower_no_piece_is_kept_or_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     async with asked(tmp_path, reply(text(LONG))) as (dispatcher, root):
         monkeypatch.setattr(dispatcher.services.recorder.streams, "gather", lambda *piece: told.append(piece))

@@ -71,7 +71,7 @@ async def test_a_chain_that_failed_is_continued_where_it_failed(tmp_path: Path) 
         }  # fmt: skip
 
 
-async def test_what_a_continued_chain_is_told_reaches_its_agents_and_a_complete_one_says_whom_to_continue(
+async def test_a_message_to_a_continued_chain_reaches_its_agents_and_a_complete_one_names_its_last_agent(
     tmp_path: Path,
 ) -> None:
     scripts: dict[str, Script] = {"Leaf": [say("leaf")], "Middle": [say("m")], "Synthesizer": [say("s")], "Lead": []}
@@ -91,7 +91,7 @@ async def test_what_a_continued_chain_is_told_reaches_its_agents_and_a_complete_
         assert last["id"] in refused.value.hint
 
 
-async def test_a_call_that_nobody_came_to_settle_is_told_as_such_and_not_made_again(tmp_path: Path) -> None:
+async def test_a_call_that_no_process_settled_is_told_as_such_and_not_made_again(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Lead": [call("list_agents"), say("seen")]}) as service:
         first = await service.run("Lead", "look")
         with closing(sqlite_library().connect(service.database)) as connection, connection:

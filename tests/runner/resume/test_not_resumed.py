@@ -60,7 +60,7 @@ async def left_at_work(folder: Path) -> Snapshot:
     return started
 
 
-async def test_a_wish_to_cancel_that_came_while_nobody_ran_it_is_granted(tmp_path: Path) -> None:
+async def test_a_cancel_requested_while_no_process_ran_it_is_granted(tmp_path: Path) -> None:
     started = await left_at_work(tmp_path)
 
     async with bench(tmp_path, CONFIG, {}) as service:

@@ -218,7 +218,7 @@ async def test_agents_of_a_chain_hear_of_a_wish_to_conclude_that_it_read_just_be
         assert "both" in end.result.text
 
 
-async def test_time_runs_on_but_not_while_nobody_ran_it(tmp_path: Path) -> None:
+async def test_time_runs_on_but_not_while_no_process_ran_it(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Leaf": lambda _: hang()}) as service:
         started = await service.dispatcher.start(Order("Leaf", "look", timeout=60))
         with anyio.fail_after(10):
@@ -352,7 +352,7 @@ async def test_an_accepted_report_stands_after_a_stop(tmp_path: Path) -> None:
         assert service.model.requests == []
 
 
-async def test_a_wish_to_conclude_that_came_while_nobody_ran_it_is_heard(tmp_path: Path) -> None:
+async def test_a_wrap_up_requested_while_no_process_ran_it_is_delivered(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Lead": [say("so far") + call("list_agents"), hang()]}) as service:
         started = await service.dispatcher.start(Order("Lead", "find it"))
         await service.model.started("Lead", 2)

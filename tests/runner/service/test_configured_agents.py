@@ -202,7 +202,7 @@ async def test_a_row_tells_everything_about_an_execution_and_its_configuration_i
 
 
 @requirement("S2-DB-9")
-async def test_a_row_tells_how_it_was_cut_short_by_whom_and_what_there_was(tmp_path: Path) -> None:
+async def test_a_row_tells_how_it_was_cut_short_by_which_actor_and_its_partial_output(tmp_path: Path) -> None:
     config = """
     agents:
       Lead: {sub_agents: [Brief, Endless]}

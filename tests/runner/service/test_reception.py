@@ -46,7 +46,7 @@ def talk(service: Bench, user: str = "alex") -> list[tuple[str, str]]:
 
 
 @requirement("S0-MH-6", "S0-MH-7")
-async def test_what_is_said_is_stored_before_anybody_is_asked_and_the_answer_with_the_end(tmp_path: Path) -> None:
+async def test_a_user_message_is_stored_before_an_agent_is_asked_and_the_answer_with_the_end(tmp_path: Path) -> None:
     opened = anyio.Event()
     async with bench(tmp_path, CONFIG, {"Helper": [gate(opened, say("It is noon."))]}) as service:
         child, _ = await service.dispatcher.chat_queue.accept(message("What time is it?", "+15550100"))
@@ -64,7 +64,7 @@ async def test_what_is_said_is_stored_before_anybody_is_asked_and_the_answer_wit
 
 
 @requirement("S0-MH-7")
-async def test_whoever_writes_is_told_what_to_do_next_when_there_is_no_answer(tmp_path: Path) -> None:
+async def test_a_user_is_told_what_to_do_next_when_there_is_no_answer(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Helper": [fail("invalid", "no such model", recoverable=False)]}) as service:
         child = await heard(service, "Are you there?")
 
@@ -137,7 +137,7 @@ async def test_a_message_with_a_key_is_said_once(tmp_path: Path) -> None:
         assert talk(service) == [("user", "remember this"), ("assistant", "Noted.")]
 
 
-async def test_nobody_answers_strangers_or_where_no_assistant_is_named(tmp_path: Path) -> None:
+async def test_no_agent_answers_strangers_or_where_no_assistant_is_named(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {}) as service:
         with pytest.raises(Refusal, match="no user named `sam`") as stranger:
             await heard(service, "hello", "sam")
@@ -195,7 +195,7 @@ async def test_what_a_process_left_unanswered_is_answered_before_the_next_messag
         assert service.sql("select attempt from executions where id = ?", left) == [{"attempt": 2}]
 
 
-async def test_whoever_waits_is_told_when_somebody_stops_what_would_answer(tmp_path: Path) -> None:
+async def test_a_user_who_waits_is_told_when_the_answering_execution_is_cancelled(tmp_path: Path) -> None:
     left = await left_answering(tmp_path)
 
     async with bench(tmp_path, CONFIG, {"Helper": [hang()]}) as service:

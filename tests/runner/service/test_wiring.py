@@ -74,7 +74,7 @@ async def test_roots_children_and_stage_agents_go_through_one_path(tmp_path: Pat
 
 
 @requirement("S2-SE-1")
-async def test_the_tools_to_dispatch_are_there_for_an_agent_with_somebody_to_dispatch_and_for_no_other(
+async def test_the_tools_to_dispatch_are_there_for_an_agent_with_sub_agents_and_for_no_other(
     tmp_path: Path,
 ) -> None:
     scripts = {"Lead": [dispatch("Left"), say("waiting"), say("done")], "Left": [dispatch("Right"), say("left alone")]}
@@ -191,7 +191,7 @@ async def test_the_text_of_an_unexpected_error_reaches_no_model(tmp_path: Path, 
 
 
 @requirement("S2-LE-6")
-async def test_an_execution_outlives_whoever_asked_for_it(tmp_path: Path) -> None:
+async def test_an_execution_outlives_its_caller(tmp_path: Path) -> None:
     opened = anyio.Event()
 
     async def left(_: Request) -> Turn:

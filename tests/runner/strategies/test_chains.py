@@ -182,7 +182,7 @@ async def test_one_orchestrator_with_four_children_needs_no_synthesis(tmp_path: 
 
 
 @requirement("S2-CH-9", "S2-CH-10")
-async def test_whoever_merges_sees_each_child_below_its_parent_with_its_task(tmp_path: Path) -> None:
+async def test_the_synthesizer_sees_each_child_below_its_parent_with_its_task(tmp_path: Path) -> None:
     config = """
     agents:
       East: {sub_agents: [Scout], max_concurrent_agents: 1}
@@ -220,7 +220,7 @@ async def test_whoever_merges_sees_each_child_below_its_parent_with_its_task(tmp
 
 
 @requirement("S2-CH-9", "S2-LE-19")
-async def test_a_tree_of_any_depth_is_shown_whole_to_whoever_reads_it(tmp_path: Path) -> None:
+async def test_a_tree_of_any_depth_is_shown_whole_to_every_reader(tmp_path: Path) -> None:
     config = """
     agents:
       East: {sub_agents: [Scout]}

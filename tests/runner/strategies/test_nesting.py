@@ -162,7 +162,7 @@ async def test_five_levels_are_cancelled_as_one(tmp_path: Path) -> None:
         assert violations(service) == []
 
 
-async def test_what_is_said_to_the_top_reaches_whoever_works_below(tmp_path: Path) -> None:
+async def test_a_message_to_the_root_reaches_its_descendants(tmp_path: Path) -> None:
     opened = anyio.Event()
 
     def listening(request: Request) -> Turn:

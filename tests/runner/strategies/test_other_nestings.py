@@ -150,7 +150,7 @@ async def test_a_worker_named_as_an_orchestrator_has_its_own_agents(tmp_path: Pa
         assert "Reporter/Boss/Hand" in paths(service)
 
 
-async def test_an_iteration_too_deep_for_anybody_below_it_fails_and_its_caller_goes_on(tmp_path: Path) -> None:
+async def test_an_iteration_too_deep_for_a_child_fails_and_its_caller_goes_on(tmp_path: Path) -> None:
     scripts: dict[str, Script] = {"Lead": [dispatch("Reporter", "report"), say("nobody reported")]}
     more = "  Lead: {sub_agents: [Reporter]}\ndefaults: {limits: {max_depth: 1}}\n"
     async with bench(tmp_path, config(more=more), scripts) as service:

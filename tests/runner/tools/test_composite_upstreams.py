@@ -50,7 +50,7 @@ def layers(here: Opened) -> tuple[Watched, Watched, CompositeTools]:
 
 
 @requirement("S2-CX-1")
-async def test_the_list_is_ours_then_theirs_in_one_order_whoever_answers_first() -> None:
+async def test_the_list_is_ours_then_theirs_in_one_order_whichever_server_answers_first() -> None:
     async with opened(sdk("duplicates", "late"), raw("pid", "early")) as here:
         expected = ["dispatch_agent", "late__echo", "late__twin", "late__pid", "early__poke", "early__well"]
         for _ in range(20):

@@ -28,7 +28,7 @@ def ends(service: Bench) -> dict[str, tuple[str, str | None]]:
 @pytest.mark.parametrize(
     ("effect", "repeats"), [("read_only", True), ("idempotent", True), ("at_most_once", False), ("ask", False), ("", False)]
 )
-def test_only_what_nobody_could_tell_from_once_may_be_repeated(effect: str, repeats: bool) -> None:
+def test_only_a_call_that_is_idempotent_may_be_repeated(effect: str, repeats: bool) -> None:
     lost = without_answer("unavailable", "cut off", effect, "call it again")
 
     assert may_repeat(effect) is repeats

@@ -84,7 +84,7 @@ async def test_the_memory_agent_stores_finds_corrects_and_removes_facts(tmp_path
         ]
 
 
-async def test_nobody_reaches_the_memory_of_somebody_else(tmp_path: Path) -> None:
+async def test_no_user_reaches_the_memory_of_another_user(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {}) as service:
         (stored,) = await told(service, extract("Lives in Haifa", "Has two cats"))
         fact, other = (each["id"] for each in answer(stored)["stored"])

@@ -100,7 +100,7 @@ async def test_a_message_comes_with_the_user_what_is_remembered_and_what_was_sai
         await service.ended(second)
 
 
-async def test_whoever_resumes_sees_the_same_conversation_and_clock(tmp_path: Path) -> None:
+async def test_a_resumed_execution_sees_the_same_conversation_and_clock(tmp_path: Path) -> None:
     never = anyio.Event()
     async with bench(tmp_path, CONFIG, {"Helper": [gate(never, say("…"))]}) as service:
         await store(service, (datetime.now(UTC) - timedelta(hours=1), "an hour ago"))
@@ -168,7 +168,7 @@ async def test_a_layer_that_cannot_be_had_is_empty_and_that_is_told(tmp_path: Pa
 
 
 @requirement("S0-MH-5", "S0-MH-6")
-async def test_history_reaches_as_far_as_its_window_and_is_nobody_elses(tmp_path: Path) -> None:
+async def test_history_reaches_as_far_as_its_window_and_is_of_one_user(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {}) as service:
         rows, alex, now = service.dispatcher.services.database.reads.people, User("alex", "Alex"), datetime.now(UTC)
         await store(service, (now - timedelta(hours=25), "too old"), (now + timedelta(hours=1), "not yet"))

@@ -88,7 +88,7 @@ async def test_items_added_at_once_by_several_processes_have_different_numbers(t
         assert await together(boards, ["The same title"] * 20) == list(range(1, 21))
 
 
-async def test_whoever_goes_on_or_tries_again_finds_what_it_had_added(tmp_path: Path) -> None:
+async def test_an_execution_that_resumes_or_retries_finds_the_items_it_had_added(tmp_path: Path) -> None:
     async with desk(tmp_path / "outrider.db") as desk_:
         place = await desk_.store.running()
         board = await desk_.board(place)

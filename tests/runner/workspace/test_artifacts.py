@@ -39,7 +39,7 @@ async def test_files_are_artifacts_once_beside_what_was_reported(tmp_path: Path)
 
 
 @requirement("S1-ST8-2")
-async def test_whoever_runs_out_of_time_has_the_files_it_had_written_as_artifacts(tmp_path: Path) -> None:
+async def test_an_execution_that_times_out_has_the_files_it_had_written_as_artifacts(tmp_path: Path) -> None:
     scripts = {
         "Writer": [write("report.md"), hang(), hang()],
         "Lead": [dispatch("Writer", timeout_seconds=0.6), say("waiting"), hang(), hang()],
@@ -56,7 +56,7 @@ async def test_whoever_runs_out_of_time_has_the_files_it_had_written_as_artifact
         assert made(above) == files("docs/report.md")
 
 
-async def test_whoever_is_stopped_or_fails_has_its_files_as_artifacts_too(tmp_path: Path) -> None:
+async def test_an_execution_that_is_cancelled_or_fails_has_its_files_as_artifacts_too(tmp_path: Path) -> None:
     async with bench(tmp_path, CONFIG, {"Writer": [write("report.md"), hang()], "Own": []}) as service:
         started = await service.dispatcher.start(Order("Writer", "write"))
         with anyio.fail_after(10):

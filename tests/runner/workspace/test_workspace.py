@@ -201,7 +201,7 @@ async def test_edits_of_one_file_at_the_same_time_are_all_in_it(tmp_path: Path) 
     assert (tmp_path / "docs" / "a.md").read_text() == " ".join(words).upper()
 
 
-async def test_nobody_waits_for_ever_for_somebody_who_changes_files(
+async def test_no_execution_waits_for_ever_for_a_process_that_changes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "WAIT_SECONDS", 0.05)

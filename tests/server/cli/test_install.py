@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_kept_is_left_alone(desk: Shell, client: str, cont
     assert [each for each in file.parent.iterdir() if file.name in each.name] == [file]
 
 
-def test_a_file_that_changes_while_somebody_thinks_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_the_user_thinks_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     edit = edit_of(file, CLIENTS["cursor"], "outrider", {"command": "x"})
     assert edit is not None
@@ -218,7 +218,7 @@ def test_a_file_that_changes_while_somebody_thinks_is_left_alone(tmp_path: Path)
 # -- whom it asks ------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_nothing_is_written_until_somebody_says_yes(desk: Shell) -> None:
+def test_without_a_terminal_nothing_is_written_until_the_user_says_yes(desk: Shell) -> None:
     done = desk.type("install", "claude-code", stdin="y\n")
 
     assert (done.returncode, done.stdout) == (2, "")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_face.host import VERSION, ask, call, send
+from tests.server.mcp_face.host import VERSION, ask, call, send
 from tests.support.shell import SCRIPT, Shell, held, make_shell
 
 ROUNDS = int(os.environ.get("OUTRIDER_PROJECTS", "2"))

@@ -116,7 +116,7 @@ agent_chains:
 """
 
 
-def test_a_chain_says_in_which_stage_it_is_to_everybody_who_looks(tmp_path: Path) -> None:
+def test_a_chain_says_in_which_stage_it_is_in_every_view(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, CONFIG.split("agent_chains:")[0] + STAGES)
     gate = shell.gate("gate")
     with shell.start("run", "long", "look around", GATE=str(gate)) as running:

@@ -30,7 +30,7 @@ def test_an_unknown_agent(shell: Shell) -> None:
     assert untouched(shell)
 
 
-def test_a_user_nobody_knows(shell: Shell) -> None:
+def test_an_unknown_user(shell: Shell) -> None:
     done = shell.type("run", "Quick", "look", "--user", "alex")
 
     assert (done.returncode, done.stdout) == (4, "")
@@ -169,7 +169,7 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
     assert (given.returncode, defaulted.returncode) == (0, 0)
 
 
-def test_a_model_nobody_can_ask(tmp_path: Path) -> None:
+def test_a_model_without_a_key(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, "agents: {Lead: {sub_agents: [Quick]}, Quick: {description: quick}}\n")
 
     done = shell.type("run", "Lead", "look")
@@ -181,7 +181,7 @@ def test_a_model_nobody_can_ask(tmp_path: Path) -> None:
     assert untouched(shell)
 
 
-def test_a_model_nobody_can_ask_of_those_who_decide_plan_and_word_for_others(tmp_path: Path) -> None:
+def test_a_model_without_a_key_of_a_classifier_planner_or_composer(tmp_path: Path) -> None:
     shell = make_shell(tmp_path)
     staffed = "models: {r: {model: none, rehearsal: script.yaml}, live: {model: none}}\ndefaults: {model: r}\n"
     agents = "agents: {Desk: {strategy: route}, Quick: {description: quick}, Composer: {model: live}}\n"

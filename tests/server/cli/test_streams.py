@@ -28,7 +28,7 @@ def sh(shell: Shell, line: str, **environ: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_end_of_a_run_nobody_reads_is_still_its_end(shell: Shell) -> None:
+def test_the_end_of_a_run_without_a_reader_is_still_its_end(shell: Shell) -> None:
     done = sh(shell, "outrider run Broken look | true; echo ${PIPESTATUS[0]}")
 
     assert done.stdout == "1\n"

@@ -339,7 +339,7 @@ def test_events_that_come_again_change_nothing(story: Story) -> None:
     assert story.lines() == before
 
 
-def test_an_event_of_an_execution_nobody_knows_is_left_aside(story: Story) -> None:
+def test_an_event_of_an_unknown_execution_is_left_aside(story: Story) -> None:
     story.event("stranger", "execution.progress", stored=False, action="lurking")
 
     assert list(story.model.nodes) == ["root"]

@@ -94,7 +94,7 @@ async def test_who_is_not_known_is_refused_before_the_body_is_read(tmp_path: Pat
         assert (await server.raw(unsent)).status == 401
 
 
-async def test_a_session_belongs_to_whoever_opened_it(tmp_path: Path) -> None:
+async def test_a_session_belongs_to_the_caller_that_opened_it(tmp_path: Path) -> None:
     async with served(tmp_path, TOKENS, ENVIRON) as server:
         session = await opened(server, ALICE)
 

@@ -156,7 +156,7 @@ async def test_a_rotated_key_is_taken_up_once_the_issuer_may_be_asked_again(tmp_
         assert await status(server, issuer.token()) == 401  # withdrawn
 
 
-async def test_without_the_issuer_nobody_comes_in_and_nobody_is_told_their_token_is_bad(
+async def test_without_the_issuer_no_caller_comes_in_and_no_caller_is_told_their_token_is_bad(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.http_face.jwt.PAUSE", 0.0)
@@ -189,7 +189,7 @@ async def test_without_the_issuer_nobody_comes_in_and_nobody_is_told_their_token
         assert reply.headers["retry-after"]
 
 
-async def test_callers_who_come_together_make_us_ask_once_and_known_keys_wait_for_nobody(
+async def test_callers_who_come_together_make_us_ask_once_and_known_keys_wait_for_no_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies: list[int] = []

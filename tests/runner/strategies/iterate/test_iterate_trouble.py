@@ -134,7 +134,7 @@ agents:
         assert '"depth": 3' in first(service.model.of("TaskPlanner")[0])
 
 
-async def test_what_was_cut_of_an_earlier_step_can_be_read_on_by_whoever_plans_in_a_later_one(tmp_path: Path) -> None:
+async def test_a_truncated_result_of_an_earlier_step_can_be_read_by_the_planner_of_a_later_one(tmp_path: Path) -> None:
     long = "the harbour lies in the east. " + "it is deep. " * 60_000 + "beware of the rock"
 
     def reading(request: Request) -> Turn:
@@ -151,7 +151,7 @@ async def test_what_was_cut_of_an_earlier_step_can_be_read_on_by_whoever_plans_i
         assert "beware of the rock" in told["payload"]
 
 
-async def test_what_was_said_is_heard_by_whoever_comes_later_and_nobody_is_asked_twice_for_it(tmp_path: Path) -> None:
+async def test_a_message_reaches_children_spawned_later_and_no_child_is_asked_twice_for_it(tmp_path: Path) -> None:
     opened = anyio.Event()
     scripts: dict[str, Script] = {
         "TaskPlanner": shared(task("a"), task("b"), finished()),

@@ -62,7 +62,7 @@ async def test_a_planner_of_our_own_that_answers_in_no_form_at_all_does_no_harm(
 
 
 @requirement("S0-PL-9", "S0-RG-2")
-async def test_a_step_for_nobody_goes_back_to_the_planner_once(tmp_path: Path) -> None:
+async def test_a_step_for_an_unknown_agent_goes_back_to_the_planner_once(tmp_path: Path) -> None:
     bogus = step("step_2", "Gardener", "water the plants")
     planners = shared(plan(A, bogus), plan(A, step("step_2", "b", "water the plants")))
     async with bench(tmp_path, config(), {**WORKERS, "Planner": planners}) as service:
@@ -76,7 +76,7 @@ async def test_a_step_for_nobody_goes_back_to_the_planner_once(tmp_path: Path) -
 
 
 @requirement("S0-PL-9", "S0-RG-2", "S0-FR-3")
-async def test_a_step_for_nobody_is_refused_and_those_before_it_are_carried_out(tmp_path: Path) -> None:
+async def test_a_step_for_an_unknown_agent_is_refused_and_those_before_it_are_carried_out(tmp_path: Path) -> None:
     planned = plan(
         A, step("step_2", "Gar\u0007den/er\n", "water"), step("step_3", "B"), step("x", "B", ""), step("y", "", "so")
     )
@@ -100,7 +100,7 @@ async def test_a_step_for_nobody_is_refused_and_those_before_it_are_carried_out(
         assert '"without_task":1' in truncated[0]["payload"], "a step without a task is told of, and has no row"
 
 
-async def test_no_id_a_planner_chooses_takes_the_place_of_anybody(tmp_path: Path) -> None:
+async def test_no_id_a_planner_chooses_takes_the_place_of_another_child(tmp_path: Path) -> None:
     ids = ["composer", "plan.1", "plan.2", "step 1", "../x", "composer", "a" * 100]
     planned = plan(*(step(each, "A", f"part {number}") for number, each in enumerate(ids)))
     async with bench(tmp_path, config(), {**WORKERS, "Planner": [planned]}) as service:

@@ -208,7 +208,7 @@ def test_no_memory_and_no_conversation_reaches_those_who_work_for_a_plan_at_any_
 
 
 @requirement("S0-FR-9", "S0-CTX-3")
-def test_everybody_knows_the_name_and_the_time_zone_of_the_user(story: Story) -> None:
+def test_every_agent_knows_the_name_and_the_time_zone_of_the_user(story: Story) -> None:
     assert {who(body) for body in story.asked[1]} == {"Planner", "Composer", *BELOW}
     for body in story.asked[1]:
         assert "<name>Alexandra</name>\n  <timezone>America/Los_Angeles</timezone>" in body["system"]
@@ -220,7 +220,7 @@ def test_everybody_knows_the_name_and_the_time_zone_of_the_user(story: Story) ->
 
 
 @requirement("S0-FR-4", "S0-SA-1", "S0-PL-3", "S0-PL-6")
-def test_a_step_is_told_its_task_and_what_came_before_and_can_reach_nobody(story: Story) -> None:
+def test_a_step_is_told_its_task_and_earlier_results_and_can_dispatch_no_agent(story: Story) -> None:
     mail, deeper = story.of(1, "email-agent")
     assert first(mail) == "Read mail; reminders are at 8am", "what the planner made of the memory, word for word"
     assert len(mail["messages"]) == 1

@@ -67,7 +67,7 @@ async def test_a_plan_without_a_reserve_is_cut_off_with_what_its_steps_brought(t
 
 
 @requirement("S0-NFR-1")
-async def test_a_plan_nobody_made_in_time_is_a_timeout_and_the_user_is_told_in_words(tmp_path: Path) -> None:
+async def test_a_planner_that_misses_the_deadline_is_a_timeout_and_the_user_is_told_in_words(tmp_path: Path) -> None:
     async with bench(tmp_path, limited("timeout: 500ms"), {"Planner": lambda _: hang()}) as service:
         ended = await service.run("Assistant")
 

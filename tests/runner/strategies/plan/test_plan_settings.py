@@ -233,7 +233,7 @@ async def test_a_step_is_shown_the_newest_results_only(tmp_path: Path) -> None:
         assert [f'<step id="s{number}"' in last for number in (1, 2, 3)] == [False, True, True]
 
 
-async def test_a_plan_as_deep_as_may_be_has_nobody_to_plan_for_it(tmp_path: Path) -> None:
+async def test_a_plan_at_the_greatest_depth_has_no_planner(tmp_path: Path) -> None:
     settings = config() + "  Lead: {sub_agents: [Assistant], limits: {max_depth: 1}}\n"
     scripts = {"Lead": [call("dispatch_agent", name="Assistant", task="go"), say("waiting"), say("done")]}
     async with bench(tmp_path, settings, scripts) as service:

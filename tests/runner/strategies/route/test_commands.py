@@ -60,7 +60,7 @@ async def test_who_works_depends_on_command_language_and_plan(tmp_path: Path) ->
 
 
 @requirement("S1-ST4-7", "S1-ST7-1", "S1-ST1-2", "S1-HF-2")
-async def test_an_agent_is_told_for_whom_how_deep_and_how_long_while_its_caller_is_free(tmp_path: Path) -> None:
+async def test_an_agent_is_told_its_caller_depth_and_timeout_while_its_caller_is_free(tmp_path: Path) -> None:
     async with bench(tmp_path, crew(tmp_path), {"*": [hang()]}) as service:
         order = Order("orchestrator", "/research 195 only REST", session="sess_1_abcdef")
         with anyio.fail_after(10):
@@ -157,7 +157,7 @@ async def test_a_command_with_an_answer_has_no_agents(tmp_path: Path) -> None:
         assert len(service.sql("select id from executions")) == 1
 
 
-async def test_what_is_no_command_is_answered_in_words_where_nobody_else_is_named(tmp_path: Path) -> None:
+async def test_a_message_that_is_no_command_is_answered_in_words_where_no_other_agent_is_named(tmp_path: Path) -> None:
     async with bench(tmp_path, crew(tmp_path), {"Respondent": [say("Hello!")]}) as service:
         ended = await service.run("orchestrator", "hello, what can /todo do?")
         assert ended.result is not None
@@ -191,7 +191,7 @@ async def test_a_finished_command_updates_its_work_item_and_says_so(tmp_path: Pa
 
 
 @requirement("S1-T9")
-async def test_somebody_who_is_not_critical_may_fail(tmp_path: Path) -> None:
+async def test_an_agent_that_is_not_critical_may_fail(tmp_path: Path) -> None:
     scripts = {"task-executor": [say("built")], "committer": [fail("invalid", "no repository", recoverable=False)]}
     async with bench(tmp_path, crew(tmp_path), scripts) as service:
         ended = await service.run("orchestrator", "/implement 191")
@@ -312,7 +312,7 @@ async def test_a_command_whose_time_runs_out_says_how_to_go_on(tmp_path: Path) -
         assert (row["command"], row["subagent"], row["status"]) == ("research", "lean-research-agent", "timed_out")
 
 
-async def test_whoever_is_asked_to_conclude_begins_no_further_item(tmp_path: Path) -> None:
+async def test_a_command_that_is_asked_to_conclude_begins_no_further_item(tmp_path: Path) -> None:
     asked = anyio.Event()
     scripts = {"implementer": [gate(asked, say("in short"))]}
     async with bench(tmp_path, crew(tmp_path), scripts) as service:
@@ -338,7 +338,7 @@ async def test_an_agent_its_user_may_not_use_blocks_the_command(tmp_path: Path) 
         assert len(service.sql("select id from executions")) == 1
 
 
-async def test_somebody_who_cannot_be_sent_is_one_error_however_the_command_ends(tmp_path: Path) -> None:
+async def test_an_agent_that_cannot_be_spawned_is_one_error_however_the_command_ends(tmp_path: Path) -> None:
     config = """
 work_items: {items: {1: {title: a}, 2: {title: b}}}
 agents:

@@ -58,7 +58,7 @@ async def test_several_agents_are_planned_for(tmp_path: Path) -> None:
 
 
 @requirement("S4-RO-3", "S4-ID-3")
-async def test_what_concerns_nobody_is_answered_in_words(tmp_path: Path) -> None:
+async def test_a_message_that_concerns_no_agent_is_answered_in_words(tmp_path: Path) -> None:
     scripts = {"Classifier": [say("no idea")], "Respondent": [say("Hello!")]}
     async with bench(tmp_path, CONFIG, scripts) as service:
         ended = await service.run("Coord", "hi", user="dana")

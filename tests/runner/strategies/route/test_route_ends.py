@@ -49,7 +49,7 @@ def heard(service: Bench, agent: str) -> int:
     return len(service.sql(query, agent))
 
 
-async def test_what_is_said_to_a_route_reaches_whoever_works_for_it_now_and_later(tmp_path: Path) -> None:
+async def test_a_message_to_a_route_reaches_its_children_now_and_later(tmp_path: Path) -> None:
     judging, working = anyio.Event(), anyio.Event()
     scripts = {
         "Classifier": shared(gate(judging, decide("database")), decide("database")),
@@ -75,7 +75,7 @@ async def test_what_is_said_to_a_route_reaches_whoever_works_for_it_now_and_late
         assert "and <~message>short</~message>" in last
 
 
-async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works_concludes(tmp_path: Path) -> None:
+async def test_a_route_that_is_asked_to_conclude_starts_no_child_and_a_running_child_concludes(tmp_path: Path) -> None:
     judging, working = anyio.Event(), anyio.Event()
     scripts = {
         "Classifier": shared(gate(judging, decide("database")), decide("database"), decide("database")),
@@ -122,7 +122,7 @@ async def test_a_route_that_is_asked_to_conclude_starts_nobody_and_whoever_works
 
 
 @requirement("S4-RO-1", "S4-LX-2")
-async def test_the_end_of_whoever_handles_a_message_is_the_end_of_the_route(tmp_path: Path) -> None:
+async def test_the_end_of_the_agent_that_handles_a_message_is_the_end_of_the_route(tmp_path: Path) -> None:
     blocked = call("finish", status="blocked", summary="which list?", reason="there are two", next_steps=["ask"])
     scripts = {
         "Classifier": shared(decide("database"), decide("database"), decide("gmail")),
@@ -165,7 +165,7 @@ async def test_a_plan_that_failed_is_told_to_the_user_in_the_words_that_were_fou
         assert said == [{"content": "I could not list your tasks, so I sent nothing."}]
 
 
-async def test_whoever_handles_a_message_may_have_to_ask_first_and_no_clock_runs_meanwhile(tmp_path: Path) -> None:
+async def test_an_agent_that_handles_a_message_may_have_to_ask_first_and_no_clock_runs_meanwhile(tmp_path: Path) -> None:
     tools = deleting()
     scripts = {"Classifier": [decide("database")], "database": [DELETE, say("deleted it all")]}
     config = coordinator("timeout: 20s")
@@ -228,7 +228,7 @@ async def test_routes_and_plans_are_nested_no_deeper_than_anything_else(tmp_path
 
 
 @pytest.mark.parametrize(("limit", "asks"), [(1_000, []), (14_000, ["Classifier"]), (60_000, ["Classifier", "database"])])
-async def test_a_route_has_one_budget_for_everybody_who_works_for_it(tmp_path: Path, limit: int, asks: list[str]) -> None:
+async def test_a_route_has_one_budget_for_all_its_children(tmp_path: Path, limit: int, asks: list[str]) -> None:
     expensive = decide("database").using(Usage(input_tokens=12_000, output_tokens=1_900))
     scripts = {"Classifier": [expensive], "database": [say("listed")]}
     config = MODELS + coordinator(f"limits: {{max_tokens: {limit}}}")

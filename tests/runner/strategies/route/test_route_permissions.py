@@ -67,7 +67,7 @@ async def test_each_agent_demands_exactly_the_connection_and_the_entitlement_it_
 
 
 @requirement("S4-PE-3", "S4-PE-4", "X-33")
-async def test_nobody_is_started_whom_the_user_may_not_use_on_any_path(tmp_path: Path) -> None:
+async def test_no_agent_is_started_that_the_user_may_not_use_on_any_path(tmp_path: Path) -> None:
     scripts = {
         "Classifier": [decide("gmail", "second_brain", plan=True)],
         "Planner": [plan(step("a", "gmail", "send it"), step("b", "second_brain", "note it"))],

@@ -179,7 +179,7 @@ def test_incomplete_actions_are_completed_and_those_without_anything_to_do_dropp
 
 
 @requirement("S4-EX-5", "S4-PL-8", "S4-SU-1")
-async def test_an_action_for_somebody_unknown_or_not_chosen_fails_alone(tmp_path: Path) -> None:
+async def test_an_action_for_an_agent_unknown_or_not_chosen_fails_alone(tmp_path: Path) -> None:
     wrong = plan(
         step("a", "fax", "send a fax"), step("b", "database", "list"), step("c", "calendar", "look"), step("d", "", "what?")
     )

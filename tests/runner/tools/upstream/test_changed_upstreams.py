@@ -32,7 +32,7 @@ async def changing(era: str, way: str) -> AsyncIterator[tuple[Opened, str]]:
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-async def test_a_change_is_heard_told_once_and_seen_by_whoever_lists_next(era: str, way: str) -> None:
+async def test_a_change_is_heard_told_once_and_seen_by_the_next_caller_that_lists(era: str, way: str) -> None:
     async with changing(era, way) as (here, changer):
         running = here.tools(scope="running")
         before = [tool.label for tool in await running.list_tools()]

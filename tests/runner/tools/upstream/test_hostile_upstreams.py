@@ -71,7 +71,7 @@ async def test_a_server_that_stopped_answering_is_replaced_before_the_next_call(
 
 
 @pytest.mark.parametrize(("way", "count"), [("stdio", 300), ("http", 40)])
-async def test_cancelling_many_calls_of_a_server_that_does_not_listen_waits_for_nobody(way: str, count: int) -> None:
+async def test_cancelling_many_calls_of_a_server_that_does_not_listen_does_not_wait_for_it(way: str, count: int) -> None:
     with raw_http() as web:
         async with opened(raw("deaf") if way == "stdio" else web.spec("deaf"), default_timeout=60) as here:
             tools, calls = (

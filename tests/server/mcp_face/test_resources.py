@@ -12,7 +12,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from db.ids import SHORT
-from tests.mcp_face.test_tools import CONFIG, ERAS
+from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face
 from tests.support.gates import at_gate
 from tests.support.models import call, gate, say

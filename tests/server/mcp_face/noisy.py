@@ -1,4 +1,4 @@
-"""`outrider serve` with an agent that writes wherever it should not: `python -m tests.mcp_face.noisy FOLDER`.
+"""`outrider serve` with an agent that writes wherever it should not: `python -m tests.server.mcp_face.noisy FOLDER`.
 
 Owns: the noise. Must not know: what is expected of it.
 """

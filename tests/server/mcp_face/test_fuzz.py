@@ -20,7 +20,7 @@ from mcp.shared.message import SessionMessage
 
 from server.mcp_face.server import mcp_server
 from server.messages import NotAMessage, message_of
-from tests.mcp_face.fuzz import Frame, Fuzz, judge
+from tests.server.mcp_face.fuzz import Frame, Fuzz, judge
 from tests.support.face import face
 from tests.support.models import say
 from tests.support.shell import make_shell

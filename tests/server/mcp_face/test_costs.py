@@ -8,8 +8,8 @@ import anyio
 import pytest
 from mcp.types import TextResourceContents
 
-from tests.mcp_face.test_tasks import started, task_client, until
-from tests.mcp_face.test_tools import CONFIG, ERAS
+from tests.server.mcp_face.test_tasks import started, task_client, until
+from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face, text_of
 from tests.support.models import call, gate, say
 from tests.support.reading import answer, dispatch, dispatched

@@ -13,8 +13,8 @@ from mcp.server import MCPServer
 
 from outrider_sre import cluster, logs, metrics
 from outrider_sre.incident import VARIABLE
-from tests.sre.asking import ask, refused, started
-from tests.sre.conftest import OTHER_STORY
+from tests.outrider_sre.asking import ask, refused, started
+from tests.outrider_sre.conftest import OTHER_STORY
 
 SERVERS = {
     "outrider_sre.logs": {"query", "stats", "patterns", "labels", "label_values"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outrider_sre.cluster import server
-from tests.sre.asking import ask, refused
+from tests.outrider_sre.asking import ask, refused
 
 
 @pytest.mark.parametrize("kind", ["Pod", "pod", "pods", "po"])

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 
 from db.ids import PATTERN
-from tests.mcp_face.fuzz import Fuzz
+from tests.server.mcp_face.fuzz import Fuzz
 from tests.support.requirement import requirement
 from tests.support.shell import make_shell
 from tests.support.wire import ERAS, LEGACY, MODERN, Wire, about, over_http, over_stdio, served_over_http

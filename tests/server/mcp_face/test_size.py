@@ -10,7 +10,7 @@ import pytest
 
 from db.store.engine import sqlite_library
 from tests.docs.mcp_page import tools
-from tests.mcp_face.test_tools import CONFIG, ERAS
+from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import face
 from tests.support.models import call, gate, say
 from tests.support.reading import dispatch

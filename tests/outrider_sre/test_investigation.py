@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outrider_sre.incident import ALERT
-from tests.sre.investigating import CHAIN, CONFIG, Investigation, investigate
+from tests.outrider_sre.investigating import CHAIN, CONFIG, Investigation, investigate
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT
 

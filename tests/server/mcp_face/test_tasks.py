@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from server.mcp_face.tasks import TASKS
-from tests.mcp_face.test_tools import CONFIG
+from tests.server.mcp_face.test_tools import CONFIG
 from tests.support.face import Face, face
 from tests.support.models import crash, fail, gate, say
 from tests.support.reading import dispatch

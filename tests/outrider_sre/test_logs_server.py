@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outrider_sre.logs import server
-from tests.sre.asking import ask, refused
+from tests.outrider_sre.asking import ask, refused
 
 
 async def test_lines_come_newest_first_within_the_limit_and_say_what_is_left_out() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from outrider_sre.incident import ALERT
 from outrider_sre.metrics import server
-from tests.sre.asking import ask, refused
+from tests.outrider_sre.asking import ask, refused
 
 
 async def test_an_instant_query_answers_the_highest_value_first() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from outrider_sre.errors import BadRequestError
 from outrider_sre.incident import ALERT, PACKAGED
-from tests.sre.conftest import OTHER_STORY
+from tests.outrider_sre.conftest import OTHER_STORY
 from tools.incident.record import write_incident
 from tools.incident.story import Story
 

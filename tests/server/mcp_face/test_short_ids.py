@@ -17,8 +17,8 @@ from runner.tools.dispatch import ASK_FOR_IT
 from server.identity import Identity
 from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.tools import ERROR, called
-from tests.mcp_face.test_tasks import started, task_client, until
-from tests.mcp_face.test_tools import CONFIG, ERAS
+from tests.server.mcp_face.test_tasks import started, task_client, until
+from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import Face, face
 from tests.support.models import call, gate, say, shared
 from tests.support.reading import answer, dispatch, dispatched

@@ -10,7 +10,7 @@ import pytest
 
 from outrider_sre.incident import PACKAGED
 from runner.service.order import Order
-from tests.sre.investigating import changed_config, investigate, rehearse
+from tests.outrider_sre.investigating import changed_config, investigate, rehearse
 from tests.support.requirement import requirement
 
 

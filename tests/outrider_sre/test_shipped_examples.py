@@ -15,7 +15,7 @@ from registry import load
 from registry.specs.document import SECTIONS
 from runner.llm.rehearsal.script import load_rehearsal
 from server.project import find_config
-from tests.sre.investigating import CHAIN, CONFIG
+from tests.outrider_sre.investigating import CHAIN, CONFIG
 from tests.support.requirement import requirement
 from tests.support.sources import ROOT, relative, repository_files
 

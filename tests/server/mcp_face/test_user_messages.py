@@ -11,9 +11,9 @@ from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.client import Client, RequestInfo
 from server.mcp_face.tools import ERROR, called
-from tests.mcp_face.test_approvals import Answering
-from tests.mcp_face.test_tools import TOOLS
 from tests.runner.strategies.route.commanded import crew
+from tests.server.mcp_face.test_approvals import Answering
+from tests.server.mcp_face.test_tools import TOOLS
 from tests.support.face import Face, face, text_of
 from tests.support.gated import DELETE, deleting
 from tests.support.models import fail, gate, hang, say
@@ -112,7 +112,7 @@ async def test_a_user_may_give_commands_and_is_told_what_became_of_them(tmp_path
         assert [said for _, _, said in talk(opened)][2:] == ["/research 193", failed["answer"]]
 
 
-async def test_the_tool_is_there_only_where_somebody_answers_users(tmp_path: Path) -> None:
+async def test_the_tool_is_there_only_where_an_agent_answers_users(tmp_path: Path) -> None:
     async with face(tmp_path, CONFIG, {}) as opened, opened.client() as caller:
         assert set(caller.schemas) == {*TOOLS, SEND}
     (tmp_path / "other").mkdir()

@@ -8,8 +8,8 @@ import jsonschema
 import mcp.types as t
 from mcp.client import Client
 
-from tests.mcp_face.test_tasks import ended, started, task_client
-from tests.mcp_face.test_tools import CONFIG, ERAS, REFUSALS, TOOLS
+from tests.server.mcp_face.test_tasks import ended, started, task_client
+from tests.server.mcp_face.test_tools import CONFIG, ERAS, REFUSALS, TOOLS
 from tests.support.face import face, nulls
 from tests.support.models import call, fail, gate, say
 from tests.support.reading import dispatch

@@ -18,6 +18,7 @@ import pytest
 from tests.support.gates import at_gate
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, SCRIPT, Shell, held, make_shell
+from tests.support.sources import ROOT
 from tests.support.wire import (
     LEGACY,
     LONGEST,
@@ -30,14 +31,6 @@ from tests.support.wire import (
     request,
     wired,
 )
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """A folder with a small rehearsed configuration."""
-    return make_shell(tmp_path)
 
 
 async def said(wire: StdioWire, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -59,7 +52,7 @@ def statuses(shell: Shell) -> set[str]:
 
 @requirement("S2-MC-7")
 async def test_nothing_but_the_protocol_reaches_the_output_whatever_an_agent_prints(shell: Shell) -> None:
-    command = [sys.executable, "-W", "always", "-m", "tests.mcp_face.noisy", str(shell.folder)]
+    command = [sys.executable, "-W", "always", "-m", "tests.server.mcp_face.noisy", str(shell.folder)]
     environ = shell.surroundings(PYTHONPATH=str(ROOT))
     async with wired(command, shell.folder, environ, MODERN) as wire:
         for number in range(3):  # each line that comes is checked to be a message
