@@ -10,8 +10,9 @@ import os
 import secrets
 import string
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import count
 from zoneinfo import ZoneInfo
 
@@ -43,27 +44,15 @@ _STRIDE = 1_345_338_047
 """Coprime to the number of tails, so that the walk reaches each of them once."""
 
 
-class _Walk:
-    """Walks through all tails, from a random one."""
-
-    def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        self._steps = count(secrets.randbelow(_TAILS))
-
-    def next(self) -> int:
-        return next(self._steps) * _STRIDE % _TAILS
-
-
-_WALK = _Walk()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_WALK.begin)
+@cache
+def _steps(_process: int) -> Iterator[int]:
+    """The walk of a process, from a random tail; a forked process has its own."""
+    return count(secrets.randbelow(_TAILS))
 
 
 def new_session() -> str:
     """A fresh session id."""
-    number = _WALK.next()
+    number = next(_steps(os.getpid())) * _STRIDE % _TAILS
     tail = ""
     for _ in range(LENGTH):
         number, digit = divmod(number, len(ALPHABET))

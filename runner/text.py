@@ -209,7 +209,7 @@ def size_in_bytes(text: str) -> int:
 
 def fitting(text: str, most: int) -> str:
     """The beginning of a text that fits into `most` bytes after escaping."""
-    kept = text.encode()[:most].decode(errors="ignore")
+    kept = first_bytes(text, most)
     while (over := len(escape_blocks(kept).encode()) - most) > 0:
         kept = kept[: -max(1, over // 4)]  # a character has at most four bytes
     return kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.messages import Block, Message
-from runner.text import MARK, limit_of
+from runner.text import MARK, first_bytes, limit_of, size_in_bytes
 
 _CUT = frozenset({"results", "delivery"})
 
@@ -17,7 +17,7 @@ def shorten(messages: list[Message], size: int) -> None:
     """Remove at least `size` bytes, if there are as many, from the longest of the newest texts."""
     newest = next((at for at in range(len(messages), 0, -1) if messages[at - 1].role == "assistant"), 0)
     places = [at for at in range(newest, len(messages)) if messages[at].kind in _CUT]
-    lengths = [len(text.encode()) for at in places for block in messages[at].content for text in _texts(block)]
+    lengths = [size_in_bytes(text) for at in places for block in messages[at].content for text in _texts(block)]
     limit = limit_of(lengths, size)
     for at in places:
         old = messages[at]
@@ -47,5 +47,4 @@ def _shortened(block: Block, limit: int) -> Block:
 
 
 def _cut(text: str, limit: int) -> str:
-    raw = text.encode()
-    return text if len(raw) <= limit else raw[:limit].decode(errors="ignore") + MARK
+    return text if size_in_bytes(text) <= limit else first_bytes(text, limit) + MARK

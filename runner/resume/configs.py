@@ -27,7 +27,7 @@ class Configurations:
         self._environments = {today.services.settings.hash: today}
 
     async def environment(self, config_hash: str) -> Environment:
-        """The environment of a configuration; raises ConfigError or UnknownEdition when it cannot be restored."""
+        """The environment of a configuration; raises RegistryError or UnknownConfiguration when it cannot be restored."""
         if config_hash not in self._environments:
             body = await self._today.services.database.reads.snapshot(config_hash)
             if body is None or self._make is None:

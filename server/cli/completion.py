@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from server.cli.terminal.exits import CommandError
+from server.cli.terminal.output import note, one_line, put
 
 QUESTION = "OUTRIDER_COMPLETE"
 """Set to a shell's name by its script: the words are to be completed instead of obeyed."""
@@ -67,8 +68,6 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
     """
     import sys
 
-    from server.cli.terminal.output import note, put
-
     script = SCRIPTS.get(shell)
     if script is None:
         raise CommandError(f"no completion for the shell `{shell}`", "there is one for `bash`, `zsh` and `fish`")
@@ -106,8 +105,7 @@ def answer(shell: str, program: Any, words: Sequence[str]) -> list[str]:
 
 
 def _line(shell: str, candidate: Completion) -> str:
-    about = " ".join(candidate.about.split())
-    about = about if len(about) <= LONGEST else about[: LONGEST - 1] + "…"
+    about = one_line(candidate.about, LONGEST)
     if shell == "zsh":
         return candidate.word.replace(":", "\\:") + (f":{about}" if about else "")
     return f"{candidate.word}\t{about}" if shell == "fish" else candidate.word

@@ -18,7 +18,7 @@ async def tasks_of(reads: Reads, execution: str) -> dict[str, Any] | None:
     if own is None or own["strategy"] != "iterate":
         return None
     rows: dict[str, Record] = {}
-    for each in (*await lineage(reads, execution),):
+    for each in await lineage(reads, execution):
         rows |= {row["step_id"]: row for row in await reads.children(each) if row["role"] == WORKER}
     shown = [{**_record(row).shown(), "execution_id": row["id"], "agent": row["agent"]} for row in rows.values()]
     return {"execution_id": execution, "tasks": shown}
