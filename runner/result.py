@@ -345,11 +345,15 @@ NEXT_STEPS: Mapping[str, str] = {
 }
 
 
-def explained(result: Result, session: str | None, agent: str) -> Result:
+ORIGIN = "execution_id"
+"""The key in an error's context of the execution in which it arose; kept by those that pass the error on."""
+
+
+def explained(result: Result, session: str | None, agent: str, execution: str) -> Result:
     """The result with code and origin in each error, and a default next step."""
     if not result.errors:
         return result
-    where = {"session_id": session, "subagent": agent}
+    where = {"session_id": session, "subagent": agent, ORIGIN: execution}
     known = NEXT_STEPS.get(result.errors[0].type)
     return replace(
         result,

@@ -50,6 +50,7 @@ from runner.record import facts
 from runner.record.recorder import Recorder
 from runner.result import (
     LEAST_PREFIX,
+    ORIGIN,
     UNVERIFIED,
     Artifact,
     Result,
@@ -227,10 +228,10 @@ async def _stored_end(view: EndView, why_stopped: Callable[[], Cause]) -> Final 
 def _passed_on(view: EndView, result: Result) -> bool:
     """Whether an execution below already reported the error it failed with."""
     first = result.errors[0] if result.errors else None
-    if first is None or (first.context.get("subagent") == view.node.name and "step" not in first.context):
+    if first is None or (origin := first.context.get(ORIGIN)) in (None, view.id):
         return False
     known = [error for child in view.children.values() if child.result is not None for error in child.result.errors]
-    return any(each.type == first.type and first.message.endswith(each.message) for each in known)
+    return any(each.type == first.type and each.context.get(ORIGIN) == origin for each in known)
 
 
 def _report(view: EndView, judged: Verdict, severity: str, context: Mapping[str, Any]) -> None:
@@ -271,7 +272,7 @@ def _stamped(view: EndView, result: Result, now: float) -> Result:
     if view.children:
         metadata["dispatched"] = [_brief(child) for child in view.children.values()]
     whole = with_artifacts(result.stamped(**metadata), view.state.artifacts, results)
-    return explained(whole, view.node.origin.session, view.node.name)
+    return explained(whole, view.node.origin.session, view.node.name, view.id)
 
 
 def _brief(child: Snapshot) -> dict[str, Any]:

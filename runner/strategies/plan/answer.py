@@ -11,7 +11,7 @@ from dataclasses import replace
 from db.status import ExecutionStatus
 from runner.chat import phrase
 from runner.record import facts
-from runner.result import OWN_WORDS, Outcome, Problem, Result, missing_servers, summarise
+from runner.result import ORIGIN, OWN_WORDS, Outcome, Problem, Result, missing_servers, summarise
 from runner.roles import COMPOSER
 from runner.strategies.child_tracker import ChildTracker
 from runner.strategies.compose import StepResult, composer_message, digest_of
@@ -23,6 +23,7 @@ from runner.text import is_raw
 
 _RAN_OUT = {"time_budget": "time", "token_budget": "tokens", "cost_budget": "money"}
 """The exhausted resource, by the reason of the plan's end."""
+STEP_FAILED = "step `{step}` ({agent}): {why}"
 MOST_NAMED = 20
 """Steps that a sentence names; more are only counted."""
 _URL = re.compile(r"(?:https?|file)://[^\s<>\"'`)\]}\\]+")
@@ -177,7 +178,9 @@ def _errors(brought: Sequence[StepResult]) -> list[Problem]:
             known = each.standing.result.errors if each.standing.result is not None else ()
             first = known[0] if known else Problem("failed", each.text)
             where = {"step": each.step.id, "agent": each.step.agent}
-            message = f"step `{each.step.id}` ({each.step.agent}): {first.message}"
+            if ORIGIN in first.context:
+                where[ORIGIN] = first.context[ORIGIN]
+            message = STEP_FAILED.format(step=each.step.id, agent=each.step.agent, why=first.message)
             problem = Problem(first.type, message, first.code, first.severity, context=where)
             problems.append(problem.because_of(first))
     return problems

@@ -15,7 +15,7 @@ from runner.messages import Flight, clean
 from runner.tools.builtin import refuse
 from runner.tools.effects import without_answer
 from runner.tools.protocol import ToolResult
-from runner.tools.upstream.framing import AWAY, CUT_OFF, NO_ANSWER, NO_MESSAGE, REFUSED, UNREADABLE
+from runner.tools.upstream.framing import AWAY, CUT_OFF, NO_ANSWER, NO_MESSAGE, REASON, REFUSED, UNREADABLE
 
 if TYPE_CHECKING:
     from mcp import MCPError
@@ -97,7 +97,7 @@ class UpstreamCall:
 
         message = f"`{self.label}` failed: {error_text(error)}"
         if error.code == CUT_OFF:
-            return self.lost(error.message.removeprefix("the server "))
+            return self.lost(_reason(error))
         if (
             error.code == CONNECTION_CLOSED and error.message == "Connection closed"
         ):  # the SDK's message when we closed the connection
@@ -117,7 +117,13 @@ def unreachable_reason(error: Exception) -> str | None:
     """The reason, if the error says that the server was not there to take the call."""
     from mcp import MCPError
 
-    return error.message.removeprefix("the server ") if isinstance(error, MCPError) and error.code == AWAY else None
+    return _reason(error) if isinstance(error, MCPError) and error.code == AWAY else None
+
+
+def _reason(error: MCPError) -> str:
+    """The reason in the data of our transport's error; an error without one consists of its reason."""
+    reason = error.data.get(REASON) if isinstance(error.data, Mapping) else None
+    return reason if isinstance(reason, str) else error.message
 
 
 def failure(kind: str, message: str, hint: str, *, ran: bool = False) -> ToolResult:
@@ -134,6 +140,7 @@ def error_text(error: Exception) -> str:
         return "it gave an unusable answer"
     if not isinstance(error, MCPError):
         return str(error).strip() or type(error).__name__
+    # The SDK's own words, with a parser's internals after them; it gives no data by which to know them.
     if error.code == UNREADABLE and error.message.startswith("Failed to parse"):
         return NO_MESSAGE
     return error.message.strip() or f"error {error.code}"

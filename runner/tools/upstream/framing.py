@@ -58,6 +58,9 @@ AWAY = -32053
 NO_ANSWER = -32052
 """Code for an answer that leaves the outcome open, such as an HTML page; ours."""
 
+REASON = "reason"
+"""The key in the data of our errors: what the server did, without a subject."""
+
 SAMPLE = 4096
 _LINES_AT_ONCE = 1000
 """A chunk may consist of line ends only; the loop yields in between."""

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from pydantic_core import from_json, to_json
 
 from runner.tools.upstream.framing import AWAY, CUT_OFF, LINE_CAP, NO_ANSWER, REFUSED
-from runner.tools.upstream.http_response import BodyStream, EventStream, PostedRequest, error_message
+from runner.tools.upstream.http_response import BodyStream, EventStream, PostedRequest, server_error
 
 _CONNECT_SECONDS = 10.0
 _NOTIFICATION_SECONDS = 0.5
@@ -144,7 +144,7 @@ def _posted(request: httpx2.Request) -> PostedRequest:
 
 def _refusal(request: httpx2.Request, reason: str, code: int) -> httpx2.Response:
     """A response that makes the transport fail this request with this reason."""
-    body = error_message(None, f"the server {reason}", code)
+    body = server_error(None, reason, code)
     headers = {"content-type": "application/json"}
     return httpx2.Response(httpx2.codes.BAD_GATEWAY, request=request, headers=headers, content=to_json(body))
 

@@ -16,6 +16,7 @@ from pydantic_core import from_json, to_json
 from runner.tools.upstream.framing import (
     CUT_OFF,
     LINE_CAP,
+    REASON,
     SAMPLE,
     TOO_LONG,
     UNREADABLE,
@@ -40,9 +41,18 @@ class PostedRequest(NamedTuple):
     number: object
 
 
-def error_message(number: object, reason: str, code: int = UNREADABLE) -> dict[str, object]:
+THE_SERVER = "the server {reason}"
+
+
+def error_message(number: object, message: str, code: int = UNREADABLE) -> dict[str, object]:
     """An error in the form of a server's answer."""
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": reason}}
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+def server_error(number: object, reason: str, code: int) -> dict[str, object]:
+    """An error about the server: in words, and its reason as data."""
+    error = {"code": code, "message": THE_SERVER.format(reason=reason), "data": {REASON: reason}}
+    return {"jsonrpc": "2.0", "id": number, "error": error}
 
 
 class _Contained(httpx2.AsyncByteStream):
@@ -86,7 +96,7 @@ class BodyStream(_Contained):
         if refused is not None:
             yield self._error(refused)
         elif self._otherwise is not None and b'"jsonrpc"' not in body:
-            yield self._error(f"the server {self._otherwise[0]}", self._otherwise[1])
+            yield to_json(server_error(self._posted.number, *self._otherwise))
         else:
             yield readable(body)
 
