@@ -11,12 +11,18 @@ from runner.core import execution
 from runner.prompt import deliveries
 from runner.strategies import retries
 from runner.strategies.loop import notes
+from runner.strategies.plan import answer
 from runner.tools.builtin import refuse
+from runner.tools.upstream import http_response
 from server.mcp_face.tools import wire
 from tests.resume.test_old_database import EXPECTED, resume_all, unpack
 from tests.runner.compaction.test_long_conversations import (
     test_wherever_a_crash_cuts_it_the_next_request_is_the_one_it_would_have_made as crashes_anywhere,
 )
+from tests.runner.strategies.plan.planned import B, config, plan
+from tests.support.models import fail
+from tests.support.service import bench
+from tests.support.upstream_specs import call, opened, raw_http
 
 OTHER = "Quite other words"
 SENTENCES = (
@@ -77,3 +83,35 @@ def test_a_client_is_told_the_parts_of_an_error_as_data_whatever_its_sentences_s
         f"{OTHER}: hint: not this one",
         f"{OTHER}\nerror: nor this",
     )
+
+
+async def test_an_error_that_a_plan_passes_on_is_recorded_once_in_any_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answer, "STEP_FAILED", OTHER)
+    refused = fail("invalid", "no", recoverable=False)
+    scripts = {"B": [refused], "Planner": [plan(B)], "Composer": [refused]}
+    async with bench(tmp_path, config("max_replans: 0"), scripts) as service:
+        ended = await service.run("Assistant")
+
+        assert ended.result is not None
+        assert (ended.status, ended.result.errors[0].message) == ("failed", OTHER)
+
+    # Error records follow the end in a later transaction; a closed service has written them all.
+    recorded = service.sql("select agent from error_records join executions on execution_id = executions.id")
+    assert sorted(row["agent"] for row in recorded) == ["B", "Composer"]
+
+
+async def test_the_reason_of_a_lost_call_is_told_whatever_the_error_of_the_transport_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_response, "THE_SERVER", OTHER)
+    with raw_http() as web:
+        async with opened(web.spec("short_body", "hostile"), default_timeout=6.0) as here:
+            tools = here.tools()
+            await tools.list_tools()
+            result = await call(tools, "hostile__poke")
+
+    assert result.error_type == "unavailable"
+    assert "broke off" in result.text
+    assert OTHER not in result.text

@@ -7,7 +7,7 @@ import pytest
 
 from db.store.engine import sqlite_library
 from runner.service.order import Order
-from tests.support.models import call, crash, fail, gate, hang, say
+from tests.support.models import Turn, call, crash, fail, gate, hang, say
 from tests.support.reading import answer, delivered, dispatch, dispatched, results
 from tests.support.requirement import requirement
 from tests.support.service import bench
@@ -170,8 +170,8 @@ async def test_a_top_level_row_that_cannot_be_stored_frees_its_slot(tmp_path: Pa
 
 @requirement("S2-RN-7")
 @pytest.mark.parametrize("broken", [crash(RuntimeError("a bug")), fail(), crash(TypeError("another"))])
-async def test_a_child_that_raises_never_cancels_its_siblings(tmp_path: Path, broken: object) -> None:
-    opened = anyio.Event()
+async def test_a_child_that_raises_never_cancels_its_siblings(tmp_path: Path, broken: Turn) -> None:
+    waits, opened = anyio.Event(), anyio.Event()
     scripts = {
         "Lead": [
             dispatch("Left", "a") + dispatch("Right") + dispatch("Left", "b"),
@@ -180,11 +180,14 @@ async def test_a_child_that_raises_never_cancels_its_siblings(tmp_path: Path, br
             say("all"),
         ],
         "Left": [gate(opened, say("left"))],
-        "Right": [broken],
+        "Right": [gate(waits, broken)],
     }
     async with bench(tmp_path, CONFIG, scripts) as service:
         started = await service.dispatcher.start(Order("Lead"))
         with anyio.fail_after(20):
+            # A failure before the second request would come with it and wake nothing.
+            await service.model.started("Lead", 2)
+            waits.set()
             # The failure wakes the parent while the others still work.
             woken = await service.model.started("Lead", 3)
             assert [each.status for each in delivered(woken)] == ["failed"]
