@@ -61,7 +61,7 @@ STOPS = t.ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_worl
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """What a tool shows to clients beside its definition."""
+    """The title, hints, answer schema and text renderer of a tool."""
 
     title: str
     hints: t.ToolAnnotations
