@@ -1,1 +1,1 @@
-"""The faces of Outrider: the command line and MCP over stdio and HTTP, and the composition root below them."""
+"""The faces of Outrider: the command line, MCP over stdio and HTTP, and the composition root below them."""

@@ -1,6 +1,6 @@
-"""An alert or a group of alerts in the format of Alertmanager: whether it fires, its types, and the task it implies.
+"""Reads an alert, or a group of alerts, in the format of Alertmanager: whether it fires, its types, and its task.
 
-Owns reading it. Must not know: where it came from, or what it starts. Invariant: nothing of a group is dropped; resolved
+Must not know: the source of the alert, or the execution it starts. Invariant: no alert of a group is dropped. Resolved
 alerts stay in the data, but neither choose the chain nor name the task.
 """
 
@@ -11,17 +11,17 @@ from typing import Any
 
 RESOLVED = "resolved"
 MOST_SUMMARIES = 5
-"""Summaries of alerts in a task; the rest is in the data."""
+"""Alert summaries in a task; the data has all of them."""
 
 
 def alert_types(alert: Mapping[str, Any]) -> list[str]:
-    """The name of every firing alert, in order, with repetitions; the group's own name if none has one."""
+    """The names of all firing alerts, in order, with repetitions; the name of the group if no alert has one."""
     shared = shared_type(alert)
     return _names(_firing(alert)) or ([shared] if shared is not None else [])
 
 
 def shared_type(alert: Mapping[str, Any]) -> str | None:
-    """The alert name in the labels of the group, if there is one."""
+    """The alert name in the labels of the group, if any."""
     names = (_name_in(alert.get(key)) for key in ("commonLabels", "groupLabels"))
     return next((name for name in names if name is not None), None)
 
@@ -37,7 +37,7 @@ def is_resolved(alert: Mapping[str, Any]) -> bool:
 
 
 def task_of(alert: Mapping[str, Any]) -> str:
-    """The task for an agent."""
+    """The task for an agent: the names of the firing alerts, then their summaries."""
     names = list(dict.fromkeys(alert_types(alert)))
     task = f"Investigate the alert{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else "Investigate the alert"
     common = _summary_in(alert.get("commonAnnotations"))
@@ -49,7 +49,7 @@ def task_of(alert: Mapping[str, Any]) -> str:
 
 
 def unwrapped(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The alert itself, if the content is a webhook around a single one; else the content."""
+    """The alert inside a webhook that carries exactly one; any other content is returned unchanged."""
     several = _several(content)
     return several[0] if len(several) == 1 and len(content["alerts"]) == 1 else content
 
@@ -61,7 +61,7 @@ def _several(content: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _firing(alert: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The firing alerts. An alert without a status has that of its group, and fires if the group has none."""
+    """The firing alerts. An alert without a status has that of its group; without either it fires."""
     status = alert.get("status")
     return [each for each in _several(alert) or [alert] if each.get("status", status) != RESOLVED]
 

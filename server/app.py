@@ -1,8 +1,8 @@
-"""The composition root: the only place where the parts of a service are put together, and where they start and stop.
+"""The composition root: the only module that builds the parts of a service, starts them and stops them.
 
 The database opens first and closes last, so that the last write of the last execution can still be committed. Owns that
-order, and the setting of the garbage collector while a service is open: with Python's own setting a tree of 500 executions
-spends a quarter of its time looking for garbage that is not there.
+order, and the thresholds of the garbage collector while a service is open: with Python's defaults a tree of 500 executions
+spends a quarter of its time in collections that find no garbage.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from runner.tools.upstream.notices import UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import Upstreams
 
 YOUNG = 10_000
-"""New objects between two looks at the youngest; a turn of an agent makes a few hundred, nearly all gone with it."""
+"""Allocations between two collections of the youngest generation. An agent's turn makes a few hundred short-lived ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Blueprint:
     settings: Settings
     database: Path
     pace: float = 0.0
-    """Seconds a rehearsed reply takes, so that people can watch."""
+    """Seconds that each rehearsed reply takes, so that a user can follow it."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     models: ModelChooser | None = None
-    """Instead of the models of the configuration."""
+    """Replaces the models of the configuration."""
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
-    """Tools of a program that embeds Outrider."""
+    """Tools of the program that embeds Outrider."""
     functions: Mapping[str, AgentFunction] = field(default_factory=dict)
-    """Agents of that program that are no models, by name; the settings must have been loaded with them as `registered`."""
+    """Function agents of that program, by name. The settings must have been loaded with them as `registered`."""
 
 
 @asynccontextmanager
 async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
-    """A running service. Leaving it stops its executions, then its upstreams, then the database."""
+    """Open a service. On exit its executions stop first, then its upstreams, then the database."""
     functions = configured(blueprint.settings)
     bus = Bus()
     recorder = Recorder(bus)
@@ -85,7 +85,7 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
 
 
 class _Assembly:
-    """Builds services: for today's configuration, and for the snapshots of resumed executions."""
+    """Builds the services of the current configuration, and those of the snapshots that resumed executions need."""
 
     def __init__(self, blueprint: Blueprint, database: Database, recorder: Recorder, bus: Bus) -> None:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
@@ -101,11 +101,11 @@ class _Assembly:
         self.upstreams = Upstreams(today.upstreams, default_timeout=timeout, listeners=listeners, shelter=ShelteredGroup)
 
     def services(self, functions: Mapping[str, Called]) -> Services:
-        """For today's configuration, and the functions it names."""
+        """The services of the current configuration, with the functions it names."""
         return self._of(self._blueprint.settings, self.upstreams, functions)
 
     async def prepare(self) -> None:
-        """Prepare today's models; the latch is set also when that fails, so that no waiter hangs."""
+        """Prepare the models of the current configuration. A failure sets the latch too, so that no waiter hangs."""
         try:
             for own in tuple(self.own_models):
                 await own.prepare()
@@ -165,13 +165,13 @@ def _tool_timeout(settings: Settings) -> float:
 
 
 def _is_required(execution: Execution, server: str) -> bool:
-    """Whether the execution requires the server, and then reports its absence itself."""
+    """Whether the execution requires the server; it then reports the outage itself."""
     agent = execution.request.agent
     return isinstance(agent, AgentSpec) and server in execution.services.settings.required_servers(agent)
 
 
 class _Notices:
-    """Records a notice of an upstream with the execution that called it."""
+    """Records upstream notices with the execution that called the upstream."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -188,7 +188,7 @@ class _Notices:
         payload = {"server": notice.server, "message": notice.message}
         self._recorder.record_nowait(facts.Noticed(execution.place, f"upstream.{notice.kind}", payload))
         if notice.kind == "unavailable" and not _is_required(execution, notice.server):
-            # It continues without those tools: its answer carries a warning.
+            # The execution continues without those tools, so its result carries a warning.
             missing = f"upstream `{notice.server}` {notice.message}"
             where = {"session_id": execution.origin.session, "subagent": execution.name, "code": Code.TOOL_UNAVAILABLE}
             self._recorder.record_nowait(
@@ -201,16 +201,16 @@ class _Notices:
 
 
 MIDDLE, OLD = 2, 50
-"""Looks at the younger before one at the next: what stays is put aside early and in small portions, so no look takes long.
-With ten, the middle one held 200 agents up for 35 ms."""
+"""Collections of a generation before one of the next older. Small values promote survivors early and in small batches, so
+no collection takes long; with 10, one of the middle generation stopped 200 agents for 35 ms."""
 
 
 @contextmanager
 def patient_collector() -> Iterator[None]:
-    """Collect less often, and never the objects that exist already; restored on leaving."""
+    """Collect garbage less often, and never the objects that already exist. The thresholds are restored on exit."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, MIDDLE, OLD)  # 0: the collector is switched off
+    gc.set_threshold(max(before[0], YOUNG) if before[0] else 0, MIDDLE, OLD)  # 0 means that the collector is disabled
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""The identity of a caller: its principal, its scopes, and what it may see.
+"""The identity of a caller: its principal, its scopes, and the executions it may see.
 
-Owns how an identity travels from the HTTP guard to the handlers. Invariant: an HTTP request without an identity is refused;
-only callers without an HTTP request (stdio, the command line) are local by default.
+Owns how an identity travels from HTTP authentication to the handlers. Invariant: an HTTP request without an identity is
+refused; only callers without an HTTP request (stdio, the command line) are local by default.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from typing import Any
 
 READ_ALL = "executions:read_all"
-"""The scope that lets a caller ask about executions of others, in SQL."""
+"""The scope for SQL queries, which read the executions of every principal."""
 
 SPEAK_FOR_ALL = "users:speak_for_all"
-"""The scope that lets a caller hand over what any user says; others speak for themselves."""
+"""The scope to send messages for any user; without it, a caller sends only its own."""
 
 KEY = "outrider.identity"
-"""Where the guard leaves the identity in an ASGI scope."""
+"""The key of the identity in an ASGI scope, set by authentication."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A caller. Without a principal it is local: it could read the database file as well, so it sees everything."""
+    """A caller. One without a principal is local: it can read the database file anyway, so it sees every execution."""
 
     principal: str | None = None
     scopes: frozenset[str] = frozenset()
 
     @property
     def reads_all(self) -> bool:
-        """Whether it may ask about executions of others."""
+        """Whether it may query the executions of every principal."""
         return self.principal is None or READ_ALL in self.scopes
 
     @property
     def speaks_for_all(self) -> bool:
-        """Whether it may hand over what any user says."""
+        """Whether it may send messages for any user."""
         return self.principal is None or SPEAK_FOR_ALL in self.scopes
 
     def sees(self, principal: str | None) -> bool:
-        """Whether executions of `principal` exist for this caller."""
+        """Whether this caller sees the executions of `principal`."""
         return self.principal is None or self.principal == principal
 
 
@@ -45,11 +45,11 @@ LOCAL = Identity()
 
 
 class NoIdentity(Exception):
-    """A request came past the guard without an identity."""
+    """An HTTP request reached a handler without an identity."""
 
 
 def identity_of(request: Any | None) -> Identity:
-    """The caller of a Starlette request, or of none; raises NoIdentity."""
+    """The caller of a Starlette request, or LOCAL without one; raises NoIdentity."""
     if request is None:
         return LOCAL
     found = request.scope.get(KEY)

@@ -1,7 +1,7 @@
-"""One JSON-RPC message from the wire, or the reason why it is none.
+"""Parses one JSON-RPC message from the wire, or refuses it.
 
-Owns what counts as a message, for every transport. Must not know: transports, methods. Invariant: a refusal repeats only
-the id, and what is passed on is plain JSON: no NaN, no lone surrogates, an id that can be answered.
+Owns the rules for a valid message, the same on every transport. Must not know: transports, methods. Invariant: a refusal
+repeats only the id; an accepted message is plain JSON without NaN or lone surrogates, and its id can be answered.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _FIRST = re.compile(rb"\s*\{\s*(?:" + _VERSION + rb",\s*)?" + _IDENTIFIER + rb",")
 _LAST = re.compile(rb",\s*" + _IDENTIFIER + rb"(?:,\s*" + _VERSION + rb")?\}\s*\Z")
 _END = 400
-"""Bytes at the end in which an id is looked for."""
+"""Bytes at the end that are searched for an id."""
 
 
 class NotAMessage(Exception):
-    """What came is no message; `refusal` is the answer to it."""
+    """The data is not a valid message; `refusal` is the answer to its sender."""
 
     def __init__(self, code: int, reason: str, identifier: int | str | None = None) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class NotAMessage(Exception):
 
 
 def message_of(data: bytes) -> t.JSONRPCMessage:
-    """The message in `data`; raises NotAMessage."""
+    """Parse and validate `data`; raises NotAMessage."""
     try:
         content = from_json(data, allow_inf_nan=False)
     except ValueError:
@@ -40,7 +40,7 @@ def message_of(data: bytes) -> t.JSONRPCMessage:
     except ValidationError:
         raise NotAMessage(t.INVALID_REQUEST, "this is not a JSON-RPC message", _id_in(content)) from None
     if isinstance(message, t.JSONRPCNotification) and "id" in content:
-        # Its sender waits for an answer, which a notification never gets.
+        # The sender waits for an answer, which a notification never gets.
         raise NotAMessage(t.INVALID_REQUEST, "the `id` of a request is a text or a whole number")
     return message
 
@@ -51,7 +51,7 @@ def _id_in(content: Any) -> int | str | None:
 
 
 def id_at_ends(data: bytes) -> int | str | None:
-    """The id of what cannot be read: clients put it first or last. In the middle an id may belong to anything."""
+    """The id of an unreadable message, searched only at its ends, where clients write it; elsewhere it may be data."""
     found = _FIRST.match(data) or _LAST.search(data[-_END:])
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Which project a command belongs to: its configuration, and the database beside it.
+"""Finds the configuration file of a command, and by it the project folder.
 
-Owns where both files are looked for and in which order. It imports nothing of Outrider, so that commands that only look at
-a database start quickly. Must not know: what is in the files.
+Owns the search order. It imports nothing of Outrider, so that commands that only read a database start quickly. Must not
+know: the content of the file.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _HOME = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class ProjectConfig:
-    """A configuration file in use."""
+    """The configuration file of a command."""
 
     path: Path
     is_project: bool = True
-    """False for the packaged one, which belongs to no project."""
+    """False for the packaged configuration."""
 
     @property
     def project(self) -> Path | None:
-        """The folder of the project; None where the packaged configuration is used."""
+        """The folder of the project; None for the packaged configuration."""
         return self.path.parent if self.is_project else None
 
 
 def find_config(
     explicit: Path | str | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> ProjectConfig:
-    """Return the configuration file to use.
+    """Find the configuration file.
 
-    As asked for, else by `OUTRIDER_CONFIG`, else `config.yaml` in the folder or the nearest folder above it, else the
-    packaged one.
+    The first of: `explicit`, the file that `OUTRIDER_CONFIG` names, `config.yaml` in the current folder or the nearest
+    folder above it, the packaged file.
     """
     chosen = explicit or (os.environ if environ is None else environ).get(CONFIG_VARIABLE)
     if chosen:
@@ -47,9 +47,9 @@ def find_config(
 
 
 def packaged_config() -> Path:
-    """Return the configuration that comes with Outrider: the SRE example."""
+    """The configuration shipped with Outrider: the SRE example."""
     packaged = _in_package()
-    # An editable install has no packaged copy: there the file stands beside the packages.
+    # An editable install has no packaged copy; the file is beside the packages.
     return packaged if packaged.is_file() else _HOME / NAME
 
 
@@ -65,12 +65,12 @@ def _candidates(cwd: Path | None) -> Iterator[Path]:
     here = folder / NAME
     if here.is_file():
         yield here
-    # A file above was not chosen by the user. In a folder that several users share, a stranger's file could start commands.
+    # The user did not choose a file above. Below a folder shared with other users, it could be theirs and start commands.
     yield from (each for each in (above / NAME for above in folder.parents) if _is_trusted(each))
 
 
 def _is_trusted(file: Path) -> bool:
-    """Whether a file above the current folder belongs to this user or to root, also as a link."""
+    """Whether a file, and the link to it, belong to this user or to root."""
     try:
         if not file.is_file():
             return False

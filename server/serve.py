@@ -1,8 +1,9 @@
-"""Serving: an MCP face before its service, from the first message to the last client.
+"""Serves MCP clients: runs the MCP server and its service until the last client disconnects or a signal arrives.
 
-Owns the order: the face answers at once, the service opens behind it. After the last client or a signal, running executions
-are finished, cancelled or left as the configuration says. Must not know: which transport it is. Invariant: the process ends
-within the grace after a signal or the last client, and within two seconds after a second signal.
+Owns the order: the server answers at once, while the service opens. After a disconnect or a signal, running executions are
+kept for the next process, finished or cancelled, as `on_disconnect` says. Must not know: the transport. Invariant: the
+process ends within the grace period, and within two seconds after a second signal. Only `finish` after a disconnect gets
+longer: up to `FINISH_SECONDS`.
 """
 
 from __future__ import annotations
@@ -34,34 +35,34 @@ if TYPE_CHECKING:
 log = logging.getLogger("outrider.serving")
 
 FINISH_SECONDS = 600.0
-"""How long `on_disconnect: finish` lets executions come to their end."""
+"""Time for executions to end under `on_disconnect: finish` after the last client disconnected."""
 
 ADOPTION_SECONDS = 1.0
-"""Between looks for processes that are gone."""
+"""Interval of the search for trees of dead processes."""
 QUICK_SECONDS = 1.5
-"""How long closing may take after a second signal."""
+"""Time to close after a second signal."""
 LEFT = 130
 """The exit code of a process that did not close in time."""
 
 GONE, STOPPED = "its client went away", "the server stopped"
 
 Transport = Callable[[Server[Any]], Awaitable[None]]
-"""Carries messages until its clients are gone."""
+"""Carries messages until its clients have disconnected."""
 
 
 @dataclass
 class Serving:
-    """One process that serves."""
+    """A serving process."""
 
     blueprint: Callable[[], Blueprint]
-    """Reads the configuration; it is called beside the first answers, in a thread."""
+    """Reads the configuration. It is called in a thread, while the first requests are answered."""
     service: Service = field(default_factory=Service)
     updates: Updates = field(default_factory=Updates)
 
     stopping: Latch = field(default_factory=Latch)
 
     async def run(self, transport: Transport) -> None:
-        """Serve until the transport ends or a signal comes; then close in order."""
+        """Serve until the transport ends or a signal arrives, then shut down in order."""
         server = mcp_server(self.service, self.updates)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
@@ -74,7 +75,7 @@ class Serving:
                 group.cancel_scope.cancel("the clients are gone")
 
     async def _open(self) -> None:
-        # In a thread: the database layer takes half a second to import, and the first answers need none of it.
+        # In a thread: the database layer takes half a second to import, and the first answers do not need it.
         app = await anyio.to_thread.run_sync(import_module, "server.app")
         blueprint = await anyio.to_thread.run_sync(self.blueprint)
         async with app.open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
@@ -84,7 +85,7 @@ class Serving:
             group.cancel_scope.cancel("the clients are gone")
 
     async def left(self, session: str) -> None:
-        """A client has ended its session."""
+        """Apply `on_disconnect: cancel` to the executions of a session that its client has ended."""
         dispatcher = await self.service.dispatcher()
         if dispatcher.services.settings.serve.on_disconnect == "cancel":
             for each in dispatcher.tree:
@@ -92,15 +93,15 @@ class Serving:
                     await dispatcher.cancel(each.id, by="outrider", reason=GONE)
 
     async def trouble(self) -> Trouble | None:
-        """Why no work can be done at the moment; None when all is well, or nothing is known yet."""
+        """Why the database cannot be written; None if it can, or if the service has not opened yet."""
         if not self.service.is_open:
             return None
         return await (await self.service.dispatcher()).services.database.writer.check()
 
     async def _part(self) -> None:
-        """What becomes of executions whose clients are gone: as after a signal, but to `finish` there is more time."""
+        """Apply `on_disconnect` after the last client, as after a signal, but with more time for `finish`."""
         if self.stopping.is_set:
-            await anyio.sleep_forever()  # a signal came first, and ends this
+            await anyio.sleep_forever()  # a signal came first; its handler cancels this
         if not self.service.is_open:
             return
         dispatcher = await self.service.dispatcher()
@@ -112,10 +113,10 @@ class Serving:
             await come_to_rest(dispatcher, wish, GONE, _leave)
 
     async def _mind(self, signals: AsyncIterator[signal.Signals], carrying: anyio.CancelScope, group: TaskGroup) -> None:
-        """The first signal lets what is under way come to its end, the second ends whatever is still waited for.
+        """Drain on the first signal, cancel everything on the second.
 
-        Where a client has gone before, that counts as the first: a host sends a signal when it will wait no longer, and
-        kills soon after.
+        A disconnect counts as the first signal: after it, a host sends a signal only when it stops waiting, and kills the
+        process soon after.
         """
         await anext(signals)
         if not self.stopping.is_set:
@@ -133,7 +134,7 @@ class Serving:
 
 
 async def _adopt_in_time(dispatcher: Dispatcher, *, task_status: TaskStatus[None]) -> None:
-    """Whatever process has gone, or goes while this one serves: what it left open goes on here."""
+    """Adopt the open trees of dead processes, at the start and whenever another process dies."""
     await dispatcher.adopt(task_status=task_status)
     while True:
         await anyio.sleep(ADOPTION_SECONDS)

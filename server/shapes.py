@@ -1,4 +1,4 @@
-"""One shape for each status, the same wherever executions are shown; colour only adds to it."""
+"""One shape per status, the same in every view of executions; colour only repeats it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ SHAPES = {
 
 
 def shape(status: str, outcome: str | None = None) -> str:
-    """The shape of a status; a completed execution with a partial outcome has its own."""
+    """The shape of a status. A completed execution with outcome `partial` has its own."""
     return SHAPES.get("partial" if status == "completed" and outcome == "partial" else status, "?")

@@ -1,7 +1,7 @@
 """Shutdown of a process within its grace period. Apart from `serve`, because `outrider run` needs it without an MCP server.
 
-Owns how the grace is divided between running executions and closing, and the exit when both take too long. Must not know:
-who asked for it. Invariant: when the grace is over the process is gone.
+Owns how the grace period is divided between draining and closing, and the forced exit when both take too long. Must not
+know: the cause of the shutdown. Invariant: the process has exited when the grace period is over.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from runner.service.dispatcher import Dispatcher
 
 CLOSING_SECONDS = 5.0
-"""Of the grace, what is kept for closing: upstream processes that do not go by themselves are killed after four."""
+"""Part of the grace period kept for closing: upstream processes that do not exit are killed after four seconds."""
 
 
 async def come_to_rest(dispatcher: Dispatcher, wish: OnDisconnect, reason: str, leave: Callable[[], object]) -> None:
-    """Let what is under way come to its end, or cancel it, as is wished; `leave` ends the process when time is up."""
+    """Drain the executions as `wish` says; `leave` ends the process when the grace period is over."""
     grace = dispatcher.services.settings.serve.shutdown_grace
     leave_after(grace, leave)
     await dispatcher.drain(grace - min(CLOSING_SECONDS, grace / 2), wish, reason)
 
 
 def leave_after(seconds: float, leave: Callable[[], object]) -> None:
-    """Call what ends the process by then: what was acknowledged is committed, and the rest is resumed."""
+    """Schedule a forced exit. It loses nothing: acknowledged work is committed, and open executions are resumed."""
     timer = threading.Timer(seconds, leave)
     timer.daemon = True
     timer.start()

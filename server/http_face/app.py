@@ -1,8 +1,8 @@
-"""The HTTP application: the MCP endpoint and its companions, behind the guard.
+"""The HTTP application: the MCP endpoint, health and OAuth metadata, behind the guard.
 
-Owns the order of the layers (guard, cross-origin, authentication, body, routes), the paths, and the order of starting: the
-configuration is checked first, then the address is bound, then everything else opens. Must not know: what the MCP server
-answers. Invariant: every route is behind all layers.
+Owns the order of the layers (guard, cross-origin, authentication, body, routes), the paths, and the order of the start: the
+configuration is checked first, then the address is bound, then the rest opens. Must not know: the answers of the MCP
+server. Invariant: every route is behind all layers.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
 
 
 class HostProcess(Protocol):
-    """What the HTTP face needs of the process that serves it."""
+    """The process around the HTTP face."""
 
     @property
     def stopping(self) -> Latch:
-        """Set when no new requests are accepted."""
+        """Set when no new requests are accepted any more."""
         ...
 
     async def left(self, session: str) -> None:
-        """A client has ended its session."""
+        """Called when a client has ended its session."""
         ...
 
     async def trouble(self) -> Trouble | None:
-        """Why the database cannot be written at the moment; None when it can."""
+        """Why the database cannot be written; None if it can."""
         ...
 
 
 def over_http(
     http: HttpSpec, address: Address, environ: Mapping[str, str], tell: Callable[[str], None], backing: HostProcess
 ) -> Carry:
-    """What serves every client that may call, until it is cancelled. Raises HttpFault. `tell` hears the URL."""
+    """Bind the address and return a transport, which serves until cancelled. Raises HttpFault. `tell` receives the URL."""
     ways = verifiers(http, address, environ)
     listener, bound = bind(address)
 
@@ -72,9 +72,9 @@ def over_http(
 
 
 def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> list[Verifier]:
-    """The ways callers may authenticate, none for this machine alone; raises HttpFault where there must be one.
+    """The verifiers of the configuration. Raises HttpFault if there is none and the address is not loopback.
 
-    Asked before anything is opened: what cannot be served safely is not started.
+    Called before anything opens, so that an unsafe configuration never starts.
     """
     if not http.authenticates and not address.is_loopback:
         raise HttpFault(
@@ -93,13 +93,13 @@ def verifiers(http: HttpSpec, address: Address, environ: Mapping[str, str]) -> l
 async def http_app(
     server: Server[Any], http: HttpSpec, address: Address, ways: list[Verifier], backing: HostProcess
 ) -> AsyncIterator[ASGIApp]:
-    """The application while the sessions of `server` live; `ways` come from `verifiers`."""
+    """The ASGI application, which runs the sessions of `server` until the exit. `ways` comes from `verifiers`."""
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=http.max_body)
     metadata = [] if http.oauth is None else [Route(path, _metadata(http.oauth)) for path in _metadata_paths(http.oauth)]
     endpoint = OneMessage(SessionEnd(StreamableHTTPASGIApp(sessions), backing.left))
     routes = [Route(ENDPOINT, endpoint), Route(HEALTH, _health(backing)), *metadata]
     inner = Starlette(routes=routes)
-    inner.router.redirect_slashes = False  # it would build an address from a header
+    inner.router.redirect_slashes = False  # a redirect would build its URL from the Host header
     app: ASGIApp = WholeBody(inner, http.max_body)
     if ways:
         url = None if http.oauth is None else urljoin(http.oauth.audience, metadata[0].path)
@@ -114,13 +114,13 @@ async def http_app(
 
 
 def _metadata_paths(oauth: OAuthSpec) -> list[str]:
-    """Where clients look for it: under the path of the endpoint as they know it, then at the root."""
+    """The well-known path followed by that of the audience, then alone: clients look in this order."""
     path = urlsplit(oauth.audience).path.rstrip("/")
     return list(dict.fromkeys((METADATA + path, METADATA)))
 
 
 def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
-    """The metadata that names the issuer of tokens (RFC 9728). Its addresses must equal the configured ones."""
+    """The metadata that names the issuer of tokens (RFC 9728). Its URLs must equal the configured ones."""
     about = {
         "resource": oauth.audience,
         "authorization_servers": [oauth.issuer],
@@ -135,7 +135,7 @@ def _metadata(oauth: OAuthSpec) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _health(backing: HostProcess) -> Callable[[Request], Awaitable[Response]]:
-    """Whether executions can be written. Open to every caller, so it names no files."""
+    """Whether the database can be written. Callers need no token, so the answer has no paths."""
 
     async def answer(_: Request) -> Response:
         trouble = await backing.trouble()

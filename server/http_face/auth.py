@@ -1,8 +1,8 @@
-"""Authentication: every request gets an identity, or is told how to get one.
+"""Authentication: a request gets the identity of its token, or a challenge.
 
 Owns the bearer header, the challenge (RFC 6750, RFC 9728), the open paths, and the fixed tokens of the configuration.
-Invariant: with authentication only the open paths are reached without an identity, also among paths that do not exist; no
-token gets past it; of fixed tokens only digests are kept, and the time of a comparison reveals nothing about them.
+Invariants: with authentication only the open paths are served without an identity, and unknown paths get a challenge too;
+no token reaches a handler; of fixed tokens only digests are kept, and the time of a comparison reveals nothing about them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from server.identity import KEY, LOCAL, Identity
 log = logging.getLogger("outrider.http")
 
 SHORTEST = 16
-"""Characters: a shorter one can be guessed."""
+"""Fewest characters of a fixed token: a shorter one can be guessed."""
 
 _MADE = "make one with `openssl rand -hex 32`"
 _SENDABLE = re.compile(r"[!-~]+")
@@ -37,7 +37,7 @@ _SENDABLE = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
-    """Who a token belongs to. A session of MCP belongs to client, issuer and subject together."""
+    """The owner of a token. An MCP session belongs to client, issuer and subject together."""
 
     principal: str
     scopes: frozenset[str]
@@ -47,18 +47,18 @@ class VerifiedToken:
 
 
 class BadToken(Exception):
-    """The token is not accepted; the reason goes to the log and to the caller."""
+    """The token is not accepted. The message goes to the log and to the caller."""
 
 
 class MissingScopes(Exception):
-    """The token is valid, but lacks scopes."""
+    """The token is valid, but lacks these scopes."""
 
     def __init__(self, scopes: Sequence[str]) -> None:
         super().__init__(" ".join(scopes))
 
 
 class CannotTell(Exception):
-    """The token cannot be verified now: its issuer cannot be asked. Try again after `retry_seconds`."""
+    """The token cannot be verified now: the keys of its issuer are unavailable. Retry after `retry_seconds`."""
 
     def __init__(self, retry_seconds: float) -> None:
         super().__init__()
@@ -66,37 +66,35 @@ class CannotTell(Exception):
 
 
 class Verifier(Protocol):
-    """One way to authenticate."""
+    """Verifies one kind of token."""
 
     async def verify(self, token: str) -> VerifiedToken | None:
-        """The caller, or None when it is no token of this kind; raises BadToken, MissingScopes or CannotTell."""
+        """The owner, or None for a token of another kind; raises BadToken, MissingScopes or CannotTell."""
         ...
 
 
 class Anonymous:
-    """Without authentication, where only this machine can call: every caller is local."""
+    """Makes every caller local. Used without authentication, on loopback only."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on as local."""
         scope[KEY] = LOCAL
         await self._app(scope, receive, send)
 
 
 class Authentication:
-    """Gives every request the identity of its token."""
+    """Adds the identity of its token to a request, or refuses the request."""
 
     def __init__(
         self, app: ASGIApp, verifiers: Sequence[Verifier], open_paths: Collection[str], metadata_url: str | None
     ) -> None:
-        """Leave `open_paths` open; a refusal names `metadata_url`, which says where to get a token."""
+        """`open_paths` need no token; a challenge names `metadata_url`, where a client finds the issuer."""
         self._app = AuthContextMiddleware(app)
         self._verifiers, self._open, self._metadata_url = verifiers, open_paths, metadata_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its identity, or refuse it."""
         if scope["path"] in self._open:
             await self._app(scope, receive, send)
             return
@@ -107,7 +105,7 @@ class Authentication:
         known = {
             KEY: Identity(found.principal, found.scopes),
             "user": AuthenticatedUser(_access_token(found)),  # the SDK binds a session to the user that opened it
-            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # no handler needs it
+            "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # no handler needs the token
         }
         await self._app({**scope, **known}, receive, send)
 
@@ -139,7 +137,7 @@ class Authentication:
 
 
 def _access_token(caller: VerifiedToken) -> AccessToken:
-    """The verified token as the SDK represents it; the secret itself is left out."""
+    """The verified token in the SDK's form, without the secret."""
     return AccessToken(
         token="",
         client_id=caller.client,
@@ -154,7 +152,7 @@ class FixedTokens:
     """Verifies the fixed tokens of the configuration."""
 
     def __init__(self, specs: Iterable[TokenSpec], environ: Mapping[str, str]) -> None:
-        """Read the tokens; raises HttpFault when one is missing, weak, or two are the same."""
+        """Read the tokens; raises HttpFault if one is missing or weak, or two are equal."""
         self._known: dict[bytes, VerifiedToken] = {}
         for spec in specs:
             digest = _digest(_token(spec, environ))
@@ -164,9 +162,9 @@ class FixedTokens:
             self._known[digest] = VerifiedToken(spec.principal, spec.scopes, client=spec.principal)
 
     async def verify(self, token: str) -> VerifiedToken | None:
-        """The caller of this token, if it is one of these."""
+        """The owner of the token, or None."""
         given, found = _digest(token), None
-        for digest, caller in self._known.items():  # all of them, always
+        for digest, caller in self._known.items():  # no early exit: the time must not depend on the match
             if hmac.compare_digest(digest, given):
                 found = caller
         return found

@@ -1,7 +1,7 @@
-"""Open requests and ended sessions: what a stopping server must finish, and which client has left.
+"""Tracks open requests, which a stopping server must finish, and sessions that clients end.
 
-Owns how an unfinished request ends: a stream is closed, an unanswered request is refused with the time to come back. Must
-not know: sockets, or what becomes of a client's executions. Invariant: when `finish` returns, every request is over.
+Owns how an unfinished request ends: a stream is closed, an unanswered request is refused with a retry time. Must not know:
+sockets, or the fate of a client's executions. Invariant: when `finish` returns, no request is open.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.http_face.errors import refusal
 
 PARTING_SECONDS = 0.5
-"""What a caller may take to accept the end of its answer."""
+"""Time for a caller to accept the end of its answer."""
 
 Left = Callable[[str], Awaitable[None]]
-"""Hears the session that has ended."""
+"""Called with the id of a session that its client has ended."""
 
 
 class OpenRequests:
-    """Counts requests in and out."""
+    """Tracks open requests, and ends them when the server stops."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -33,7 +33,6 @@ class OpenRequests:
         self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, unless the server stops."""
         answer = _Answer(send)
         if not self._stopping:
             with anyio.CancelScope() as here:
@@ -48,7 +47,7 @@ class OpenRequests:
             await answer.end(scope, receive)
 
     async def finish(self, seconds: float) -> None:
-        """Refuse new requests, give the open ones `seconds`, then end them."""
+        """Refuse new requests, give open ones `seconds`, then cancel them."""
         self._stopping = True
         with anyio.move_on_after(seconds):
             await self._idle.wait()
@@ -67,7 +66,7 @@ class OpenRequests:
 
 
 class _Answer:
-    """An answer that knows how far it got."""
+    """Tracks how much of an answer was sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -81,7 +80,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, receive: Receive) -> None:
-        """Say what is still to be said."""
+        """Refuse an unanswered request; close an unfinished body."""
         if not self._begun:
             await refusal(503, "the server is stopping", "try again in a moment", {"retry-after": "1"})(
                 scope, receive, self._send
@@ -91,13 +90,12 @@ class _Answer:
 
 
 class SessionEnd:
-    """Tells `left` of every session that a client has ended itself."""
+    """Calls `left` for every session that its client ends by DELETE."""
 
     def __init__(self, app: ASGIApp, left: Left) -> None:
         self._app, self._left = app, left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and look at what became of it."""
         session = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         if scope["method"] != "DELETE" or session is None:
             await self._app(scope, receive, send)

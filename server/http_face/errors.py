@@ -1,4 +1,4 @@
-"""Errors of the HTTP face: why a server cannot start, and a refused request as a small JSON body.
+"""Errors of the HTTP face: the reason why a server cannot start, and the JSON answer to a refused request.
 
 Invariant: a refusal repeats nothing of the request.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class HttpFault(Exception):
-    """It cannot be served as asked: the address, the tokens or the authentication do not allow it."""
+    """The server cannot start: the address, the tokens or the authentication settings do not allow it."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -21,7 +21,7 @@ class HttpFault(Exception):
 
 
 def refusal(status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """An answer that says why not."""
+    """A JSON answer with an error and a hint."""
     from starlette.responses import JSONResponse  # late: every failing command imports this module for `HttpFault`
 
     return JSONResponse({"error": error} | ({"hint": hint} if hint else {}), status, headers)

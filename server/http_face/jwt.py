@@ -1,9 +1,9 @@
-"""Access tokens of an OAuth issuer (RFC 9068), and the issuer's keys, fetched when a token first needs one.
+"""Verifies access tokens of an OAuth issuer (RFC 9068) with the issuer's keys, fetched when a token first needs one.
 
-Owns which token is accepted, where keys are found, and how long they are used. Invariants: a token is accepted only if its
-signature fits a key of the configured issuer by an asymmetric algorithm, and its audience is this server; nothing in it
-says where to look. However many tokens with unknown keys arrive, the issuer is asked at most once in `PAUSE` seconds, and
-its answer is bounded in time and size.
+Owns the acceptance of a token, the discovery of keys and their cache. Invariants: a token is accepted only if a key of the
+configured issuer signed it with an asymmetric algorithm, and its audience is this server. No claim or header of a token
+chooses where keys are fetched. However many tokens with unknown keys arrive, keys are fetched at most once in `PAUSE`
+seconds, and a fetch is bounded in time and size.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from server.http_face.auth import BadToken, CannotTell, MissingScopes, VerifiedT
 log = logging.getLogger("outrider.http")
 
 PAUSE = 30.0
-"""Between two questions to the issuer, whatever it answered."""
+"""Seconds between two fetches, successful or not."""
 FRESH = 3_600.0
-"""After this the issuer is asked again, so that a withdrawn key is forgotten."""
+"""Seconds until keys are fetched again, so that a revoked key is dropped."""
 BELIEVED = 24 * 3_600.0
-"""How long keys are used while the issuer cannot be reached."""
+"""Seconds that keys are used while the issuer is unreachable."""
 FETCH_SECONDS = 10.0
 MOST_BYTES = 256 * 1024
 
 _METADATA = (".well-known/oauth-authorization-server", ".well-known/openid-configuration")
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""None with a shared secret: a caller that knows the public key could then sign."""
+"""No symmetric ones: with them, a caller could sign with the public key as the secret."""
 CLOCKS_DIFFER_SECONDS = 30.0
 REQUIRED = ("iss", "aud", "sub", "exp")
 
@@ -50,7 +50,7 @@ class AccessTokens:
         self._audience = (bare, f"{bare}/")
 
     async def verify(self, token: str) -> VerifiedToken:
-        """The caller of a good token; raises BadToken, MissingScopes or CannotTell."""
+        """The owner of a valid token; raises BadToken, MissingScopes or CannotTell."""
         try:
             header = jwt.get_unverified_header(token)
             algorithm = header.get("alg")
@@ -83,12 +83,12 @@ class AccessTokens:
             raise MissingScopes(self._oauth.scopes)
         issuer, subject = self._oauth.issuer, str(claims["sub"])
         client = claims.get("client_id") or claims.get("azp") or ""
-        # With its issuer, so that it can never be mistaken for a caller with a fixed token.
+        # The issuer is part of the principal, so that it never equals the principal of a fixed token.
         return VerifiedToken(f"{issuer}#{subject}", scopes, str(client), issuer, int(claims["exp"]))
 
 
 def _words(claim: object) -> frozenset[str]:
-    """Scopes as issuers write them: words in one text, or a list."""
+    """Scopes as issuers write them: separated by spaces, or a list."""
     words = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return frozenset(word for word in words if isinstance(word, str))
 
@@ -106,11 +106,11 @@ def _reason(error: Exception) -> str:
 
 
 class FetchFault(Exception):
-    """The issuer cannot be asked, or answered something else."""
+    """The issuer is unreachable, or its answer is invalid."""
 
 
 class IssuerKeys:
-    """The public keys of one issuer by their ids, as JSON Web Keys."""
+    """The cached public keys of an issuer by id, as JSON Web Keys."""
 
     def __init__(self, oauth: OAuthSpec) -> None:
         self._issuer, self._url = oauth.issuer, oauth.jwks_url
@@ -119,10 +119,10 @@ class IssuerKeys:
         self._lock = anyio.Lock()
 
     async def find(self, key_id: str | None) -> Mapping[str, Any] | None:
-        """The key of that id, or None when the issuer has none; raises CannotTell when that cannot be known."""
-        # A request with an older key at hand does not wait while another one refreshes.
+        """The key with this id, or None if the issuer has none; raises CannotTell if the keys are unavailable."""
+        # A request whose key is cached, though stale, does not wait for the refresh of another request.
         if not self._fresh(key_id) and not (key_id in self._keys and self._lock.locked()):
-            async with self._lock:  # one question at a time; the others find its answer
+            async with self._lock:  # one fetch at a time; waiting requests use its keys
                 now = anyio.current_time()
                 if not self._fresh(key_id) and now - self._asked > PAUSE:
                     self._asked = now
@@ -145,7 +145,7 @@ class IssuerKeys:
             log.warning("the keys of %s cannot be fetched: %r", self._issuer, error)
 
     async def _published_url(self, client: httpx2.AsyncClient) -> str:
-        """Where the issuer's own metadata says the keys are (RFC 8414, else OpenID Connect discovery)."""
+        """The `jwks_uri` of the issuer's metadata (RFC 8414, else OpenID Connect discovery)."""
         parts = urlsplit(self._issuer)
         path = parts.path.rstrip("/")
         root = f"{parts.scheme}://{parts.netloc}"
@@ -155,7 +155,7 @@ class IssuerKeys:
             except FetchFault:
                 continue
             url = metadata.get("jwks_uri")
-            # An issuer reached over TLS must not redirect us to plain HTTP.
+            # An issuer on HTTPS must not point to keys on plain HTTP.
             if metadata.get("issuer") == self._issuer and isinstance(url, str) and url.startswith(f"{parts.scheme}://"):
                 return url
         raise FetchFault("its metadata has no `jwks_uri`")
@@ -180,7 +180,7 @@ async def _fetched(client: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def _by_id(content: Mapping[str, Any]) -> dict[str | None, Mapping[str, Any]]:
-    """The keys that sign, by id; the only one there is also stands for a token that names none."""
+    """The signing keys by id. A single key also serves tokens without a key id."""
     listed = content.get("keys")
     keys = [key for key in listed if isinstance(key, dict)] if isinstance(listed, list) else []
     found: dict[str | None, Mapping[str, Any]] = {

@@ -1,9 +1,9 @@
-"""The address to listen on, its socket, and uvicorn as a guest in our event loop.
+"""The address to listen on, its socket, and uvicorn inside our event loop.
 
-Owns the grammar of an address, which addresses only this machine can reach, and the socket from binding to the last
-connection. Must not know: what the application answers. Invariants: parsing resolves nothing, so whether authentication is
-required follows from the written address alone; signals and the end of the process are ours, not uvicorn's; cancelling
-`listen` returns within a bounded time.
+Owns the grammar of an address, which addresses are loopback, and the socket from binding to the last connection. Must not
+know: the answers of the application. Invariants: parsing resolves no names, so whether authentication is required follows
+from the written address alone; uvicorn handles no signals and never ends the process; `listen` returns within a bounded
+time once cancelled.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from server.http_face.connections import OpenRequests
 from server.http_face.errors import HttpFault
 
 FINISH_SECONDS = 0.7
-"""Time for open requests when the server stops; a stream would never end by itself."""
+"""Time for open requests when the server stops; a stream never ends by itself."""
 STOP_SECONDS = 5
-"""How long stopping takes at most, also with a caller that reads nothing."""
+"""Longest stop, even with a caller that stops reading."""
 MOST_CONNECTIONS = 4_096
 
 LOOPBACK = "127.0.0.1"
@@ -46,29 +46,28 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The host as it stands in an address of the web."""
+        """The host as in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
     def url(self) -> str:
-        """Where the server is reached."""
         return f"http://{self.name}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; a name other than `localhost` may lead anywhere."""
+        """Whether only this machine can reach it. Any name but `localhost` may resolve to another address."""
         number = _number(self.host)
         return self.host.lower() == "localhost" if number is None else number.is_loopback
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether it stands for every address of this machine, so that it is no name clients could use."""
+        """Whether it is the wildcard address, which no client can use as a name."""
         number = _number(self.host)
         return number is not None and number.is_unspecified
 
 
 def parse_address(text: str) -> Address:
-    """Read `HOST:PORT`, `[::1]:8080`, `:8080` or `8080`; without a host it is this machine alone."""
+    """Parse `HOST:PORT`, `[::1]:8080`, `:8080` or `8080`; the default host is loopback. Raises HttpFault."""
     match = _WRITTEN.fullmatch(text)
     if match is None or int(match["port"]) > LAST_PORT:
         hint = "write `HOST:PORT`, such as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes a free one"
@@ -91,18 +90,18 @@ _WHY = {
 
 
 def bind(address: Address) -> tuple[socket.socket, Address]:
-    """A socket at the address, and the address with the port it got; raises HttpFault."""
+    """A listening socket, and the address with its actual port; raises HttpFault."""
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise HttpFault(f"cannot listen on `{address.name}`: there is no such host", "check the name") from None
-    # IPv4 first: of the two addresses of `localhost` it is the one every client tries.
+    # IPv4 first: every client tries this address of `localhost`.
     family, kind, protocol, _, where = min(found, key=lambda each: each[0] != socket.AF_INET)
-    # With its protocol: the event loop sends small pieces at once (TCP_NODELAY) only where it knows that it is TCP;
-    # without, each answer waits 40 ms for the caller to confirm its head.
+    # With an explicit protocol: the event loop sets TCP_NODELAY only on a socket it knows to be TCP. Without it, each
+    # answer waits 40 ms for the caller to acknowledge its headers.
     listener = socket.socket(family, kind, protocol)
     try:
-        if os.name == "posix":  # elsewhere it would let two servers share a port
+        if os.name == "posix":  # on Windows two servers could then share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(where)
         listener.listen()
@@ -114,9 +113,9 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
 
 
 async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], None], stopping: Latch) -> None:
-    """Serve the application until cancelled; `started` is called once it answers.
+    """Serve the application until cancelled; `started` is called once it accepts requests.
 
-    Once `stopping` is set, open requests are finished and new ones are refused with a retry time.
+    Once `stopping` is set, open requests are finished, and new ones are refused with a retry time.
     """
     requests = OpenRequests(app)
     server = _Guest(_configuration(requests), started)
@@ -163,7 +162,7 @@ def _configuration(app: ASGIApp) -> uvicorn.Config:
 
 
 class _Guest(uvicorn.Server):
-    """A server that leaves signals to its host, and says when it answers."""
+    """A uvicorn server that captures no signals and reports its start."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -171,10 +170,8 @@ class _Guest(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Report the start once it is done."""
         await super().startup(sockets)
         self._tell_started()

@@ -1,8 +1,8 @@
-"""What every request passes before a route sees it: Host and Origin, sizes, the whole body, and one readable message.
+"""The checks of every request before its route: Host and Origin, sizes, a whole body, and one valid message.
 
-Owns the two allow-lists, which stop DNS rebinding by foreign pages, the limits of headers and body, and the headers every
-answer carries. Must not know: routes or callers. Invariants: a request that fails a check reaches nothing behind it; a name
-that cannot be parsed exactly is not allowed; at most the limit of a body is ever held.
+Owns the two allow-lists, which stop DNS rebinding by foreign pages, the limits of headers and body, and the security
+headers of every answer. Must not know: routes or callers. Invariants: a request that fails a check goes no further; a name
+that cannot be parsed exactly is not allowed; no more of a body is held in memory than its limit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from server.messages import NotAMessage, message_of
 
 MOST_HEADERS = 100
 MOST_HEADER_BYTES = 16 * 1024
-"""Of the target and all headers together; access tokens may be long."""
+"""Limit of the target and all headers together; access tokens can be long."""
 
 EVERY_ANSWER = {
     "x-content-type-options": "nosniff",
@@ -31,10 +31,10 @@ EVERY_ANSWER = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cache-control": "no-store",
 }
-"""A route that needs another value sets its own."""
+"""Default headers of an answer; a route may set its own value."""
 
 ARRIVAL_SECONDS = 30.0
-"""What a caller may take to send its request."""
+"""Time for a caller to send its request body."""
 
 THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
@@ -43,22 +43,22 @@ _ORIGIN = re.compile(rf"https?://(?P<authority>{_AUTHORITY.pattern})")
 
 
 class AllowedNames:
-    """What a Host and an Origin may say."""
+    """The allow-lists of Host and Origin."""
 
     def __init__(self, http: HttpSpec, bound: Address) -> None:
         own = {bound.name.lower()} if not bound.is_everywhere else set[str]()
-        if http.oauth is not None:  # clients must be able to use the address their tokens are made for
+        if http.oauth is not None:  # clients use the URL that is the audience of their tokens
             own.add(urlsplit(http.oauth.audience).netloc.lower())
         self._hosts = THIS_MACHINE | own | set(http.allowed_hosts)
         self._origins = frozenset(http.allowed_origins)
 
     def host(self, value: str) -> bool:
-        """Whether a Host header names this server: with its port where the list has one, else with any."""
+        """Whether a Host header is allowed. A listed name without a port allows every port."""
         found = _AUTHORITY.fullmatch(value.lower())
         return found is not None and bool({found[0], found["name"]} & self._hosts)
 
     def origin(self, value: str, host: str) -> bool:
-        """Whether a page may call: one that is listed, one of this machine, or one that was served under the same name."""
+        """Whether an Origin is allowed: a listed one, one on this machine, or the one of the same host and port."""
         found = _ORIGIN.fullmatch(value.lower())
         if found is None:
             return False
@@ -66,13 +66,12 @@ class AllowedNames:
 
 
 class Guard:
-    """Lets through what may be looked at."""
+    """Refuses requests with a wrong Host or Origin or too large headers, and hardens every answer."""
 
     def __init__(self, app: ASGIApp, names: AllowedNames) -> None:
         self._app, self._names = app, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check one request, then pass it on."""
         if scope["type"] == "http":
             layer = self._refused(scope) or self._app
             await layer(scope, receive, _hardened(send))
@@ -83,7 +82,7 @@ class Guard:
         if len(headers) > MOST_HEADERS or weight > MOST_HEADER_BYTES:
             return refusal(431, "too many headers, or too long ones")
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        # A target with a host of its own would count for more than the Host header.
+        # An absolute target would override the Host header.
         if len(hosts) != 1 or not self._names.host(hosts[0]) or not scope["path"].startswith("/"):
             return refusal(
                 421, "unknown Host: this server does not answer to that name", "add the name to `serve.http.allowed_hosts`"
@@ -106,14 +105,13 @@ def _hardened(send: Send) -> Send:
 
 
 class WholeBody:
-    """Passes a request on once it is there."""
+    """Reads the whole body of a request before the application sees it."""
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app, self._limit = app, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one request in."""
-        announced = int(Headers(scope=scope).get("content-length", "0"))  # uvicorn lets nothing but digits through
+        announced = int(Headers(scope=scope).get("content-length", "0"))  # uvicorn rejects anything but digits
         body = self._too_long() if announced > self._limit else await self._body(receive)
         if isinstance(body, Response):
             await body(scope, receive, send)
@@ -121,7 +119,7 @@ class WholeBody:
             await self._app(scope, replayed(body, receive), send)
 
     async def _body(self, receive: Receive) -> bytes | Response | None:
-        """All of it, the reason not to take it, or None when the caller has gone."""
+        """The body, a refusal, or None if the caller has disconnected."""
         parts, size = list[bytes](), 0
         with anyio.move_on_after(ARRIVAL_SECONDS):
             while (message := await receive())["type"] == "http.request":
@@ -139,7 +137,7 @@ class WholeBody:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once, then whatever comes: that the caller goes away."""
+    """A `receive` that returns the body once, then further messages, such as a disconnect."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -149,13 +147,12 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 class OneMessage:
-    """Passes on what can be read. Stands behind `WholeBody`, so that the body comes in one piece."""
+    """Refuses a POST that is not one valid message. Needs `WholeBody` before it: it reads the body in one piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Look at one request."""
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return

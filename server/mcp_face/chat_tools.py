@@ -1,7 +1,7 @@
-"""The tool by which a client hands over what a user says: `send_user_message`.
+"""The tool by which a client passes on a user's message: `send_user_message`.
 
-Owns its arguments, its answer, and for which users a caller may speak: with authentication only for itself, unless its
-token has the scope. The chat queue runs the message; when the wait ends first, the message is still answered.
+Owns its arguments, its answer, and the users a caller may speak for: with authentication only itself, unless its token has
+the scope. The chat queue runs the message, and answers it also after the wait of the call has ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class UserMessageArguments(Arguments):
 
 
 def chat_tools(client: Client) -> list[OwnTool[Any]]:
-    """The tool of one client; none where the configuration has no `chat`."""
+    """The tool, if the configuration has `chat`."""
     if client.dispatcher.services.settings.chat is None:
         return []
     return [
@@ -64,7 +64,7 @@ def chat_tools(client: Client) -> list[OwnTool[Any]]:
 
 
 class _ChatTools:
-    """What happens when the tool is called."""
+    """The handler of the tool."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -90,7 +90,7 @@ class _ChatTools:
         return answer({**described.structured, "answer": cut(spoken(ended, self._locale(arguments.user)), child.id)})
 
     def _not_taken(self, refusal: Refusal, arguments: UserMessageArguments) -> ToolResult:
-        """Why a message was not taken, for the client, and what to tell the user meanwhile."""
+        """The refusal of a message for the client, with an `answer` for the user."""
         refused = refuse(refusal.kind, str(refusal), refusal.hint)
         sentence = refusal_phrase(refusal.kind, language_of(arguments.text, self._locale(arguments.user)))
         if sentence is None:
@@ -101,7 +101,7 @@ class _ChatTools:
     def _locale(self, name: str) -> str:
         try:
             return self._client.dispatcher.services.settings.user(name).locale
-        except UnknownName:  # spoken for before, and no longer in the configuration
+        except UnknownName:  # the user was removed from the configuration after an earlier message
             return "en"
 
     def _may_speak_for(self, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""An MCP client as the caller of our tools, and the executions that belong to it.
+"""An MCP client as the caller of the tools, and the executions that belong to it.
 
-Owns what a client may see: executions of its principal, at any depth; a foreign id is as unknown as one that never existed.
-It has no inbox: it polls. Invariant: a wait ends with the call, and the execution continues.
+Owns the visibility rule: a client sees the executions of its principal, at any depth; a foreign id is as unknown as one
+that never existed. A client has no inbox; it polls. Invariant: a wait ends with the call, and the execution continues.
 """
 
 from __future__ import annotations
@@ -36,42 +36,42 @@ if TYPE_CHECKING:
     from server.mcp_face.elicitation import Person
 
 REPORT_SECONDS = 2.0
-"""Between two reports of progress while a call waits."""
+"""Interval of progress notifications while a call waits."""
 RECENT = 20
-"""Executions `list_agents` shows; `list_executions` shows them all."""
+"""Executions that `list_agents` shows; `list_executions` shows all."""
 MOST_TOLD = 5
-"""Executions that a report of progress tells about."""
+"""Executions in a progress notification."""
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Tells a client that asked for it how a wait goes: seconds waited, and what happens."""
+"""Sends a progress notification: the seconds waited, and the current activity."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """A request besides its arguments."""
+    """The context of a request: everything besides its arguments."""
 
     who: Identity = LOCAL
     session: str | None = None
     since: str | None = None
-    """No execution of the session has an id before this one."""
+    """An id older than every execution of the session."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Of which the trace context is taken, and nothing else."""
+    """Only the trace context is read from it."""
     report: Report | None = None
-    """None where the client did not ask for progress."""
+    """None if the client did not ask for progress."""
     person: Person | None = None
-    """None where the client cannot put questions to a person."""
+    """None if the client cannot put questions to a person."""
 
 
 class Client:
-    """A client of one request: its children are the executions of its principal."""
+    """The client of one request. Its children are the executions of its principal."""
 
     def __init__(self, dispatcher: Dispatcher, asking: RequestInfo) -> None:
         self.dispatcher, self._asking = dispatcher, asking
         self.who = asking.who
         self.late: list[str] = []
-        """What its person said that decided nothing any more, and what had been decided."""
+        """Notes about answers that came too late, with the decision that had been made."""
         self._usual: dict[str, float | None] = {}
-        """Seconds, by agent; asked once in a request, which may look at a hundred executions of the same."""
+        """Typical seconds by agent, read once per request: it may show a hundred executions of one agent."""
 
     @property
     def name(self) -> str:
@@ -80,7 +80,6 @@ class Client:
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
-        """The agents it may dispatch."""
         return self.dispatcher.services.settings.offered()
 
     # -- start ---------------------------------------------------------------------------------------------------------
@@ -96,7 +95,7 @@ class Client:
         return await self._started(self.dispatcher.start_once(self._mine(order)))
 
     async def say(self, message: Order, patience: float) -> tuple[Snapshot, bool]:
-        """Hand over what a user says; raises Refusal."""
+        """Queue a user's message for the chat agent; raises Refusal."""
         return await self._started(self.dispatcher.chat_queue.accept(self._mine(message), patience))
 
     def _mine(self, order: Order) -> Order:
@@ -110,7 +109,7 @@ class Client:
             raise Refusal("no_model", str(error), error.hint) from error
 
     async def resume(self, execution: str, text: str) -> Snapshot:
-        """Continue one of its executions that has ended, if it may dispatch such an agent; raises Refusal."""
+        """Continue an ended execution, if the client may dispatch its agent; raises Refusal."""
         dispatcher, asking = self.dispatcher, self._asking
         row = await self.row(execution)
         assert row is not None
@@ -134,7 +133,7 @@ class Client:
         return row if row is not None and self.who.sees(row["principal"]) else None
 
     async def _whole(self, given: str) -> str:
-        """The id that a short one means among its own executions: others can neither be found nor make it ambiguous."""
+        """Resolve a short id among the client's own executions: foreign ones neither match nor make it ambiguous."""
         if PATTERN.fullmatch(given):
             return given
         found = await self.dispatcher.services.database.reads.named(given, self.who.principal)
@@ -151,18 +150,18 @@ class Client:
         live = self.dispatcher.tree.get(child)
         if live is not None and self.who.sees(live.origin.principal):
             found = await self._with_questions(live.snapshot())
-            if live.allowance.stands and not found.questions:  # it was decided, and goes on in a moment
+            if live.allowance.stands and not found.questions:  # decided, and about to continue
                 found = replace(found, activity=GOES_ON)
             return await self._with_expectation(found)
         row = await self.row(child)
         return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
 
     async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """What each of its executions used together with everything below it, running ones included."""
+        """The usage of each subtree, running executions included."""
         return await subtree_usage(self.dispatcher.services.database, children)
 
     async def _elsewhere(self, row: Mapping[str, Any]) -> Snapshot:
-        """An execution that does not live here: what another process does with it is seen in its rows."""
+        """The snapshot of an execution that is not in this process, from its rows."""
         child = self.of_row(row)
         gone = is_gone(row, self.dispatcher.services.database.path)
         if gone and (lacks := await self.dispatcher.lacks(row["root_execution_id"])):
@@ -175,11 +174,10 @@ class Client:
         return replace(child, activity=f"calling {', '.join(tools)}" if tools else "asking the model")
 
     def of_row(self, row: Mapping[str, Any]) -> Snapshot:
-        """An execution as its row tells it."""
         return snapshot_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
 
     async def _with_questions(self, child: Snapshot) -> Snapshot:
-        """What people are asked about it and everything below it; that it waits for an answer only if there is one."""
+        """Add the open approvals of the subtree; without any, it does not wait for approval."""
         if child.waiting_for != "approval":
             return child
         questions = await self.questions(child.id)
@@ -194,7 +192,7 @@ class Client:
         return replace(child, expected=self._usual[child.agent])
 
     async def children(self) -> Sequence[Snapshot]:
-        """The latest top-level executions of its principal, or of its session where it has no principal; oldest first."""
+        """The latest top-level executions of its principal, or of its session without one; oldest first."""
         wanted = ListFilter(self.who.principal, only_roots=True, limit=RECENT)
         if self.who.principal is None:
             wanted = replace(wanted, session=self._asking.session, since=self._asking.since)
@@ -212,18 +210,18 @@ class Client:
     # -- questions to its person ---------------------------------------------------------------------------------------
 
     async def questions(self, top: str) -> Sequence[Question]:
-        """What is asked about one of its executions and everything below it."""
+        """The open questions about an execution and its subtree."""
         asked = await self.dispatcher.approvals.open(top)
         return [each for each in asked if self.who.sees(each.principal)]
 
     async def answer(self, question: Question, shown: str, answer: Any) -> None:
-        """Take what its person said to a question; what decides nothing changes nothing, what comes too late is told."""
+        """Apply an answer to a question. One without a decision is ignored; one that came too late is noted in `late`."""
         word = word_in(answer, self.name, self.who.principal)
         if word is not None and not await self.dispatcher.approvals.decide_shown(question, shown, word):
             await self._tell_late([question.id])
 
     async def answer_all(self, tops: Sequence[str], answers: Mapping[str, Any], shown: Mapping[str, str] | None) -> None:
-        """Take what its person said to questions about these executions, by their ids; `shown` is what was seen of each."""
+        """Apply answers, by question id, about these executions; `shown` has the text that the person saw of each."""
         wanted = [each for each in answers if shown is None or each in shown]
         open_ = {each.id: each for top in tops for each in await self.questions(top)}
         for question in [open_.pop(each) for each in wanted if each in open_]:
@@ -243,9 +241,10 @@ class Client:
     # -- wait and stop -------------------------------------------------------------------------------------------------
 
     async def until_one_ends(self, children: Sequence[str]) -> None:
-        """Return when one of these has ended, in whichever process; meanwhile tell how it goes.
+        """Return when one of these has ended, in any process; report progress meanwhile.
 
-        Its person is asked what has to be asked: at once, or by PersonWanted, with which the call ends.
+        Approvals are asked of the client's person: in the older era during the wait, in the newer one by ending the call.
+        Raises PersonWanted for the latter.
         """
         wanted: list[Question] = []
         async with anyio.create_task_group() as group:
@@ -268,7 +267,7 @@ class Client:
             raise PersonWanted(children, wanted)
 
     async def _ask(self, children: Sequence[str], person: Person, wanted: list[Question], call: anyio.CancelScope) -> None:
-        """Put every question once; where the call must end for that, gather them and end it."""
+        """Put every question once; in the newer era, collect them in `wanted` and end the call."""
         while True:
             news = self.dispatcher.approvals.news
             open_ = {each.id: each for child in children for each in await self.questions(child)}

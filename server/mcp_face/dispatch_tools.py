@@ -1,7 +1,7 @@
 """The tools of a client that start or steer an execution: `run_agent`, `run_chain`, `send_message`.
 
-Owns their arguments and answers. `run_agent` is a dispatch and a wait in one call; the wait is bounded, and the execution
-continues after it.
+Owns their arguments and answers. `run_agent` dispatches and waits in one call. The wait is bounded; the execution continues
+after it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,6 @@ class SendMessageArguments(Arguments):
 
 
 def start_tools(client: Client) -> list[OwnTool[Any]]:
-    """The tools of one client."""
     tools = _StartTools(client)
     return [
         OwnTool(
@@ -102,7 +101,7 @@ def start_tools(client: Client) -> list[OwnTool[Any]]:
 
 
 class _StartTools:
-    """What happens when a tool is called."""
+    """The handlers of the tools."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -145,7 +144,7 @@ class _StartTools:
         return await self._continue(found.id, arguments.text)
 
     async def _continue(self, execution: str, text: str) -> ToolResult:
-        """Continue an ended execution by a new one, which starts from its transcript."""
+        """Continue an ended execution: a new one starts from its transcript."""
         try:
             child = await self._client.resume(execution, text)
         except Refusal as refusal:

@@ -1,9 +1,9 @@
 """Questions to a client's person: an MCP elicitation for each call that needs approval, in both eras of the protocol.
 
-Owns the wording, the form, the reading of an answer, and the two ways to ask. In the older era the question is a request to
-the client while the call waits. In the newer era the answer to the call is the question, and the client calls again with
-the person's answer; the state between the two calls travels through the client, sealed by the SDK and bound to the caller,
-the call and a time. Invariant: only an explicit yes approves; a dismissed or unreadable answer decides nothing.
+Owns the wording, the form, the parsing of an answer, and the two ways to ask. In the older era the server sends the
+question to the client while the call waits. In the newer era the call returns the question, and the client calls again
+with the person's answer; the state between the two calls travels through the client, sealed by the SDK and bound to the
+caller, the call and a time. Invariant: only an explicit yes approves; a dismissed or unreadable answer decides nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Context = ServerRequestContext[Any, Any]
 log = logging.getLogger("outrider.mcp")
 
 STATE_SECONDS = 3600.0
-"""How long a person may take to answer a call that ended with a question; then the client calls again."""
+"""Time for a person to answer a call that ended with a question. After it the client must repeat the call."""
 
 GOES_ON = "continuing after an approval decision"
-"""What an execution does whose question was decided, until it says so itself."""
+"""The activity shown after a decision, until the execution reports its own."""
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -49,7 +49,7 @@ FORM: dict[str, Any] = {
 
 
 class PersonWanted(Exception):
-    """Leaves a call of the newer era: its answer is a question."""
+    """Ends a call of the newer era, which returns these questions."""
 
     def __init__(self, waited: Sequence[str], questions: Sequence[Question]) -> None:
         super().__init__("a person has to be asked")
@@ -58,20 +58,20 @@ class PersonWanted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a call that asks remembers until it is called again."""
+    """The state of a call that ended with questions, until the client calls again."""
 
     waited: Sequence[str] = ()
     """The executions it waited for."""
     shown: Mapping[str, str] = field(default_factory=dict)
-    """What its person was shown, by question."""
+    """The text its person saw, by question id."""
 
     @classmethod
     def of(cls, state: str | None) -> Round:
-        """The round before this call; none when it is the first."""
+        """The round before this call; an empty one for the first."""
         return cls(**json.loads(state)) if state is not None else cls()
 
     def after(self, wanted: PersonWanted) -> t.InputRequiredResult:
-        """The answer that asks. It remembers every question so far, so that one call asks none twice."""
+        """The result that asks. Its state has every question so far, so that none is asked twice."""
         shown = {**self.shown, **{each.id: each.shown for each in wanted.questions}}
         state = json.dumps({"waited": list(wanted.waited), "shown": shown})
         return t.InputRequiredResult(
@@ -80,7 +80,7 @@ class Round:
 
 
 def sealed_rounds() -> RequestStateBoundary:
-    """Seals what goes out and opens what comes back; whatever is not ours, or not the caller's, is refused."""
+    """Seals the state of rounds, and refuses state that was not made here for the same caller."""
 
     def principal(ctx: Context) -> str | None:
         return identity_of(ctx.request).principal
@@ -90,20 +90,20 @@ def sealed_rounds() -> RequestStateBoundary:
 
 
 class Person:
-    """The person behind a client, as far as one of its calls can reach."""
+    """The person behind a client, asked within one call."""
 
     def __init__(self, ctx: Context, before: Round) -> None:
         self._ctx = ctx
         self.asked = set(before.shown)
-        """What was asked in this call already."""
+        """The ids of the questions this call has asked."""
 
     @property
     def answers_later(self) -> bool:
-        """Whether the call has to end for its question to be put."""
+        """Whether the call must end to ask: so in the newer era."""
         return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def ask(self, question: Question) -> t.ElicitResult | None:
-        """Put a question while the call waits; None when the client does not pass it on."""
+        """Ask while the call waits; None if the client does not pass the question on."""
         try:
             return await self._ctx.session.elicit_form(words_of(question), FORM, self._ctx.request_id)
         except MCPError as error:
@@ -112,18 +112,18 @@ class Person:
 
 
 def person_behind(ctx: Context, before: Round) -> Person | None:
-    """The person behind the client, if it can put questions."""
+    """The person behind the client; None if the client supports no form."""
     return Person(ctx, before) if can_be_asked(ctx.session.client_capabilities) else None
 
 
 def can_be_asked(capabilities: t.ClientCapabilities | None) -> bool:
-    """Whether a client puts forms before its person; one that names no kind of form means this one."""
+    """Whether the client supports elicitation by form, which is also the meaning of a capability without a mode."""
     declared = capabilities.elicitation if capabilities is not None else None
     return declared is not None and (declared.form is not None or declared.url is None)
 
 
 def words_of(question: Question) -> str:
-    """What a person reads: who wants to call what, with which arguments, to the last character."""
+    """The text of a question: the agent, the tool, and the exact arguments."""
     if question.kind == "repeat":
         lines = f"A restart cut off `{question.tool}`, called by {question.agent}: whether it took effect is unknown."
         lines += "\nRun it again with these arguments?"
@@ -133,12 +133,12 @@ def words_of(question: Question) -> str:
 
 
 def elicitation(question: Question) -> t.ElicitRequest:
-    """The question as a request to a client."""
+    """The question as an MCP request."""
     return t.ElicitRequest(params=t.ElicitRequestFormParams(message=words_of(question), requested_schema=FORM))
 
 
 def word_in(answer: Any, by: str, principal: str | None) -> ApprovalAnswer | None:
-    """What a person said, as it came over the wire; None where that was nothing."""
+    """Parse an answer from the wire; None if it decides nothing."""
     from runner.approvals.approvals import ApprovalAnswer
 
     said: Any = answer.model_dump() if isinstance(answer, t.ElicitResult) else answer

@@ -1,6 +1,6 @@
-"""Prompts: one for each chain, so that a person can start it from a client's menu.
+"""Prompts: one for each chain, so that a user can start it from a client's menu.
 
-Owns their fields and words. The prompt asks the client's model to call `run_chain` and to wait; it starts nothing itself.
+Owns their arguments and wording. A prompt asks the client's model to call `run_chain` and wait; it starts nothing itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def listed(settings: Settings) -> list[t.Prompt]:
 
 
 def made(chain: ChainSpec, given: Mapping[str, str]) -> t.GetPromptResult:
-    """The words for a client's model; raises ValueError, naming the field, when something is missing or too much."""
+    """Build the prompt of a chain; raises ValueError, which names the argument that is missing or unknown."""
     fields = {field.name: bool(field.required) for field in _fields(chain)}
     for name in given:
         if name not in fields:

@@ -1,7 +1,7 @@
 """The read-only tools of a client: `read_result`, `list_executions`, `get_execution_tree`, `query_executions`.
 
-Owns their arguments and answers. They see only the client's own executions; SQL sees all, and is offered only to callers
-with the scope.
+Owns their arguments and answers. They return only the client's own executions. SQL reads all executions, and is offered
+only to local callers and callers with the scope `executions:read_all`.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LIST_EXECUTIONS, TREE, QUERY = "list_executions", "get_execution_tree", "query_e
 
 MOST_LISTED, MOST_NODES, MOST_ROWS = 100, 500, 200
 MOST_BYTES = 100_000
-"""Of the rows of a query, as JSON: more is of no use to a model."""
+"""Limit of the rows of a query, as JSON: more is of no use to a model."""
 SHOWN = 300
-"""Characters of an error in a tree."""
+"""Longest error text in a tree, in characters."""
 
 
 class ListExecutionsArguments(Arguments):
@@ -56,7 +56,6 @@ class QueryArguments(Arguments):
 
 
 def query_tools(client: Client) -> list[OwnTool[Any]]:
-    """The tools of one client."""
     tools = _QueryTools(client)
     offered: list[OwnTool[Any]] = [
         read_result_tool(tools.full_text),
@@ -87,7 +86,7 @@ def query_tools(client: Client) -> list[OwnTool[Any]]:
 
 
 class _QueryTools:
-    """What happens when a tool is called."""
+    """The handlers of the tools."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -113,7 +112,7 @@ class _QueryTools:
         return answer({**shown, "next_before": rows[-1]["id"]} if len(rows) == arguments.limit else shown)
 
     def _spelt(self, name: str | None) -> str | None:
-        """A name as it is configured, however the client spells it."""
+        """The configured spelling of an agent or chain name."""
         settings = self._client.dispatcher.services.settings
         known = {fold(each): each for each in (*settings.agents, *settings.chains)}
         return known.get(fold(name), name) if name is not None else None
@@ -132,7 +131,7 @@ class _QueryTools:
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One execution in a list or tree; what has no value is left out, and so is an outcome that the status says."""
+    """One execution in a list or tree, without empty fields and without an outcome equal to the status."""
     line = {
         "execution_id": row["id"],
         "agent": row["agent"],
@@ -148,7 +147,7 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _listed(row: Mapping[str, Any], subtree: Mapping[str, Any] | None) -> dict[str, Any]:
-    """One execution in a list, with the sums of everything below it, where there is something."""
+    """One execution in a list, with the sums of its subtree if it has children."""
     line = _line(row)
     if subtree is not None and subtree["executions"] > 1:
         line |= {f"subtree_{name}": subtree[name] for name in ("cost_usd", "tokens", "executions")}
@@ -156,14 +155,14 @@ def _listed(row: Mapping[str, Any], subtree: Mapping[str, Any] | None) -> dict[s
 
 
 async def tree_of(client: Client, top: str) -> dict[str, Any]:
-    """The tree below an execution; of a very large one the first nodes, and it says so."""
+    """The tree of an execution, truncated to `MOST_NODES`."""
     rows = await client.dispatcher.services.database.reads.tree(top)
     shown = {"tree": _nested(rows[:MOST_NODES]), "executions": len(rows)}
     return {**shown, "truncated": True} if len(rows) > MOST_NODES else shown
 
 
 def _nested(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows, parents before children, as nested nodes."""
+    """Nest rows into nodes; parents come before their children in `rows`."""
     nodes: dict[str, dict[str, Any]] = {}
     for row in rows:
         nodes[row["id"]] = node = {**_line(row), **_sums(row)}
@@ -175,7 +174,7 @@ def _nested(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sums(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node used itself; with everything below it, where there is something."""
+    """The usage of a node, with the sums of its subtree if it has children."""
     sums: dict[str, Any] = {"own_tokens": row["own_tokens"]}
     if row["subtree_executions"] > 1:
         sums |= {f"subtree_{name}": row[f"subtree_{name}"] for name in ("tokens", "executions")}

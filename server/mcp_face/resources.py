@@ -1,7 +1,7 @@
 """Resources: `execution://{id}`, its tree, transcript and plan, `agents://catalog` and `executions://registry`; templates
 and their completion.
 
-Owns the addresses and what is behind them, as JSON. A foreign id is as unknown as one that never existed.
+Owns the URIs and their contents, as JSON. A foreign id is as unknown as one that never existed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ RESOURCES = (
 
 
 async def read(client: Client, uri: str) -> t.TextResourceContents | None:
-    """What is behind an address; None when there is nothing, or nothing for this client."""
+    """The contents of a URI; None if it does not exist, or not for this client."""
     if uri == CATALOG:
         return _contents(uri, _catalog(client))
     if uri == REGISTRY:
@@ -102,7 +102,7 @@ async def read(client: Client, uri: str) -> t.TextResourceContents | None:
 
 
 async def tree_behind(client: Client, uri: str) -> Behind | None:
-    """What an address belongs to, for this client; None where there is nothing that could change."""
+    """The tree behind a URI, for a subscription of this client; None if there is none that could change."""
     match = _EXECUTION.fullmatch(uri)
     row = await client.row(match[1]) if match is not None else None
     if match is None or row is None:
@@ -113,7 +113,7 @@ async def tree_behind(client: Client, uri: str) -> Behind | None:
 
 
 async def suggestions(client: Client, given: str) -> Sequence[str]:
-    """Ids of the client's latest executions that begin or end like this."""
+    """Ids of the client's latest executions that begin or end with `given`."""
     reads = client.dispatcher.services.database.reads
     rows = await reads.listing(ListFilter(client.who.principal, limit=LOOKED_AT))
     return named_among(given, [row["id"] for row in rows])[:SUGGESTED] if given else [row["id"] for row in rows][:SUGGESTED]

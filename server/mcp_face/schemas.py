@@ -1,8 +1,8 @@
 """The schemas of the tools' answers, as `outputSchema` shows them to clients.
 
-Owns the schemas alone; a test compares them with the answers the tools make. A schema names the fields that are always
-present and those that clients act on, because every conversation pays for its tokens; an answer may have more. Invariant: a
-field without a value is absent, never null. The defaults here only say that a field may be absent.
+Owns only the schemas; a test compares them with the answers of the tools. A schema names the fields that are always present
+and those that clients act on, because every conversation pays for its tokens; an answer may have more. Invariant: a field
+without a value is absent, never null. A default here means only that the field may be absent.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class RowsAnswer(BaseModel):
 
 @cache
 def schema_of(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of an answer, as short as it can be said: what is required is said of its own fields alone."""
+    """The compact JSON schema of an answer. Only its own fields can be `required`, not those of nested objects."""
     schema = answer.model_json_schema()
     for nested in schema.get("$defs", {}).values():
         nested.pop("required", None)

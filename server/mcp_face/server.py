@@ -1,8 +1,8 @@
-"""The MCP server: which handler answers which method, the same for stdio and HTTP and for both eras of the protocol.
+"""The MCP server: the handler of each method, the same for stdio and HTTP and for both eras of the protocol.
 
-Owns the registration, how a request becomes a `Client`, the instructions for a client's model, and the error a client sees
-when a handler raises: the SDK would send its text. Must not know: the transport. Handlers import late, and wait for the
-service: `initialize` is answered before the configuration and the database are loaded.
+Owns the registration, the `Client` of a request, the instructions for a client's model, and the error a client gets when a
+handler raises (the SDK would send the text of the exception). Must not know: the transport. Handlers import late and wait
+for the service, so that `initialize` is answered before the configuration and the database are loaded.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 Context = ServerRequestContext[Any, Any]
 
 RESOURCE_NOT_FOUND = -32002
-"""In the older era; the newer one says invalid parameters."""
+"""In the older era; in the newer one the code is INVALID_PARAMS."""
 UNCHANGING: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
-"""What stays as it is while the process lives: there is no reload."""
+"""Methods with a constant answer: there is no reload."""
 UNCHANGED_MS = 60_000
 STDIO = "stdio"
 
@@ -71,7 +71,7 @@ Long results are cut; `read_result` reads on. `get_execution_tree` shows who did
 
 
 class Service:
-    """The dispatcher, available once the service has opened."""
+    """Hands out the dispatcher once the service has opened."""
 
     def __init__(self) -> None:
         self._opened = anyio.Event()
@@ -84,18 +84,17 @@ class Service:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything can run."""
         return self._dispatcher is not None
 
     async def dispatcher(self) -> Dispatcher:
-        """The dispatcher, once it is there."""
+        """Wait until the service has opened."""
         await self._opened.wait()
         assert self._dispatcher is not None
         return self._dispatcher
 
 
 def mcp_server(service: Service, updates: Updates) -> Server[Any]:
-    """A server whose handlers wait for the service where they need it."""
+    """The MCP server. Its handlers wait for the service where they need it."""
     handlers = _Handlers(service, updates)
     server: Server[Any] = Server(
         "outrider",
@@ -115,14 +114,15 @@ def mcp_server(service: Service, updates: Updates) -> Server[Any]:
         on_get_prompt=handlers.get_prompt,
         on_completion=handlers.complete,
     )
-    server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)  # a task is an answer, too
+    # Not by `on_call_tool`, whose type allows no task as a result.
+    server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)
     server.middleware += [in_words, sealed_rounds()]
     serve_tasks(server, handlers.client)
     return server
 
 
 class _Handlers:
-    """One method for each request."""
+    """One method for each MCP request."""
 
     def __init__(self, service: Service, updates: Updates) -> None:
         self._service, self._updates = service, updates
@@ -130,12 +130,13 @@ class _Handlers:
         self._listen = ListenHandler(updates)
 
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
-        """The client of a request; `before` is the state of a call that ended with questions."""
+        """The client of a request. `before` is the state of an earlier call that ended with questions."""
         dispatcher = await self._service.dispatcher()
         from server.mcp_face.client import Client, RequestInfo
 
         async def report(seconds: float, words: str) -> None:
-            await ctx.session.report_progress(round(seconds, 3), message=words)  # nothing is sent unless it was asked for
+            # The SDK sends nothing unless the client asked for progress.
+            await ctx.session.report_progress(round(seconds, 3), message=words)
 
         person = person_behind(ctx, before) if before is not None else None
         who = identity_of(ctx.request)
@@ -143,10 +144,10 @@ class _Handlers:
         return Client(dispatcher, RequestInfo(who, session, since, ctx.meta or {}, report, person))
 
     def _session(self, ctx: Context, *, local: bool) -> tuple[str | None, str]:
-        """The session of a request, and an id before all that was started in it.
+        """The session of a request, and an id that is older than its executions.
 
-        A request that names no session is in the one of this server: over stdio there is one client, and callers without
-        a principal and a session cannot be told apart. A principal needs no session.
+        A local request without a session id belongs to the session of this server: over stdio there is one client, and
+        local HTTP callers without a session cannot be told apart. A principal needs no session.
         """
         from db.ids import new_id
         from runner.origin import new_session
@@ -212,7 +213,7 @@ class _Handlers:
         behind = await tree_behind(client, uri)
         if behind is not None:
             self._updates.subscribe_session(_named_session(ctx) or STDIO, ctx.session, uri, behind)
-        elif uri != CATALOG:  # which never changes, so there is nothing to tell
+        elif uri != CATALOG:  # the catalogue never changes, so a subscription to it is accepted and not kept
             raise _no_such_resource(ctx, uri)
         return t.EmptyResult()
 
@@ -273,12 +274,12 @@ def _no_such_resource(ctx: Context, uri: str) -> MCPError:
 
 
 async def in_words(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Answer a request; whatever goes wrong is an error that a client can show to people."""
+    """Turn every exception of a handler into an MCPError with a text for users, without class names or tracebacks."""
     try:
         return await call_next(ctx)
     except ValidationError as error:
         raise MCPError(t.INVALID_PARAMS, f"the parameters of `{ctx.method}` were refused: {_fields(error)}") from None
-    except UnknownExecution as error:  # a short id that means several; what means none is answered where it is looked for
+    except UnknownExecution as error:  # an ambiguous short id; the handlers themselves answer an unknown one
         raise MCPError(t.INVALID_PARAMS, f"{error}: {error.hint}") from None
     except MCPError as error:
         if error.error.code == t.METHOD_NOT_FOUND:
@@ -291,7 +292,7 @@ async def in_words(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> 
 
 
 def _fields(error: ValidationError) -> str:
-    """The parameters in question: their names only, for below them stand names of classes and values."""
+    """The refused parameters by name. Deeper locations are left out: they contain class names and values."""
     found: dict[str, str] = {}
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         where = [str(part) for part in each["loc"] if part != "params"]

@@ -1,8 +1,8 @@
-"""Standard input and output as an MCP transport: one message a line, and nothing else ever reaches the output.
+"""Standard input and output as an MCP transport: one message per line, and no other output.
 
 Owns the two descriptors. While it is open, descriptor 0 reads nothing and descriptor 1 is standard error, so that neither a
-stray print nor a child process can tear a message. Invariant: leaving it never waits for the client, and a line that is too
-long, no message, or one of too many costs bounded memory.
+stray print nor a child process can corrupt a message. Invariants: closing never blocks on the client; overlong lines,
+invalid messages and unread answers cost bounded memory.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from mcp.shared.message import SessionMessage
 from server.messages import NotAMessage, id_at_ends, message_of
 
 LINE_CAP = 4 * 1024 * 1024
-"""Longest message, as over HTTP."""
+"""Longest message in bytes, as over HTTP."""
 CHUNK = 65_536
 SAMPLE = 4_096
-"""Of a line that is too long, kept at either end: its id stands there."""
+"""Bytes kept of either end of an overlong line: they contain its id."""
 MOST_UNREAD = 100
-"""Answers a client may leave unread before no more of its requests are taken; each is held in memory."""
+"""Unread answers of a client, held in memory, above which no more of its requests are read."""
 LOOK_MS = 100
-"""Between two looks whether it reads again, or has gone."""
+"""Interval of the check whether it reads again or has disconnected."""
 PARTING_SECONDS = 0.5
-"""What a client may take to accept the rest of an answer when we leave."""
+"""Time for a client to accept the rest of an answer at shutdown."""
 
 Incoming = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
 
 async def over_stdio(server: Server[Any]) -> None:
-    """Serve the one client that started this process, until it closes its side."""
+    """Serve the client that started this process, until it closes standard input."""
     async with stdio_streams() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 @asynccontextmanager
 async def stdio_streams() -> AsyncIterator[Streams]:
-    """What the client writes, and where answers go. The first ends when the client closes its side."""
+    """Streams of messages from and to the client. The first ends when the client closes standard input."""
     inward, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, outward = anyio.create_memory_object_stream[SessionMessage](0)
     with _claimed() as (source, target):
         async with anyio.create_task_group() as group:
             reader = _Reader(source, inward, outgoing.clone(), anyio.lowlevel.current_token())
-            # A daemon, because a blocking read cannot be called off.
+            # A daemon, because a blocking read cannot be cancelled.
             threading.Thread(target=reader.run, name="outrider-stdin", daemon=True).start()
             writer = _Writer(target, anyio.lowlevel.current_token())
             threading.Thread(target=writer.run, name="outrider-stdout", daemon=True).start()
@@ -73,7 +73,7 @@ async def stdio_streams() -> AsyncIterator[Streams]:
 
 @contextmanager
 def _claimed() -> Iterator[tuple[int, int]]:
-    """Private duplicates of 0 and 1, which point elsewhere meanwhile."""
+    """Duplicate descriptors 0 and 1, and redirect the originals until the exit."""
     source, target = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -87,7 +87,7 @@ def _claimed() -> Iterator[tuple[int, int]]:
 
 
 class _Reader:
-    """Reads lines in a thread of its own."""
+    """Reads lines in its own thread."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class _Reader:
                     break
             self._in_loop(self._inward.aclose)
         except (RuntimeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # the client is gone
+            return  # the event loop or the stream is closed
 
     def _lines(self) -> Iterator[tuple[bytes, bool]]:
-        """The lines, and whether they are whole: of one beyond the cap only its two ends are kept."""
+        """The lines, and whether each is whole. Of a line over the cap only the two ends are kept."""
         line, size = bytearray(), 0
         while chunk := _read(self._source):
             *ended, rest = chunk.split(b"\n")
@@ -137,7 +137,7 @@ class _Reader:
             self._in_loop(self._inward.send, SessionMessage(message))
 
     def _is_taken(self) -> bool:
-        """Wait until the client takes what it asked for; False when it has gone instead."""
+        """Wait until the client reads its answers; False if it disconnects instead."""
         while self._back.statistics().tasks_waiting_send > MOST_UNREAD:
             if _has_gone(self._source):
                 return False
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _has_gone(source: int) -> bool:
-    """Look for a while whether the other side is closed, also when there is something left to read."""
+    """Poll for `LOOK_MS` whether the client has closed the pipe; unread input does not hide that."""
     if not hasattr(select, "poll"):
         time.sleep(LOOK_MS / 1000)
         return False
@@ -165,23 +165,23 @@ def _read(source: int) -> bytes:
 
 
 class _Writer:
-    """Writes in a thread of its own: a daemon, because a client that no longer reads must not hold the process."""
+    """Writes lines in its own thread: a daemon, because a client that stops reading must not block the exit."""
 
     def __init__(self, target: int, token: anyio.lowlevel.EventLoopToken) -> None:
         self._target, self._token = target, token
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self.written = anyio.Event()
-        """Set while nothing is under way."""
+        """Set while no write is in progress."""
         self.written.set()
 
     async def write(self, line: bytes) -> None:
-        """Return when the client has taken it, or is gone."""
+        """Return when the line is written, or the client has disconnected."""
         self.written = anyio.Event()
         self._lines.put(line)
         await self.written.wait()
 
     def close(self) -> None:
-        """No more comes."""
+        """End the thread after the lines that are queued."""
         self._lines.put(None)
 
     def run(self) -> None:
@@ -190,7 +190,7 @@ class _Writer:
             try:
                 anyio.from_thread.run_sync(self.written.set, token=self._token)
             except RuntimeError:
-                return  # the client is gone
+                return  # the event loop is closed
 
 
 async def _write(outward: MemoryObjectReceiveStream[SessionMessage], writer: _Writer) -> None:
@@ -206,4 +206,4 @@ def _write_all(target: int, data: bytes) -> None:
         while view:
             view = view[os.write(target, view) :]
     except OSError:
-        return  # the client is gone; reading will end, too
+        return  # the client has disconnected, so the reader ends too

@@ -1,8 +1,8 @@
-"""Tasks: an execution as an MCP task (extension `io.modelcontextprotocol/tasks`). One id, one row, one truth.
+"""Tasks: an execution as an MCP task (extension `io.modelcontextprotocol/tasks`), with the same id.
 
-Owns which calls become tasks and how an execution looks as one. There is no second store: a task is read from the row of
-its execution, so it is durable before its id is returned and survives the process. The protocol keeps the word `failed` for
-errors of its own: an execution that failed at its work is a completed task whose result is marked as an error.
+Owns which calls become tasks, and the form of an execution as a task. There is no second store: a task is read from the row
+of its execution, so it is durable before its id is returned and survives the process. The protocol reserves `failed` for
+internal errors: an execution that failed at its work is a completed task whose result is marked as an error.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 TASKS = "io.modelcontextprotocol/tasks"
 OURS = frozenset({"internal", "interrupted", "function_failed"})
-"""Errors of Outrider and not of the work: no result stands behind them."""
+"""Internal errors, as opposed to failed work: the execution has no result."""
 LATE = "io.github.outrider-dev/late"
-"""In the metadata of an answer to `tasks/update`: what had been decided when an answer came too late."""
+"""The key in `_meta` of a `tasks/update` result: the decisions that were made before late answers."""
 POLL_MS = 1_000
-"""How often a client should look."""
+"""The poll interval suggested to clients."""
 
 Context = ServerRequestContext[Any, Any]
 FindClient = Callable[[Context], Awaitable["Client"]]
@@ -49,7 +49,7 @@ class TaskUpdateParams(TaskParams):
 
 
 def serve_tasks(server: Server[Any], find_client: FindClient) -> None:
-    """Let a server answer `tasks/*`, and say that it does."""
+    """Register the handlers of `tasks/*`, and declare the extension."""
     requests = _TaskRequests(find_client)
     server.extensions[TASKS] = {}
     server.add_request_handler("tasks/get", TaskParams, requests.get)
@@ -58,7 +58,7 @@ def serve_tasks(server: Server[Any], find_client: FindClient) -> None:
 
 
 def becomes_task(ctx: Context, tool: str) -> bool:
-    """Whether a call is answered with a task: the client declared the extension, and the tool starts an execution."""
+    """Whether a call returns a task: the client declared the extension, and the tool starts an execution."""
     from server.mcp_face.tools import STARTING
 
     capabilities = ctx.session.client_capabilities
@@ -67,18 +67,18 @@ def becomes_task(ctx: Context, tool: str) -> bool:
 
 
 async def started(client: Client, execution: str) -> dict[str, Any]:
-    """The answer to a call that became a task; its row is committed."""
+    """The result of a call that became a task. The row of the execution is committed."""
     return {"resultType": "task", **await _task(client, execution)}
 
 
 class _TaskRequests:
-    """What clients may ask about tasks."""
+    """The handlers of `tasks/*`."""
 
     def __init__(self, find_client: FindClient) -> None:
         self._find_client = find_client
 
     async def get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        """How a task stands, with its result or its questions when it has any."""
+        """The state of a task, with its result or its open questions."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
         questions = await client.questions(task["taskId"]) if task["status"] == "working" else ()
@@ -94,14 +94,14 @@ class _TaskRequests:
         return {**task, "status": "input_required", "inputRequests": asked}
 
     async def update(self, ctx: Context, params: TaskUpdateParams) -> dict[str, Any]:
-        """Answer its questions; unknown answers change nothing."""
+        """Apply answers to its questions; answers to unknown questions are ignored."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
         await client.answer_all([task["taskId"]], params.input_responses, None)
         return {"_meta": {LATE: client.late}} if client.late else {}
 
     async def cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
-        """Stop the execution and everything below it; no effect on one that has ended."""
+        """Cancel the execution and its subtree; an ended one is left as it is."""
         client = await self._client(ctx, params)
         task = await _task(client, params.task_id)
         await client.stop(task["taskId"], "its task was cancelled", wrap_up=False)
@@ -163,12 +163,12 @@ def _activity(client: Client, child: Snapshot) -> str:
 
 
 def _result(child: Snapshot, used: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What the call would have answered, had it waited."""
+    """The result of the call, as if it had waited."""
     from runner.tools.builtin import answer
     from runner.tools.dispatch import GET_RESULT, describe
     from server.mcp_face.tools import wire
 
-    # The note keeps the promise of the tools that answer a dispatch: every field of their schema is there.
+    # `note` is required by the output schema of the tools that dispatch.
     result = wire(GET_RESULT, answer(describe(child, used) | {"note": "It has ended."}))
     if child.status != "completed":
         result = result.model_copy(update={"is_error": True})

@@ -1,6 +1,6 @@
-"""The tools' answers as text, for clients that pass only text to a model: complete on its own, and short.
+"""Renders the tools' answers as text, for clients that pass only text to a model: complete on its own, and short.
 
-Owns the wording. Must not know: how an answer is made. The structured form is sent beside it, so no text is ever parsed.
+Owns the wording. Must not know: how an answer is made. The structured form is sent too, so no client has to parse the text.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ Render = Callable[[Answer], str]
 
 
 def as_json(answer: Answer) -> str:
-    """As it is."""
     return to_json(answer, indent=1).decode()
 
 
 def agents(answer: Answer) -> str:
-    """The agents, then the executions."""
     lines = ["Agents you may dispatch:"]
     lines += [f"- {each['name']}: {each['description']}{_abilities(each)}" for each in answer["agents"]] or ["- none"]
     if answer["executions"]:
@@ -42,13 +40,12 @@ def _abilities(agent: Answer) -> str:
 
 
 def dispatched(answer: Answer) -> str:
-    """An id, and that there is no result yet."""
     place = f" (place {answer['queue_position']} in the queue)" if answer.get("queue_position") else ""
     return f"execution_id: {answer['execution_id']}\n{answer['agent']} is {answer['status']}{place}. {answer['note']}"
 
 
 def described(answer: Answer) -> str:
-    """How it stands; the whole answer when there is one."""
+    """The state of an execution, with its result or its progress."""
     head = f"{answer['agent']} {answer['status']} (execution_id: {answer['execution_id']})"
     if answer.get("outcome") not in (None, answer["status"]):
         head += f", outcome {answer['outcome']}"
@@ -74,7 +71,7 @@ def described(answer: Answer) -> str:
 
 
 def _used(answer: Answer) -> str:
-    """What it used, with everything below it if there is something; a chain uses nothing itself."""
+    """The usage of an execution, and of its subtree if it has children. A chain has no usage of its own."""
     own, subtree = answer["usage"], answer.get("subtree_usage")
     if subtree is None:
         return _figures(own)
@@ -88,7 +85,7 @@ def _figures(usage: Answer) -> str:
 
 
 def progress_in_words(agent: str, activity: str, subtree: Answer | None) -> str:
-    """What an execution does at the moment, and what it used so far together with everything below it."""
+    """The current activity of an execution, and the usage of its subtree so far."""
     words = f"{agent}: {activity}"
     if subtree is None or not subtree["tokens"]:
         return words
@@ -97,7 +94,7 @@ def progress_in_words(agent: str, activity: str, subtree: Answer | None) -> str:
 
 
 def spoken(answer: Answer) -> str:
-    """What to say to the user, and nothing else; how it stands while there is nothing to say."""
+    """Only the answer for the user; without one, the state of the execution."""
     return str(answer["answer"]) if answer.get("answer") else described(answer)
 
 
@@ -117,19 +114,17 @@ def _progress(progress: Answer) -> str:
 
 
 def waited(answer: Answer) -> str:
-    """How many have ended, then each of them."""
     head = f"{answer['ended']} ended, {answer['open']} still at work"
     return "\n\n---\n\n".join([head, *(described(each) for each in answer["executions"])])
 
 
 def cancelled(answer: Answer) -> str:
-    """What the wish came to."""
     words = {"requested": "is being stopped", "done": "was stopped", "already_finished": "had ended before"}
     return f"execution {answer['execution_id']} {words[answer['cancel']]} (status: {answer['status']})"
 
 
 def accepted(answer: Answer) -> str:
-    """Which execution reads the message: the running one, or a new one that continues an ended one."""
+    """The execution that reads the message: the running one, or a new one that continues it."""
     execution = f"execution {answer['execution_id']} ({answer['status']})"
     if answer.get("continues"):
         return f"execution {answer['continues']} had ended; {execution} continues it with your message"
@@ -137,13 +132,12 @@ def accepted(answer: Answer) -> str:
 
 
 def part(answer: Answer) -> str:
-    """The text, and where it goes on."""
     more = answer.get("next_offset")
     return str(answer["text"]) + (f"\n[{more} of {answer['total']} characters; go on with offset={more}]" if more else "")
 
 
 def listing(answer: Answer) -> str:
-    """A line each."""
+    """One line per execution."""
     lines = [
         f"{shape(each['status'], each.get('outcome'))} {each['execution_id']} {each['agent']} {each['status']} "
         f"{_cost(each)}: {each.get('task', '')}"
@@ -155,7 +149,7 @@ def listing(answer: Answer) -> str:
 
 
 def tree(answer: Answer) -> str:
-    """A line each, children below their parents."""
+    """One line per execution, children below their parents."""
     lines: list[str] = []
     waiting: list[tuple[int, Answer]] = [(0, answer["tree"])]
     while waiting:
@@ -174,6 +168,6 @@ def tree(answer: Answer) -> str:
 
 
 def _cost(each: Answer) -> str:
-    """What an execution cost; together with everything below it, if there is something."""
+    """The cost of an execution, or of its subtree if it has children."""
     below = each.get("subtree_cost_usd")
     return f"${each['cost_usd']:.4f}" if below is None else f"${below:.4f} with its agents"

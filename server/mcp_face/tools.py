@@ -1,7 +1,7 @@
 """The tools as MCP clients see them: titles, descriptions with the agents on offer, schemas, annotations and results.
 
-Owns the table of tools, and the one way an answer or an error becomes a result. Invariant: every call gets a result, an
-error has a type of a closed set, and no traceback is sent.
+Owns the table of tools, and the conversion of answers and errors to MCP results. Invariant: every call gets a result, the
+type of an error is one of a closed set, and no traceback is sent.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ ErrorType = (
     ]
 )
 ERROR_TYPES = frozenset(name for part in get_args(ErrorType) for name in get_args(part))
-"""Everything a refusal can be; clients may rely on it."""
+"""The types of an error. Clients may rely on this set."""
 
 ERROR = "io.github.outrider-dev/error"
 """The key in `_meta` of an error: its type, message and hint, for programs."""
 
 NOT_FOUND = frozenset({"not_found", "unknown_agent", "unknown_chain"})
 
-# Only what differs from the protocol's defaults: a tool may change and destroy something and reach the world outside.
+# Only hints that differ from the protocol's defaults: read-write, destructive, not idempotent, open-world.
 LOOKS = t.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 STARTS = t.ToolAnnotations(destructive_hint=False)
 SPEAKS = t.ToolAnnotations(destructive_hint=False, open_world_hint=False)
@@ -61,7 +61,7 @@ STOPS = t.ToolAnnotations(destructive_hint=True, idempotent_hint=True, open_worl
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a tool presents itself."""
+    """The title, hints, answer schema and text renderer of a tool."""
 
     title: str
     hints: t.ToolAnnotations
@@ -88,7 +88,7 @@ TABLE: Mapping[str, Presentation] = {
 
 
 STARTING = frozenset({DISPATCH, RUN_AGENT, RUN_CHAIN})
-"""The tools whose calls can be tasks: they start an execution, and what it returns is what was asked for."""
+"""The tools whose calls can be tasks: they start an execution, and its result is the answer the client wants."""
 
 
 Make = Callable[[Client], list[OwnTool[Any]]]
@@ -99,11 +99,11 @@ MAKERS: Mapping[frozenset[str], Make] = {
     frozenset({SEND_USER_MESSAGE}): chat_tools,
     frozenset({READ_RESULT, LIST_EXECUTIONS, TREE, QUERY}): query_tools,
 }
-"""The functions that make tools, by the names of the tools they make."""
+"""The factories of tools, by the names of the tools they make."""
 
 
 def tools_of(client: Client, name: str | None = None) -> list[OwnTool[Any]]:
-    """The tools of one client, in order; with a name only those that are made together with it."""
+    """The tools of a client, in the order of the table; with a name, only those of its factory."""
     tools = [tool for names, make in MAKERS.items() if name is None or name in names for tool in make(client)]
     if not client.dispatcher.services.settings.chains:
         tools = [tool for tool in tools if tool.name != RUN_CHAIN]
@@ -130,7 +130,7 @@ def _listed(tool: OwnTool[Any], settings: Settings) -> t.Tool:
 
 
 def _choices(name: str, settings: Settings) -> str:
-    """The agents or chains the tool can start: a model need not list them before its first dispatch."""
+    """The agents or chains the tool can start, so that a model need not list them before its first dispatch."""
     if name == DISPATCH:
         return "\n\nAgents:\n" + "\n".join(f"- {entry.name}: {entry.description}" for entry in settings.offered())
     if name == RUN_CHAIN:
@@ -142,7 +142,7 @@ def _choices(name: str, settings: Settings) -> str:
 
 
 async def called(client: Client, call: ToolCall) -> t.CallToolResult:
-    """Carry out a call; every way it can go wrong is an answer."""
+    """Call a tool. A failure becomes an error result; only PersonWanted is raised."""
     try:
         result = await OwnTools(tools_of(client, call.name)).call(call)
     except PersonWanted:
@@ -157,14 +157,14 @@ async def called(client: Client, call: ToolCall) -> t.CallToolResult:
 
 
 def _with_late_answers(client: Client, result: t.CallToolResult) -> t.CallToolResult:
-    """A result, and what had been decided when a person's answer came too late."""
+    """Append the notes about answers that came too late."""
     if not client.late:
         return result
     return result.model_copy(update={"content": [*result.content, _text("\n".join(client.late))]})
 
 
 def _placed(client: Client, result: ToolResult) -> ToolResult:
-    """A name that was not found is told with the files that were used, but not to callers from other machines."""
+    """Add the paths of configuration and database to a not-found error. Callers with a principal must not see paths."""
     if not result.is_error or result.error_type not in NOT_FOUND or client.who.principal is not None:
         return result
     services, problem = client.dispatcher.services, result.structured
@@ -173,7 +173,7 @@ def _placed(client: Client, result: ToolResult) -> ToolResult:
 
 
 async def called_again(client: Client, call: ToolCall, before: Round, answers: Mapping[str, Any]) -> t.CallToolResult:
-    """Go on with a call that ended with questions, whose answers are here. Nothing is started a second time."""
+    """Continue a call that ended with questions, with their answers. It waits for the execution it started before."""
     await client.answer_all(before.waited, answers, before.shown)
     if call.name in (RUN_AGENT, SEND_USER_MESSAGE):
         wait = {name: value for name, value in call.arguments.items() if name == "wait_seconds"}
@@ -182,7 +182,7 @@ async def called_again(client: Client, call: ToolCall, before: Round, answers: M
 
 
 async def dispatched(client: Client, call: ToolCall) -> t.CallToolResult:
-    """Carry out a call that starts an execution, without waiting for it."""
+    """Call a tool that starts an execution, without its wait."""
     if call.name == RUN_AGENT:
         arguments = {name: value for name, value in call.arguments.items() if name != "wait_seconds"}
         call = ToolCall(call.id, DISPATCH, arguments)
@@ -190,10 +190,10 @@ async def dispatched(client: Client, call: ToolCall) -> t.CallToolResult:
 
 
 def wire(name: str, result: ToolResult) -> t.CallToolResult:
-    """A result as it goes to a client: text for models, and the structured form."""
+    """A tool result as MCP: text for models, and the structured form."""
     if result.is_error:
         assert result.error_type in ERROR_TYPES
-        # No structured content: clients check it against the tool's output schema, also in an error.
+        # No structured content: clients validate it against the output schema even in an error.
         return t.CallToolResult(content=[_text(result.text)], is_error=True, _meta={ERROR: result.structured})
     return t.CallToolResult(content=[_text(TABLE[name].render(result.structured))], structured_content=result.structured)
 

@@ -1,8 +1,8 @@
-"""Updates: subscribers are notified that a resource has changed, in both eras of the protocol, soon and not too often.
+"""Updates: notifies subscribers of changed resources, in both eras of the protocol, soon but in batches.
 
-Owns the subscriptions and the batching of changes. Its `subscribe` and `publish` are the SDK's `SubscriptionBus`, which
-serves the streams of modern clients; older clients are notified over their session. Invariant: a client is notified only of
-resources it could see when it subscribed.
+Owns the subscriptions and the batching of changes. Its `subscribe` and `publish` implement the SDK's `SubscriptionBus`,
+which serves the streams of modern clients; older clients are notified over their session. Invariant: a client is notified
+only of resources it could see when it subscribed.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("outrider.mcp")
 
 GATHER_SECONDS = 0.2
-"""How long changes of one resource are gathered: a busy tree must not become a flood."""
+"""Batching of changes: a busy tree must not flood its subscribers."""
 LOOK_SECONDS = 0.5
-"""Between reads of subscribed trees that other processes run."""
+"""Interval of reads of subscribed trees that other processes run."""
 SEND_SECONDS = 5.0
-"""What a client may take to accept a notification."""
+"""Time for a client to accept a notification."""
 MOST_LEGACY = 1_000
-"""Subscriptions over sessions, all clients together; the oldest goes first. Sessions do not say when they are gone."""
+"""Subscriptions of the older era, all clients together; above it the oldest is dropped. Dead sessions are not reported."""
 
 Listener = Callable[[ServerEvent], None]
 
 
 class Behind(NamedTuple):
-    """The tree behind an address, its last event when a client subscribed, and the same address with a whole id."""
+    """The tree behind a URI, its last event at the time of the subscription, and the URI with the whole id."""
 
     tree: str
     newest: int
@@ -46,30 +46,30 @@ class Behind(NamedTuple):
 
 
 class Updates:
-    """Who wants to hear of which resource."""
+    """The subscriptions of all clients, and the task that serves them."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
         self._sessions: dict[tuple[str, str], tuple[ServerSession, Behind]] = {}
-        """Of the older era: by session and address, with the tree that is behind it."""
+        """Subscriptions of the older era, by session and URI."""
         self._wanted: dict[object, Mapping[str, Behind]] = {}
-        """Of the newer era: addresses with their trees."""
+        """Subscriptions of the newer era: URIs with their trees."""
         self._last: dict[str, int] = {}
-        """The last event seen of trees that other processes run."""
+        """The last event read of each tree that another process runs."""
         self._changed: set[str] = set()
         self._something = anyio.Event()
 
     # -- subscribe -----------------------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Tell `listener` of every change; the answer ends that."""
+        """Call `listener` with every event; the returned function unsubscribes it."""
         token = object()
         self._listeners[token] = listener
         return lambda: self._listeners.pop(token, None) and None
 
     @contextmanager
     def wanting(self, addresses: Mapping[str, Behind]) -> Iterator[None]:
-        """Look after these addresses meanwhile, also where other processes run what is behind them."""
+        """Watch these URIs until the exit, including those of trees that other processes run."""
         token = object()
         self._wanted[token] = addresses
         try:
@@ -78,25 +78,24 @@ class Updates:
             del self._wanted[token]
 
     def subscribe_session(self, name: str, session: ServerSession, uri: str, behind: Behind) -> None:
-        """Tell a session of the older era of changes of one resource."""
+        """Subscribe a session of the older era to one resource."""
         self._sessions.pop((name, uri), None)
         self._sessions[name, uri] = session, behind
         while len(self._sessions) > MOST_LEGACY:
             del self._sessions[next(iter(self._sessions))]
 
     def unsubscribe_session(self, name: str, uri: str) -> None:
-        """No longer; harmless when it was not told."""
+        """Remove a subscription, if it exists."""
         self._sessions.pop((name, uri), None)
 
     async def publish(self, event: ServerEvent) -> None:
-        """Tell every listener."""
         for listener in tuple(self._listeners.values()):
             listener(event)
 
     # -- tell ----------------------------------------------------------------------------------------------------------
 
     async def run(self, dispatcher: Dispatcher) -> None:
-        """Turn what happens to executions into updates. Runs until it is cancelled."""
+        """Turn events of executions into updates, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._tell_in_time, group, name="tell subscribers")
             group.start_soon(self._look_elsewhere, dispatcher, name="look after trees of other processes")
@@ -108,14 +107,14 @@ class Updates:
                             self._something.set()
 
     def _subscribed(self) -> dict[str, Behind]:
-        """Every address that is wanted, as it was given."""
+        """All subscribed URIs, as the clients wrote them."""
         given = {uri: behind for (_, uri), (_, behind) in self._sessions.items()}
         for addresses in tuple(self._wanted.values()):
             given.update(addresses)
         return given
 
     async def _look_elsewhere(self, dispatcher: Dispatcher) -> None:
-        """What other processes do is not told here: now and then, look whether something new is in the rows."""
+        """Poll the rows of trees that other processes run: their events are not on this bus."""
         while True:
             await anyio.sleep(LOOK_SECONDS)
             wanted = self._subscribed()
@@ -155,7 +154,7 @@ class Updates:
 
 
 def _touched(dispatcher: Dispatcher, event: Event) -> Iterator[str]:
-    """The addresses an event changes: the execution's own, and the trees it stands in."""
+    """The URIs that an event changes: those of its execution, and the trees of its ancestors."""
     execution = event["execution_id"]
     yield f"execution://{execution}"
     if event["type"].startswith("timeline_event."):

@@ -1,7 +1,7 @@
 """The former name of `outrider_sre`, for the snapshots of older configurations.
 
 An interrupted tree of the example resumes with its snapshot, which starts `python -P -m server.sre.logs` and reads
-`server/sre/rehearsal.yaml`. The package has no modules of its own: they are found in `outrider_sre`.
+`server/sre/rehearsal.yaml`. The package has no modules of its own: its path is that of `outrider_sre`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What several tests share: marks, scripted models, real servers. It must hold no test and no fixture."""
+"""Shared by several tests: marks, scripted models, real servers. It must contain no test and no fixture."""

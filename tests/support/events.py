@@ -1,6 +1,6 @@
-"""Reading the events of a tree.
+"""Reads the events of a tree.
 
-Owns: gathering what a follower of a tree is told, and small questions to events. Must not know: any test.
+Owns: collecting the events that a follower of a tree receives, and small queries of them. Must not know: any test.
 """
 
 import json
@@ -27,25 +27,25 @@ STORED = (
 
 
 def payload(event: Event) -> dict[str, Any]:
-    """What an event says."""
+    """The decoded payload of an event."""
     said: dict[str, Any] = json.loads(event["payload"])
     return said
 
 
 def stored(events: Iterable[Event]) -> list[Event]:
-    """The events that have a number."""
+    """The events with a sequence number."""
     return [event for event in events if event["seq"] is not None]
 
 
 @dataclass
 class Follower:
-    """Somebody who follows a tree to its end."""
+    """Follows a tree to its end, and collects its events."""
 
     told: list[Event] = field(default_factory=list)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     async def follow(self, dispatcher: Dispatcher, root: str, after: int = 0) -> None:
-        """Take everything."""
+        """Collect events until the tree has ended."""
         async with aclosing(dispatcher.events(root, after)) as events:
             async for event in events:
                 self.told.append(event)
@@ -53,18 +53,18 @@ class Follower:
                 self._news = anyio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until what was told fulfils a condition."""
+        """Wait until a condition, checked after every event, is true."""
         while not condition():
             await self._news.wait()
 
     def of(self, kind: str) -> list[dict[str, Any]]:
-        """What the events of a type say, in order."""
+        """The payloads of all events of a type, in order."""
         return [payload(event) for event in self.told if event["type"] == kind]
 
 
 @asynccontextmanager
 async def followed(dispatcher: Dispatcher, root: str, after: int = 0) -> AsyncIterator[Follower]:
-    """Follow a tree beside the test; leaving waits until the tree has ended."""
+    """Follow a tree in a task; the exit waits until the tree has ended."""
     follower = Follower()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:

@@ -1,7 +1,7 @@
-"""A client before the real MCP face of a real service; only the model's answers are scripted.
+"""A client of the real MCP face of a real service; only the model's answers are scripted.
 
-Owns: putting face and service together, and asking tools for their structured answers.
-Must not know: what a test is about.
+Owns: connecting client, face and service, and calls that return structured answers.
+Must not know: the subject of a test.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.support.service import Bench, bench
 
 @dataclass(frozen=True)
 class Caller:
-    """A client of the SDK, whose every answer is held against what the tool promised."""
+    """An SDK client that validates every answer against the tool's output schema."""
 
     client: Client
     schemas: Mapping[str, Mapping[str, Any]]
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured answer of a tool that succeeds."""
+        """Call a tool that succeeds; returns its structured answer."""
         result = await self.client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         answer: dict[str, Any] = result.structured_content
@@ -43,7 +43,7 @@ class Caller:
         return answer
 
     async def refused(self, tool: str, **arguments: Any) -> dict[str, str]:
-        """The error of a tool that refuses."""
+        """Call a tool that refuses; returns its error."""
         result = await self.client.call_tool(tool, arguments)
         assert result.is_error, result.structured_content
         assert result.structured_content is None
@@ -56,11 +56,11 @@ class Caller:
 
 
 THEIRS = frozenset({"arguments", "artifacts", "input_schema"})
-"""What agents and configurations say, as they said it."""
+"""Fields with values of agents and configurations, which may be null."""
 
 
 def nulls(value: Any, name: str = "") -> Iterator[str]:
-    """Where an answer says null: a field without a value is to be absent."""
+    """The paths of nulls in an answer: a field without a value must be absent."""
     if value is None:
         yield name
     elif isinstance(value, list):
@@ -70,7 +70,7 @@ def nulls(value: Any, name: str = "") -> Iterator[str]:
 
 
 def text_of(result: t.CallToolResult) -> str:
-    """The text a model would read."""
+    """The text that a model reads."""
     [block] = result.content
     assert isinstance(block, t.TextContent)
     return block.text
@@ -78,7 +78,7 @@ def text_of(result: t.CallToolResult) -> str:
 
 @dataclass(frozen=True)
 class Face:
-    """A service with its face."""
+    """A service with its MCP face."""
 
     bench: Bench
     service: Service
@@ -86,12 +86,11 @@ class Face:
 
     @property
     def model(self) -> ScriptedModel:
-        """The scripted model of every agent."""
         return self.bench.model
 
     @asynccontextmanager
     async def client(self, mode: str = "auto", *, within: float = 20, **more: Any) -> AsyncIterator[Caller]:
-        """A client in one of the eras: `auto` (modern) or `legacy`."""
+        """Connect a client of one era: `auto` (modern) or `legacy`."""
         server = mcp_server(self.service, self.updates)
         with anyio.fail_after(within):
             async with Client(server, mode=mode, **more) as client:
@@ -106,7 +105,7 @@ async def face(
     scripts: Mapping[str, Any],
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = (),
 ) -> AsyncIterator[Face]:
-    """A face before a service with scripted models, on a fresh database."""
+    """A face with a service, scripted models and a fresh database."""
     async with bench(folder, config, scripts, extra_tools) as opened, anyio.create_task_group() as group:
         made = Face(opened, Service(), Updates())
         made.service.open(opened.dispatcher)

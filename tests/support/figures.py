@@ -1,6 +1,6 @@
-"""Figures that a test tells whoever wants them: `make faults` collects them in a file, anybody else gets none.
+"""Figures that tests report: `make faults` collects them in a file; otherwise they are dropped.
 
-Owns: the file and its form, a line of JSON each. Invariant: a test passes or fails alike whether somebody listens or not.
+Owns: the file and its format, one line of JSON per call. Invariant: reporting has no influence on the outcome of a test.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 FIGURES = "OUTRIDER_FAULT_FIGURES"
-"""The variable that names the file."""
+"""The environment variable with the path of the file."""
 
 
 def tell(**figures: Any) -> None:
-    """Write one line."""
     if path := os.environ.get(FIGURES):
         with Path(path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(figures) + "\n")

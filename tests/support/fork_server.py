@@ -1,8 +1,8 @@
-"""A process with the command line imported, from which commands are forked: `python -P fork_server.py NUMBER [MODULE…]`.
+"""A process with the command line imported, which forks commands: `python -P fork_server.py NUMBER [MODULE…]`.
 
-Owns: importing once what commands import, and what a forked process has to change to look like a fresh one.
+Owns: the imports, done once for all commands, and the changes that make a forked process look like a fresh one.
 Must not know: anything of `tests`; it is started as a file, as the console script is.
-Invariant: it has one thread and no child but the command it waits for, and it ends when the other end of its socket does.
+Invariant: it has one thread and no child but the command it waits for, and it exits when the peer closes its socket.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from typing import Any
 
 PACKAGES = ("db", "outrider_sre", "registry", "runner", "server")
 LATE = {"runner.llm.anthropic"}
-"""Not imported unless it is asked for: a rehearsed command never needs it, and it would cost as much as all others."""
+"""Imported only on request: a rehearsed command never needs it, and it takes as long as all others together."""
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 HEADER = 4
-"""How many bytes tell how long a request is; the descriptors travel with them."""
+"""Bytes of the length before a request; the descriptors are sent with them."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A command to be: its words, the script first, its surroundings, its three streams and where to tell how it ended."""
+    """A command to fork: its arguments, folder and environment. The descriptors are its three streams and a status pipe."""
 
     words: list[str]
     folder: str
@@ -40,7 +40,7 @@ class Request:
 
 
 def preload(*more: str) -> None:
-    """Import every module of Outrider, and so what these import; and those asked for."""
+    """Import every module of Outrider, and the modules named in `more`."""
     for package in PACKAGES:
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             if module.name not in LATE and not module.name.startswith("server.sre."):
@@ -48,12 +48,12 @@ def preload(*more: str) -> None:
     for name in more:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what is here now stays: the collector of a command need not look at it, nor copy its pages
+    gc.freeze()  # so that the collector of a command neither scans these objects nor copies their pages
     assert threading.active_count() == 1, "a thread would not be there after a fork, and its locks would be"
 
 
 def receive(connection: socket.socket) -> Request | None:
-    """The next request, or None when nobody can ask any more."""
+    """The next request, or None when the peer has closed the socket."""
     header, descriptors, _, _ = socket.recv_fds(connection, HEADER, len(STREAMS) + 1)
     if not header:
         return None
@@ -63,7 +63,7 @@ def receive(connection: socket.socket) -> Request | None:
 
 
 def serve(connection: socket.socket) -> Request | None:
-    """Fork for each request. Comes back in the process of a command with what it has to do, or with None at the end."""
+    """Fork for each request. Returns the request in the forked process, and None in the server at the end of the socket."""
     while request := receive(connection):
         process = os.fork()
         if not process:
@@ -72,7 +72,7 @@ def serve(connection: socket.socket) -> Request | None:
         *streams, told = request.descriptors
         for stream in streams:
             os.close(stream)
-        os.setpgid(process, process)  # before it is told, so that whoever was told can end the whole group
+        os.setpgid(process, process)  # before its id is sent, so that the receiver can kill the whole group
         os.write(told, f"{process}\n".encode())
         _, status = os.waitpid(process, 0)
         os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
@@ -81,7 +81,7 @@ def serve(connection: socket.socket) -> Request | None:
 
 
 def become(request: Request) -> None:
-    """Change what a fresh process of the console script would have found otherwise."""
+    """Give the forked process the state of a fresh process of the console script."""
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environ)

@@ -1,11 +1,11 @@
-"""Commands in processes that need not import: forked from one process a test worker, which has done so.
+"""Runs commands in forks of a process that has done the imports: one such fork server per test worker.
 
-A command spends most of its time importing. What is real here: each command is a process of its own with its own group,
-arguments, folder, environment and streams (pipes), runs `main` and leaves through the end of the interpreter. What is
-shared: the start of the interpreter, its locale, and the imports. Tests about these ask for a fresh process.
+A command spends most of its time importing. Each command is still a real process with its own group, arguments, folder,
+environment and streams (pipes); it runs `main` and exits through the end of the interpreter. Shared are the start of the
+interpreter, its locale, and the imports. Tests about these ask for a fresh process.
 
-Owns: the server, started with the first command and ended with this process, and a command's way through it.
-Must not know: which command it is. Invariant: a command has ended when its answer is returned or an error raised.
+Owns: the fork server, started with the first command and ended with this process, and the protocol with it.
+Must not know: the commands. Invariant: a command has ended when `run` returns or raises.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tests.support.fork_server import HEADER
 
 FILE = Path(__file__).with_name("fork_server.py")
 KEPT = ("PATH", "LANG")
-"""What every command gets of our environment, and the server that forks them."""
+"""The variables of our environment that commands and the fork server inherit."""
 
 FORK_SERVERS: set[int] = set()
-"""The processes that fork, for tests that count those they started themselves."""
+"""The ids of the fork servers, for tests that count their own processes."""
 
 _READ_AT_START = ("PYTHON", "LC_", "LANG")
 
@@ -43,13 +43,13 @@ Ran = subprocess.CompletedProcess[str]
 
 
 def read_at_start(name: str) -> bool:
-    """Whether a variable is read when the interpreter starts, so that only a fresh process minds it."""
+    """Whether a variable is read at interpreter start, so that only a fresh process obeys it."""
     return name.startswith(_READ_AT_START)
 
 
 @dataclass(frozen=True)
 class Started:
-    """A command on its way: our ends of its streams, and where its process and then its exit code are told."""
+    """A running command: our ends of its streams, and of the pipe that reports its process id, then its exit code."""
 
     stdin: io.FileIO
     stdout: io.FileIO
@@ -57,7 +57,7 @@ class Started:
 
 
 class ForkServer:
-    """The process that forks, and the one command at a time that it forks for; it imports `more` beside what is ours."""
+    """The fork server, which runs one command at a time. It imports the modules `more` beside those of Outrider."""
 
     def __init__(self, *more: str) -> None:
         self._connection, theirs = socket.socketpair()
@@ -68,13 +68,12 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # an interruption from the keyboard is told by us
+                start_new_session=True,  # so that Ctrl-C reaches only this process
             )
         self._turn = threading.Lock()
         FORK_SERVERS.add(self._process.pid)
 
     def close(self) -> None:
-        """End it."""
         self._connection.close()
         FORK_SERVERS.discard(self._process.pid)
         self._process.wait()
@@ -100,7 +99,7 @@ class ForkServer:
             return Ran(words, code, _text(heard[out]), _text(heard[err]))
 
     def start(self, words: Sequence[str], folder: Path, environ: Mapping[str, str], stderr: io.FileIO) -> Started:
-        """Begin a command and leave it to the caller, who must see its end before asking for another."""
+        """Start a command. The caller must wait for its end before it starts another."""
         (given, feed), (out, stdout), (told, telling) = (_ends() for _ in range(3))
         with given, stdout, telling:
             self._ask({"words": words, "folder": str(folder), "environ": environ}, (given, stdout, stderr, telling))
@@ -123,7 +122,7 @@ def _pipe(stack: ExitStack) -> tuple[io.FileIO, io.FileIO]:
 
 
 def _listen(heard: dict[io.FileIO, bytearray], deadline: float) -> bool:
-    """Gather what is said until nobody can say anything more, or until the deadline: whether that was in time."""
+    """Read until every stream has ended; False if the deadline comes first."""
     with selectors.DefaultSelector() as selector:
         for end in heard:
             selector.register(end, selectors.EVENT_READ, end)
@@ -140,7 +139,7 @@ def _listen(heard: dict[io.FileIO, bytearray], deadline: float) -> bool:
 
 
 def _kill(told: io.FileIO, so_far: bytearray) -> None:
-    """Kill what is left of a command, and wait until the server has seen its end."""
+    """Kill the process group of a command, and wait until the fork server has reaped it."""
     process = so_far or told.read(65536)
     with suppress(ProcessLookupError):
         os.killpg(int(process.split()[0]), signal.SIGKILL)
@@ -153,7 +152,7 @@ def _text(said: bytearray) -> str:
 
 @cache
 def fork_server() -> ForkServer:
-    """The server of this process."""
+    """The fork server of this test worker."""
     server = ForkServer()
     atexit.register(server.close)
     return server

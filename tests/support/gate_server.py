@@ -1,8 +1,8 @@
 """A stdio server whose one tool, `wait`, answers when its gate opens: `python gate_server.py FIFO`. Standard library only.
 
-Owns: the gate. Must not know: Outrider or the SDK. Invariant: whoever opens the FIFO for writing goes on exactly when a
-call is waiting, and the call answers with what was written once the writer closes. When nobody can ask any more it ends,
-also with a call at the gate.
+Owns: the gate. Must not know: Outrider or the SDK. Invariant: opening the FIFO for writing returns exactly when a call is
+waiting, and the call answers with the written text once the writer closes. The server exits when its input ends, even with
+a call at the gate.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def answer_to(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a request, or None for a method it does not know."""
+    """The result of a request; None for an unknown method."""
     if method == "initialize":
         version = parameters.get("protocolVersion")
         info = {"name": "gate", "version": "1"}
@@ -29,14 +29,13 @@ def answer_to(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def listen(lines: SimpleQueue[str]) -> None:
-    """Read beside the call that waits, so that the end of the input is the end of the server."""
+    """Read in a thread, so that the server exits at the end of its input even while a call waits."""
     for line in sys.stdin:
         lines.put(line)
     os._exit(0)
 
 
 def main() -> None:
-    """Answer line by line."""
     lines: SimpleQueue[str] = SimpleQueue()
     Thread(target=listen, args=[lines], daemon=True).start()
     while True:

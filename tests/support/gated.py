@@ -1,6 +1,6 @@
-"""A service whose agents may delete something, if a person allows it.
+"""A service whose agents have a tool that needs approval.
 
-Owns: the tool behind the gate, and waiting until somebody is asked. Must not know: what a test is about.
+Owns: the gated tool, and waiting for its approval questions. Must not know: the subject of a test.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ async def _delete(arguments: Mapping[str, Any]) -> str:
 
 
 def deleting() -> LocalTools:
-    """The tool, with a record of its calls."""
+    """The gated tool, with a record of its calls."""
     return LocalTools({"delete": _delete}, gate="ask")
 
 
 async def asked(opened: Bench, number: int = 1) -> list[Question]:
-    """What people are asked, once it is so much."""
+    """Wait until `number` questions are open, and return the open ones."""
     approvals = opened.dispatcher.approvals
     with anyio.fail_after(10):
         while True:
@@ -50,7 +50,7 @@ async def asked(opened: Bench, number: int = 1) -> list[Question]:
 
 
 def digest_of(shell: Shell, approval: str) -> str:
-    """What a terminal shows a person below the arguments of a call, from the rows."""
+    """The digest that a terminal shows below the arguments of a call, computed from the rows."""
     [row] = shell.rows("select seal, arguments_hash from approvals where id = ?", approval)
     return sha256(f"{row['seal']} {row['arguments_hash']}".encode()).hexdigest()[:12]
 

@@ -1,4 +1,4 @@
-"""Gates for tests that wait for other things, too: `shell.held` without holding up the event loop."""
+"""`shell.held` for asynchronous tests: it waits in a thread, so that the event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.shell import held
 
 @asynccontextmanager
 async def at_gate(gate: Path) -> AsyncIterator[IO[str]]:
-    """Begin when a call waits at the gate; the gate opens at the end."""
+    """Enter when a call waits at the gate; the exit opens the gate."""
     waiting = held(gate)
     writer = await anyio.to_thread.run_sync(waiting.__enter__)
     try:

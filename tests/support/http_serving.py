@@ -1,7 +1,7 @@
-"""A small MCP server behind the real HTTP layers on a real socket, and requests to it as raw as they come.
+"""A small MCP server behind the real HTTP layers on a real socket, and raw requests to it.
 
-Owns the server's one tool, which says who asked, and the count of its calls. Must not know: what a test expects.
-Invariant: the count tells whether a handler was reached, whatever the answer was.
+Owns the server's tool `whoami`, which returns the caller, and the count of its calls. Must not know: a test's expectations.
+Invariant: the count shows whether a handler was reached, whatever the answer was.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TIME = 10.0
 
 @dataclass
 class Reply:
-    """An answer as it came off the wire."""
+    """A response as received."""
 
     status: int
     headers: dict[str, str]
@@ -52,7 +52,7 @@ class Reply:
 
     @property
     def said(self) -> Any:
-        """What the tool answered."""
+        """The answer of the tool."""
         return json.loads(self.json["result"]["content"][0]["text"])
 
 
@@ -64,12 +64,12 @@ class Served:
     address: Address
     calls: int = 0
     headers: dict[str, str] = field(default_factory=dict)
-    """Of the last call, as the tool sees them."""
+    """Headers of the last call, as the tool sees them."""
     waiting: anyio.Event = field(default_factory=anyio.Event)
     """Set when a call of `wait` has begun."""
 
     async def raw(self, data: bytes) -> Reply:
-        """Send bytes, and read what comes until the connection is closed."""
+        """Send bytes, and read until the connection is closed."""
         with anyio.fail_after(TIME):
             async with await anyio.connect_tcp(self.address.host, self.address.port) as stream:
                 await stream.send(data)
@@ -82,14 +82,14 @@ class Served:
         return _reply(received)
 
     async def ask(self, path: str = "/mcp", headers: Mapping[str, str] | None = None, method: str = "POST") -> Reply:
-        """Call the tool, or ask for another path, with these headers over or beside the usual ones."""
+        """Call the tool, or request another path; `headers` override or extend the usual ones."""
         body = json.dumps(CALL).encode() if method == "POST" else b""
         usual = {"Host": f"127.0.0.1:{self.address.port}", **(CALL_HEADERS if body else {})}
         return await self.raw(message(method, path, {**usual, **(headers or {})}, body))
 
 
 def message(method: str, path: str, headers: Mapping[str, str] | list[tuple[str, str]], body: bytes = b"") -> bytes:
-    """A request as bytes; a header without a value of its own is left out."""
+    """A request as bytes."""
     pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in pairs)]
     lines += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
@@ -107,7 +107,7 @@ def _reply(received: bytes) -> Reply:
 async def served(
     folder: Path, config: str = "", environ: Mapping[str, str] | None = None, address: str = "127.0.0.1:0"
 ) -> AsyncIterator[Served]:
-    """The server under a configuration, written as in the file."""
+    """Serve with a configuration in YAML."""
     file = folder / "config.yaml"
     file.write_text(config, encoding="utf-8")
     urls: list[str] = []
@@ -130,7 +130,7 @@ async def served(
 
 
 def small_server(here: Served) -> Server[Any]:
-    """An MCP server with a tool that says who calls, and one that waits for ever."""
+    """An MCP server with a tool that returns the caller, and one that never returns."""
 
     async def list_tools(_: ServerRequestContext[Any, Any], __: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         return t.ListToolsResult(tools=[t.Tool(name=name, input_schema={"type": "object"}) for name in ("whoami", "wait")])
@@ -162,14 +162,13 @@ def small_server(here: Served) -> Server[Any]:
 
 
 class NothingBehind:
-    """Nothing becomes of a session that ends, and all is well."""
+    """A host process that ignores ended sessions and has a working database."""
 
     def __init__(self) -> None:
         self.stopping = Latch()
 
     async def left(self, session: str) -> None:
-        """Nobody cares."""
+        """Ignore it."""
 
     async def trouble(self) -> Trouble | None:
-        """None."""
         return None

@@ -1,7 +1,7 @@
 """An OAuth issuer on loopback: its metadata, its keys, and the tokens it signs.
 
-Owns a private key, and a record of what it was asked. Must not know: who checks its tokens.
-Invariant: what `token` signs with default arguments is good for `audience`.
+Owns a private key, and a record of the requests it got. Must not know: the verifier of its tokens.
+Invariant: a token that `token` signs with default arguments is valid for `audience`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEY_ID = "key-1"
 
 
 class Issuer:
-    """Signs tokens, and answers who asks for the keys."""
+    """Signs tokens, and serves its keys."""
 
     def __init__(self, url: str, audience: str) -> None:
         self.url, self.audience = url, audience
@@ -36,11 +36,11 @@ class Issuer:
         self.padding = 0
         """Bytes added to the keys."""
         self.gate: anyio.Event | None = None
-        """Holds an answer back until it is set."""
+        """Blocks every answer until it is set."""
         self.held = anyio.Event()
 
     def token(self, *, key: Any = None, header: dict[str, Any] | None = None, **claims: Any) -> str:
-        """A token; a claim that is None is left out, a header that is None too."""
+        """Sign a token. Claims and headers that are None are left out."""
         now = int(time.time())
         good = {"iss": self.url, "aud": self.audience, "sub": "bob", "client_id": "cli", "iat": now, "exp": now + 60}
         payload = {name: value for name, value in {**good, **claims}.items() if value is not None}
@@ -49,7 +49,6 @@ class Issuer:
         return jwt.encode(payload, self.key if key is None else key, algorithm, head)
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
-        """Answer one request."""
         self.asked.append(scope["path"])
         if self.gate is not None:
             self.held.set()
@@ -64,14 +63,14 @@ class Issuer:
 
 
 def public_key(key: ec.EllipticCurvePrivateKey, key_id: str) -> dict[str, Any]:
-    """The public half, as it is published."""
+    """The public key as a JSON Web Key."""
     published: dict[str, Any] = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
     return {**published, "kid": key_id, "use": "sig", "alg": "ES256"}
 
 
 @asynccontextmanager
 async def issuer_on_loopback(audience: str) -> AsyncIterator[Issuer]:
-    """An issuer that can be asked."""
+    """Run an issuer on a free port."""
     listener, bound = bind(Address("127.0.0.1", 0))
     issuer, ready = Issuer(bound.url, audience), anyio.Event()
     async with anyio.create_task_group() as group:

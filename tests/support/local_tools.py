@@ -1,4 +1,4 @@
-"""Tools that run inside the test: real layers of the composite, so that a test can gate, break and watch them.
+"""Tools that run inside the test, as a real executor of the composite: a test can gate, break and observe them.
 
 Owns: an executor over plain functions. Must not know: any test. Invariant: it counts how often it was closed.
 """
@@ -45,17 +45,17 @@ class LocalTools:
         ]
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Run the function; whatever it raises is raised."""
+        """Run the function; its exceptions are passed on."""
         self.calls.append(call)
         return ToolResult(await self._functions[call.name](call.arguments))
 
     async def close(self) -> None:
-        """Count, and take a moment as a real connection does."""
+        """Count, and yield to the event loop as a real connection does."""
         self.closed += 1
         await anyio.lowlevel.checkpoint()
 
     def for_agents(self, *names: str) -> list[Callable[[AgentSpec], ToolExecutor]]:
-        """What a service is given so that these agents have the tools."""
+        """The `extra_tools` of a service that gives these agents the tools."""
         return [lambda agent: self if agent.name in names else LocalTools({})]
 
 

@@ -1,8 +1,8 @@
 """A real HTTP server on loopback that speaks the streamed Messages API and misbehaves on demand.
 
-Owns: the wire side of a model call: answers (`reply`, `refuse`, `drop`, `mute`) and the record of what arrived.
+Owns: the wire side of a model call: answers (`reply`, `refuse`, `drop`, `mute`) and the record of requests.
 Must not know: the adapter under test.
-Invariant: it counts what arrives at the socket, so a test of retries counts attempts and not intentions.
+Invariant: it records requests at the socket, so a test of retries counts real attempts.
 
     async with messages_api(refuse(529), reply(text("hello"))) as api:
         ...
@@ -22,75 +22,71 @@ from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 PIECE = 7
-"""Characters of one delta: small, so that text and tool arguments always arrive in several."""
+"""Characters of one delta: few, so that text and tool arguments always arrive in several."""
 
 
 @dataclass
 class Received:
-    """A request as it arrived."""
+    """A request as received."""
 
     headers: dict[str, str]
     raw: bytes
     connection: int
     closed: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the client closes the connection this request came over."""
+    """Set when the client closes the connection of this request."""
 
     @property
     def body(self) -> dict[str, Any]:
-        """The JSON that was sent."""
         parsed: dict[str, Any] = json.loads(self.raw)
         return parsed
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server does with a request."""
+    """The server's reaction to a request."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     events: Sequence[Mapping[str, Any]] = ()
     body: bytes = b""
     raw: bytes = b""
-    """Sent as it is instead of an answer, then the connection is closed."""
+    """Bytes sent instead of an answer; then the connection is closed."""
     gate: anyio.Event | None = None
     gate_after: int = 0
-    """How many events are sent before the gate is waited for; -1 holds back the headers, too."""
+    """Events sent before the wait for the gate; -1 waits before the headers."""
     cut_after: int | None = None
-    """The connection is closed after this many events; -1 closes it before the headers."""
+    """Events sent before the connection is closed; -1 closes it before the headers."""
     for_ever: bytes = b""
-    """Sent again and again after the events, in place of an end, until the client leaves."""
+    """Bytes repeated after the events, without an end, until the client disconnects."""
     pace: float = 0.0
-    """Seconds between two times of what is sent for ever; without such, between two events."""
+    """Seconds between two repetitions of `for_ever`, or without it between two events."""
 
 
 def text(words: str) -> dict[str, Any]:
-    """A text block."""
     return {"type": "text", "text": words}
 
 
 def tool_use(name: str, arguments: Mapping[str, Any], id_: str = "toolu_1") -> dict[str, Any]:
-    """A tool call."""
     return {"type": "tool_use", "id": id_, "name": name, "input": arguments}
 
 
 def thinking(words: str, signature: str = "sig") -> dict[str, Any]:
-    """A thinking block."""
     return {"type": "thinking", "thinking": words, "signature": signature}
 
 
 def reply(*blocks: Mapping[str, Any], gate: anyio.Event | None = None, gate_after: int = 0) -> Answer:
-    """A complete answer; with a gate, held back after `gate_after` events."""
+    """A complete answer; with a gate, it waits after `gate_after` events."""
     return Answer(events=events_of(blocks), gate=gate, gate_after=gate_after, headers={"request-id": "req_1"})
 
 
 def stopped(reason: Any, *blocks: Mapping[str, Any]) -> Answer:
-    """A complete answer that ended for this reason."""
+    """A complete answer with this stop reason."""
     *events, last, end = events_of(blocks)
     return Answer(events=[*events, {**last, "delta": {"stop_reason": reason}}, end])
 
 
 def endless(*blocks: Mapping[str, Any], then: bytes, pace: float = 0.0) -> Answer:
-    """An answer that never ends: its beginning, then the same bytes for ever."""
+    """An answer without an end: its first events, then the same bytes for ever."""
     return Answer(events=events_of(blocks)[:-3], for_ever=then, pace=pace)
 
 
@@ -101,22 +97,22 @@ def refuse(status: int, type_: str = "api_error", message: str = "no", **headers
 
 
 def cut(answer: Answer, after: int) -> Answer:
-    """The answer, whose connection is closed after some events."""
+    """The answer, with its connection closed after `after` events."""
     return Answer(events=answer.events, cut_after=after)
 
 
 def drop() -> Answer:
-    """Close the connection before a single byte."""
+    """Close the connection before the first byte."""
     return Answer(cut_after=-1)
 
 
 def garbage(data: bytes) -> Answer:
-    """Send something that is no HTTP, or not the HTTP that was promised."""
+    """Send bytes that are not HTTP, or not the HTTP that their headers announce."""
     return Answer(raw=data)
 
 
 def break_off(type_: str, message: str = "no") -> Answer:
-    """Begin to answer, then report an error in the stream."""
+    """Begin an answer, then send an error event."""
     begun = events_of([text("I was about to")])[:4]
     return Answer(events=[*begun, {"type": "error", "error": {"type": type_, "message": message}}])
 
@@ -127,7 +123,7 @@ def mute() -> Answer:
 
 
 def events_of(blocks: Iterable[Mapping[str, Any]], usage: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The events by which a provider streams these blocks."""
+    """The stream of events for these blocks."""
     counts = usage or {"input_tokens": 11, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 5}
     start: dict[str, Any] = {
         "id": "msg_1",
@@ -155,7 +151,7 @@ def events_of(blocks: Iterable[Mapping[str, Any]], usage: Mapping[str, Any] | No
 
 
 def _streamed(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A block as it starts, and the deltas that complete it."""
+    """The empty block that starts the stream, and the deltas that complete it."""
     match block["type"]:
         case "text":
             return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in _pieces(block["text"])]
@@ -183,7 +179,7 @@ Choose = Callable[[Received], Answer]
 
 
 class MessagesApi:
-    """The running server: where it is, and what it saw."""
+    """The running server: its URL, and the requests it received."""
 
     def __init__(self, answers: Sequence[Answer] | Choose) -> None:
         self.url = ""
@@ -225,7 +221,7 @@ class MessagesApi:
     async def _watch(
         stream: ByteStream, send: MemoryObjectSendStream[bytes], closed: anyio.Event, scope: anyio.CancelScope
     ) -> None:
-        """Read all the time: a client that goes away is noticed at once, also in the middle of an answer."""
+        """Read continuously, so that a disconnect is noticed at once, even during an answer."""
         with send:
             try:
                 while True:
@@ -240,7 +236,7 @@ async def _read_request(receive: MemoryObjectReceiveStream[bytes], connection: i
     while b"\r\n\r\n" not in data:
         data += await receive.receive()
         if data.startswith(b"\x16"):
-            data = b"TLS / HTTP/1.1\r\n\r\n"  # a client that greets in TLS is answered in plain text, as proxies do
+            data = b"TLS / HTTP/1.1\r\n\r\n"  # a TLS handshake is answered in plain text, as proxies do
     head, _, raw = data.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")[1:]
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -250,7 +246,7 @@ async def _read_request(receive: MemoryObjectReceiveStream[bytes], connection: i
 
 
 async def _write_answer(stream: ByteStream, answer: Answer) -> bool:
-    """Send an answer; False when the connection is to be closed."""
+    """Send an answer; False if the connection must be closed."""
     if answer.cut_after == -1:
         return False
     if answer.raw:
@@ -289,7 +285,7 @@ async def _send_chunk(stream: ByteStream, data: bytes, pace: float) -> None:
 
 @contextlib.asynccontextmanager
 async def messages_api(*answers: Answer | Choose) -> AsyncIterator[MessagesApi]:
-    """Serve these answers in order of arrival, the last one for ever; or what a function chooses."""
+    """Serve these answers in order, then the last one for ever; or the answers that a function chooses."""
     chooser = answers[0] if answers and callable(answers[0]) else None
     api = MessagesApi(chooser or [answer for answer in answers if isinstance(answer, Answer)])
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)

@@ -1,8 +1,8 @@
-"""A model for tests that says what the test wrote, when the test allows it.
+"""A scripted model for tests: its replies are written in the test, and gates time them.
 
-Owns: turns (`say`, `call`, `think`, `fail`, `gate`, `hang`), which request gets which turn, the record of requests.
+Owns: turns (`say`, `call`, `think`, `fail`, `gate`, `hang`), the assignment of turns to requests, the record of requests.
 Must not know: how the runner uses a model.
-Invariant: a turn is addressed by agent name or execution id, never by the text of a prompt; gates make the order.
+Invariant: a turn is chosen by agent name or execution id, never by the text of a prompt; gates determine the order.
 
     model = ScriptedModel({
         "Lead": [say("looking") + call("dispatch_agent", name="Worker", task="count"), say("done")],
@@ -29,7 +29,7 @@ from runner.messages import Block
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One reply: its blocks, what it costs, and what must happen before it is given."""
+    """One reply: its blocks, its usage, and the gate it waits for."""
 
     content: tuple[Block, ...] = ()
     stop_reason: str | None = None
@@ -42,12 +42,12 @@ class Turn:
         return replace(self, content=self.content + other.content, stop_reason=other.stop_reason or self.stop_reason)
 
     def using(self, usage: Usage) -> Turn:
-        """The same turn at another price."""
+        """The same turn with another usage."""
         return replace(self, usage=usage)
 
 
 Answer = Callable[[Request], Turn | Awaitable[Turn]]
-"""Computes a turn from what was asked."""
+"""Computes a turn from the request."""
 
 Step = Turn | Answer
 
@@ -63,37 +63,35 @@ Script = Sequence[Step] | Shared | Answer
 
 
 def say(text: str, *, stop_reason: str | None = None) -> Turn:
-    """Answer with text."""
     return Turn(({"type": "text", "text": text},), stop_reason)
 
 
 def call(tool: str, /, **arguments: Any) -> Turn:
-    """Call a tool."""
     return Turn(({"type": "tool_use", "name": tool, "input": arguments},))
 
 
 def malformed_call(tool: str, raw: str) -> Turn:
-    """Call a tool with arguments that are no JSON object."""
+    """Call a tool with arguments that are not a JSON object."""
     return Turn(({"type": "tool_use", "name": tool, "input": raw},))
 
 
 def think(text: str, signature: str = "signed") -> Turn:
-    """Think aloud, in a block that must be sent back unchanged."""
+    """Think, in a block that must be sent back unchanged."""
     return Turn(({"type": "thinking", "thinking": text, "signature": signature},))
 
 
 def fail(kind: str = "overloaded", message: str = "the model is overloaded", *, recoverable: bool = True) -> Turn:
-    """Fail as a provider does."""
+    """Fail with a provider error."""
     return Turn(error=ModelError(kind, message, "try again later", recoverable=recoverable))
 
 
 def crash(error: BaseException) -> Turn:
-    """Fail as only a bug does."""
+    """Fail with an exception that only a bug raises."""
     return Turn(error=error)
 
 
 def gate(opened: anyio.Event, turn: Turn) -> Turn:
-    """Give `turn` only once the event is set."""
+    """Reply with `turn` once the event is set."""
     return replace(turn, gate=opened)
 
 
@@ -128,7 +126,7 @@ class ScriptedModel:
         return [request for request in self.requests if agent in (request.agent, request.execution_id)]
 
     async def started(self, agent: str, count: int = 1) -> Request:
-        """Wait until the agent has asked `count` times, and return that request."""
+        """Wait for the agent's request number `count`, and return it."""
         while len(self.of(agent)) < count:
             await self._news.wait()
         return self.of(agent)[count - 1]
@@ -142,7 +140,7 @@ class ScriptedModel:
             await self._news.wait()
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Record the request, wait for its turn's gate, answer."""
+        """Record the request, wait for the gate of its turn, then reply."""
         kept = replace(request, messages=tuple(request.messages), tools=tuple(request.tools))
         self.requests.append(kept)
         self.running += 1
@@ -162,7 +160,6 @@ class ScriptedModel:
         return _reply(turn, kept, on_text)
 
     async def close(self) -> None:
-        """Nothing is open."""
         self.closed = True
 
     async def _turn(self, request: Request) -> Turn:
@@ -200,7 +197,7 @@ def _reply(turn: Turn, request: Request, on_text: OnText) -> Reply:
     for block in turn.content:
         if block["type"] == "text":
             on_text(block["text"])
-        # Ids are made here and not in `call`, so that a turn may be played by many executions.
+        # Ids are made here and not in `call`, so that several executions can play the same turn.
         content.append({**block, "id": f"toolu_{secrets.token_hex(8)}"} if block["type"] == "tool_use" else dict(block))
     stop_reason = "tool_use" if any(block["type"] == "tool_use" for block in content) else "end_turn"
     return Reply(content, turn.stop_reason or stop_reason, turn.usage, request.spec.model)

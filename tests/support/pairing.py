@@ -1,7 +1,7 @@
-"""What the Messages API refuses in the messages of a request: its rules of pairing and order, written down once more.
+"""The rules of the Messages API for the pairing and order of messages, written independently of the runner.
 
-Owns: the rules. Must not know: how a request came about. Invariant: it is stricter than the API where that has changed its
-mind, never laxer: messages without an objection are accepted by every version.
+Owns: the rules. Must not know: how a request was built. Invariant: where versions of the API differ, the strictest rule
+applies: messages without an objection are accepted by every version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def objections(body: Mapping[str, Any], *, paused: str = "\0") -> list[str]:
-    """What is wrong with the messages of a request. A reply that contains `paused` may be sent back as the last word."""
+    """The violations in a request. A reply that contains `paused` may be its last message."""
     turns = [
         (role, [block for message in messages for block in message["content"]])
         for role, messages in groupby(body["messages"], key=lambda message: message["role"])
@@ -54,7 +54,7 @@ def _block(block: Block) -> Iterator[str]:
 
 
 def _pairs(turns: Sequence[tuple[str, Sequence[Block]]]) -> Iterator[str]:
-    """Each call is answered once, by the first blocks of the very next turn, and nothing else is answered."""
+    """Each call has exactly one result, in the first blocks of the next turn, and each result has a call."""
     asked: list[str] = []
     for role, blocks in turns:
         answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]

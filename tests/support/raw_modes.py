@@ -1,7 +1,7 @@
-"""Everything a broken server may do, said once for a pipe and for HTTP: a mode is a way to answer one request.
+"""The modes of a hostile server, shared by pipe and HTTP: a mode is a way to answer one request.
 
-Owns: the misbehaviour and the bytes of it. Must not know: Outrider, the SDK, or which transport carries it.
-Invariant: standard library only; what a mode does to `poke` it never does to `well`, which tells whether one is served.
+Owns: the misbehaviour and its bytes. Must not know: Outrider, the SDK, or the transport.
+Invariant: standard library only; a mode misbehaves for `poke` and never for `well`, which shows whether the server answers.
 """
 
 import json
@@ -15,11 +15,11 @@ from typing import Any, Protocol
 POKE: dict[str, Any] = {"name": "poke", "inputSchema": {"type": "object"}}
 WELL: dict[str, Any] = {"name": "well", "inputSchema": {"type": "object"}}
 LONG = 12_000_000
-"""Bytes of a text that no line may have."""
+"""Bytes of a text that makes a line too long."""
 
 
 class Channel(Protocol):
-    """Where the answer to one request goes. What is written is lines of JSON; HTTP sends each as one event."""
+    """The channel for the answer to one request: lines of JSON, which HTTP sends as one event each."""
 
     def write(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -30,35 +30,34 @@ class Channel(Protocol):
         ...
 
     def end(self) -> None:
-        """Send nothing any more, properly."""
+        """Close the channel in order."""
         ...
 
     def die(self) -> None:
-        """Go away in the middle of it."""
+        """Break off abruptly."""
         ...
 
     def chatter(self, size: int) -> None:
-        """Say much where no message belongs."""
+        """Send `size` bytes outside of messages."""
         ...
 
 
 def answer(channel: Channel, number: Any, result: object) -> None:
-    """A proper answer."""
+    """Send a valid answer."""
     channel.write(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode() + b"\n")
 
 
 def text(channel: Channel, number: Any, words: str = "ok") -> None:
-    """A proper answer to a call."""
+    """Send a valid result of a tool call."""
     answer(channel, number, {"content": [{"type": "text", "text": words}]})
 
 
 def raw_text(number: Any, words: bytes) -> bytes:
-    """The answer to a call, with bytes that no encoder would write."""
+    """The result of a call with bytes that no encoder would write."""
     return b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"%b"}]}}\n' % (number, words)
 
 
 def notification(method: str, **params: object) -> bytes:
-    """A line nobody asked for."""
     return json.dumps({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}).encode() + b"\n"
 
 
@@ -73,7 +72,7 @@ def _long_line(channel: Channel, number: int, size: int = LONG) -> None:
 
 
 def _long_line_id_last(channel: Channel, number: int) -> None:
-    """Over the cap, in the order of keys some servers use."""
+    """A line over the cap with its `id` last, as some servers write it."""
     words = b"x" * LONG
     channel.write(b'{"result":{"content":[{"type":"text","text":"%b"}]},"jsonrpc":"2.0","id":%d}\n' % (words, number))
 
@@ -135,7 +134,7 @@ def _twice(channel: Channel, number: int) -> None:
 
 
 def _stale(channel: Channel, number: int) -> None:
-    """The answer to an earlier request once more, then the one that was asked for."""
+    """Repeat the answers to earlier requests, then send the right one."""
     for earlier in range(number):
         text(channel, earlier, "stale")
     text(channel, number)
@@ -147,7 +146,7 @@ def _cut(channel: Channel, number: int) -> None:
 
 
 def _wide(number: int) -> bytes:
-    """Nine million bytes that would become three million objects."""
+    """Nine million bytes that parse into three million objects."""
     return b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"v":[%b]}}}\n' % (
         number,
         b",".join([b"[]"] * 3_000_000),
@@ -155,7 +154,7 @@ def _wide(number: int) -> bytes:
 
 
 def _bad_pattern(channel: Channel, number: int) -> None:
-    """An answer on which the server's own pattern would run for ages."""
+    """An answer on which the pattern of the server's schema backtracks exponentially."""
     answer(channel, number, {"content": [], "structuredContent": {"v": "a" * 60 + "!"}})
 
 
@@ -243,14 +242,14 @@ LISTS: dict[str, Callable[[Channel, int], None]] = {
 
 
 class Server:
-    """One hostile server, on whichever transport."""
+    """A hostile server, on either transport."""
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
         self.changed = 0
 
     def respond(self, channel: Channel, message: dict[str, Any]) -> None:
-        """Answer one request in the way of the mode."""
+        """Answer one request as the mode says."""
         number: Any = message.get("id")
         match message.get("method"):
             case "initialize" if self.mode != "never_answers":

@@ -1,8 +1,8 @@
 """A hostile server for tests: `python -m tests.support.raw_server MODE` on a pipe, `… http` for all modes over HTTP.
 
-Owns: the two transports and what only one of them can do wrong. Must not know: Outrider or the SDK.
-Invariant: standard library only, so it starts at once; except where the mode says otherwise it shakes hands in the older
-protocol and lists `poke` and `well`. Over HTTP its first line of output is its port, and `/MODE/…` is served in that mode.
+Owns: the two transports, and the misbehaviour that only one of them allows. Must not know: Outrider or the SDK.
+Invariant: standard library only, so it starts at once. Unless the mode differs, it does the handshake of the older protocol
+and lists `poke` and `well`. Over HTTP its first line of output is its port, and `/MODE/…` is served in that mode.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.support.raw_modes import Server, text
 
-# The listing itself needs one, which is gone when it is looked at.
+# The listing itself opens a descriptor, which is closed before `exists` is called.
 DESCRIPTORS = sorted(int(entry.name) for entry in list(Path("/proc/self/fd").iterdir()) if entry.exists())
 
 
@@ -32,18 +32,18 @@ class Pipe:
         sys.stdout.buffer.flush()
 
     def rest(self) -> None:
-        """Neither answer nor read, whatever anybody wishes."""
+        """Neither answer nor read, and ignore SIGTERM."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             signal.pause()
 
     def end(self) -> None:
-        """Go deaf and dumb but stay alive."""
+        """Close the output, but stay alive."""
         os.close(1)
         self.rest()
 
     def die(self) -> None:
-        """End at once, with a last word."""
+        """Exit at once, with a line on standard error."""
         sys.stderr.write("panic: no more disk\n")
         sys.stderr.flush()
         os._exit(3)
@@ -54,7 +54,7 @@ class Pipe:
 
 
 class Child(Server):
-    """The server at the other end of a pipe, and what only a process can do."""
+    """The server on a pipe, with the modes that need a process."""
 
     def _poke(self, channel: Any, number: int) -> None:
         match self.mode:
@@ -64,14 +64,14 @@ class Child(Server):
                 seen = {"variables": dict(os.environ), "descriptors": DESCRIPTORS, "group": os.getpgrp()}
                 text(channel, number, json.dumps(seen))
             case "breeds":
-                # Holds our output and hears no wish, so nothing but a kill of the group ends it.
+                # The grandchild holds our output and ignores SIGTERM, so only a kill of the group ends it.
                 deaf = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: signal.pause()"
                 text(channel, number, str(subprocess.Popen([sys.executable, "-S", "-c", deaf]).pid))
             case "long":
-                # Much to read, and at the end of the second answer something worth it.
+                # Long answers; the fact a test looks for is at the end of the second.
                 text(channel, number, "x" * 1400 + ("the key is 4711" if self.changed == 2 else ""))
             case "counts":
-                # Dies in the middle of its first call, after it took effect.
+                # Dies during its first call, after the effect.
                 with Path(os.environ["COUNT"]).open("a+", encoding="utf-8") as file:
                     file.write("poked\n")
                     file.seek(0)
@@ -82,7 +82,7 @@ class Child(Server):
 
 
 def serve_pipe(mode: str) -> None:
-    """Serve until the input ends, or not at all."""
+    """Serve until the input ends, or as the mode says."""
     if mode == "dies_at_start":
         sys.stderr.write("no configuration found\n")
         sys.exit(7)
@@ -104,7 +104,7 @@ class Events:
         self._ended = False
 
     def write(self, data: bytes) -> None:
-        """Send lines as events."""
+        """Send each line as an event."""
         if not self._begun:
             self._begun = True
             self._handler.begin(200, "text/event-stream")
@@ -139,7 +139,7 @@ PAGES: dict[str, "Page"] = {}
 
 
 class Page(Server):
-    """The server at one address, and what only HTTP can do."""
+    """The server at one path, with the state that only HTTP needs."""
 
     def __init__(self, mode: str) -> None:
         super().__init__(mode)
@@ -154,11 +154,10 @@ class Handler(BaseHTTPRequestHandler):
 
     @property
     def page(self) -> Page:
-        """The server this request came to: `/MODE/anything`."""
+        """The server of the request's path, `/MODE/anything`."""
         return PAGES.setdefault(self.path, Page(self.path.split("/")[1]))
 
     def do_POST(self) -> None:
-        """Answer a message in the way of the mode."""
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.page.seen.append({name.lower(): value for name, value in self.headers.items()})
         method, name = message["method"], message.get("params", {}).get("name")
@@ -175,7 +174,7 @@ class Handler(BaseHTTPRequestHandler):
             self._respond(message)
 
     def do_GET(self) -> None:
-        """Tell which requests came to the address after `/seen`; offer no stream."""
+        """Return the headers of the requests to the path after `/seen`; offer no event stream."""
         if self.path.startswith("/seen"):
             page = PAGES.get(self.path.removeprefix("/seen"))
             self.send(200, json.dumps(page.seen if page is not None else []).encode(), "application/json")
@@ -183,7 +182,6 @@ class Handler(BaseHTTPRequestHandler):
             self.send(405)
 
     def do_DELETE(self) -> None:
-        """Let a session end."""
         self.send(204)
 
     def _respond(self, message: dict[str, Any]) -> None:
@@ -193,7 +191,7 @@ class Handler(BaseHTTPRequestHandler):
             events.end()
 
     def _refuse(self, number: object) -> bool:
-        """What only HTTP can do wrong, to a call and where it would come first to the question who is there."""
+        """Misbehave in a way that only HTTP allows; False if the mode has none. Applies to `poke` and to discovery."""
         mode = self.page.mode
         if mode.startswith("status_"):
             self.send(int(mode.removeprefix("status_")))
@@ -216,7 +214,7 @@ class Handler(BaseHTTPRequestHandler):
         return True
 
     def _break_off(self, mode: str, number: object) -> bool:
-        """Answers without an end, or with the wrong one."""
+        """Send an answer without an end, or with a wrong one; False if the mode has none."""
         if mode == "endless_body":
             self.begin(200, "application/json")
             while True:
@@ -254,11 +252,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def chunk(self, data: bytes) -> None:
-        """Send a piece of it; an empty one is the last."""
+        """Send a chunk of the body; an empty one ends it."""
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def send(self, status: int, data: bytes = b"", kind: str = "", promised: int = 0, **headers: str) -> None:
-        """Answer in one piece, or in less than was promised."""
+        """Send a whole answer; with `promised`, one shorter than its content-length."""
         self.send_response(status)
         for name, value in ({"content-type": kind} | headers if kind else headers).items():
             self.send_header(name.replace("_", "-"), value)
@@ -267,21 +265,20 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def cut(self) -> None:
-        """Close the connection where it is."""
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """A server that takes no notice of clients that leave."""
+    """A server that ignores disconnects of clients."""
 
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing."""
+        """Report nothing."""
 
 
 def serve_http() -> None:

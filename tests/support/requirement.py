@@ -2,7 +2,7 @@
 
 Owns: the one spelling, `@requirement("S2-CF-1")`, that the manifest check in `tests/test_requirements.py` scans for.
 Must not know: which requirements exist; the manifest in `tests/requirements/` does.
-Invariant: the ids are string literals at the call, so a scan of the source finds every one of them.
+Invariant: the ids are string literals at the call, so that a scan of the source finds each of them.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""A server that says what it is told to, by every way there is: `python -m tests.support.saying_server FILE` over stdio.
+"""A server that sends a given text through every channel: `python -m tests.support.saying_server FILE` over stdio.
 
-FILE holds the text. It stands in the server's instructions and name, in the description, the schema and the results of its
+FILE holds the text. It appears in the server's instructions and name, in the descriptions, schemas and results of its
 tools, in errors, in log messages and on standard error. Must not know: Outrider or the SDK. Invariant: standard library
 only.
 """
@@ -62,7 +62,6 @@ def _write(message: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Answer until the input ends, then leave with a last word."""
     sys.stderr.write(f"{SAID}\n")
     sys.stderr.flush()
     for line in sys.stdin:

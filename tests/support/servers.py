@@ -1,6 +1,6 @@
-"""Test servers as a configuration names them.
+"""Test servers as values of `mcp_servers` in a configuration.
 
-Owns: one line of YAML for each. Must not know: what a test asks of them.
+Owns: one line of YAML for each. Must not know: the subject of a test.
 """
 
 import json
@@ -10,13 +10,13 @@ from typing import Any
 from tests.support.upstream_specs import ROOT
 
 DEAD = json.dumps({"command": [sys.executable, "-c", "raise SystemExit('no licence')"]})
-"""Ends as soon as it is started."""
+"""Exits at once."""
 DISPENSABLE = json.dumps({**json.loads(DEAD), "required": False})
-"""The same, for agents that go on without it."""
+"""Exits at once; agents continue without it."""
 
 
 def sdk_server(mode: str = "plain", **more: Any) -> str:
-    """A server made with the SDK."""
+    """A well-behaved server, made with the SDK."""
     command = [sys.executable, "-m", "tests.support.upstream_server", mode]
     return json.dumps({"command": command, "cwd": str(ROOT), **more})
 

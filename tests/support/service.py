@@ -1,7 +1,7 @@
 """A real service for tests: real SQLite file, real runner; only the model's answers are scripted.
 
-Owns: writing a configuration to a file, starting a service on it, small questions to the rows.
-Must not know: what a test is about.
+Owns: writing a configuration to a file, starting a service on it, queries of its rows.
+Must not know: the subject of a test.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ from tests.support.models import ScriptedModel
 
 @dataclass(frozen=True)
 class OneModel:
-    """Chooses the same model for everybody."""
+    """Chooses the same model for every agent."""
 
     model: Model
 
     def choose(self, spec: ModelSpec) -> Model:
-        """The model, whatever the configuration says."""
         return self.model
 
 
@@ -53,7 +52,7 @@ class Bench:
     database: Path
 
     async def run(self, name: str, task: str = "do it", **more: Any) -> Snapshot:
-        """Start an agent or chain and wait for its end."""
+        """Start an agent or a chain, and wait for its end."""
         started = await self.dispatcher.start(Order(name, task, **more))
         with anyio.fail_after(20):
             return await self.dispatcher.wait(started.id)
@@ -64,15 +63,15 @@ class Bench:
             return await self.dispatcher.wait(execution)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until rows fulfil a condition."""
+        """Wait until a condition, checked after every event, is true."""
         with anyio.fail_after(20):
             async with self.dispatcher.services.bus.watch() as news:
                 while not condition():
                     await news.receive()
 
     def sql(self, query: str, *parameters: object) -> list[dict[str, Any]]:
-        """Rows, over a connection of its own."""
-        library = sqlite_library()  # the service's own: two copies in one process do not see each other's locks
+        """Query the database over a separate connection."""
+        library = sqlite_library()  # as the service: two copies of SQLite in one process do not see each other's locks
         connection = library.connect(f"file:{self.database}?mode=ro", uri=True)
         connection.row_factory = library.Row
         try:
@@ -81,7 +80,7 @@ class Bench:
             connection.close()
 
     def statuses(self) -> dict[str, list[str]]:
-        """The statuses of the executions of each agent, in order of birth."""
+        """The statuses of each agent's executions, in order of creation."""
         found: dict[str, list[str]] = {}
         for row in self.sql("select agent, status from executions order by created_at, position"):
             found.setdefault(row["agent"], []).append(row["status"])

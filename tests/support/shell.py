@@ -1,7 +1,7 @@
 """The console script in real processes: a folder with a rehearsed configuration, and commands run in it.
 
-Owns: starting `outrider`, its surroundings, gates that hold a tool call open. Must not know: what a test is about.
-Invariant: nothing of the surrounding environment (keys, databases, colours) reaches a command.
+Owns: starting `outrider`, its environment, gates that block a tool call. Must not know: the subject of a test.
+Invariant: no setting of the developer's environment (keys, databases, colours) reaches a command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.forked import KEPT, fork_server, read_at_start
 SCRIPT = Path(sys.executable).with_name("outrider")
 GATE_SERVER = Path(__file__).with_name("gate_server.py")
 SECONDS, GATE_SECONDS = 40, 20
-"""For one command, and for a call to come to a gate, on a machine that has other things to do."""
+"""Timeouts for one command, and for a call to reach a gate, on a busy machine."""
 
 CONFIG = f"""\
 defaults: {{limits: {{timeout: 60s}}}}
@@ -61,7 +61,7 @@ agents:
 
 @dataclass(frozen=True)
 class Shell:
-    """A folder to type commands in."""
+    """A folder in which commands are run."""
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
@@ -73,17 +73,17 @@ class Shell:
 
     @property
     def places(self) -> str:
-        """What an error says after something that was not found: where the command looked."""
+        """The paths that a not-found error lists."""
         return f"\n  configuration: {self.folder / 'config.yaml'}\n  database: {self.database}"
 
     def surroundings(self, **more: str) -> dict[str, str]:
         """The environment of a command."""
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-        kept["PATH"] = f"{SCRIPT.parent}{os.pathsep}{kept['PATH']}"  # so that commands are told by their bare name
+        kept["PATH"] = f"{SCRIPT.parent}{os.pathsep}{kept['PATH']}"  # so that messages name the command without its path
         return {**kept, "HOME": str(self.folder), "XDG_DATA_HOME": str(self.folder / "data"), **self.environ, **more}
 
     def type(self, *words: str, stdin: str = "", fresh: bool = False, **environ: str) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end: forked, or in a fresh process where that is asked for or what is given needs one."""
+        """Run a command to its end: forked, or in a fresh process if asked or if a variable is read at its start."""
         if not fresh and not any(map(read_at_start, {**self.environ, **environ})):
             return fork_server().run([str(SCRIPT), *words], self.folder, self.surroundings(**environ), stdin, SECONDS)
         return subprocess.run(
@@ -98,14 +98,14 @@ class Shell:
         )
 
     def json(self, *words: str) -> Any:
-        """Run a command and read its JSON."""
+        """Run a command and parse its JSON."""
         done = self.type(*words, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     @contextmanager
     def start(self, *words: str, **environ: str) -> Iterator[subprocess.Popen[str]]:
-        """Run a command beside the test; it is killed if the test leaves first."""
+        """Start a command; it is killed on exit if it still runs."""
         process = subprocess.Popen(
             [SCRIPT, *words],
             cwd=self.folder,
@@ -128,7 +128,7 @@ class Shell:
         return path
 
     def rows(self, query: str, *parameters: object) -> list[dict[str, Any]]:
-        """Rows of the default database, over a connection of its own."""
+        """Query the default database over a separate connection."""
         connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
@@ -139,9 +139,9 @@ class Shell:
 
 @contextmanager
 def held(gate: Path) -> Iterator[IO[str]]:
-    """Begin when a call waits at the gate; the gate opens at the end."""
+    """Enter when a call waits at the gate; the exit opens the gate."""
     gave_up: list[int] = []
-    # Opening for writing waits for a reader; after a while the test itself is one, and fails instead of hanging.
+    # Opening for writing blocks until there is a reader. After a timeout the test opens one, and fails instead of hanging.
     patience = threading.Timer(GATE_SECONDS, lambda: gave_up.append(os.open(gate, os.O_RDONLY | os.O_NONBLOCK)))
     patience.start()
     with gate.open("w", encoding="utf-8") as writer:

@@ -1,8 +1,8 @@
 """The repository read as text and syntax, for the tests of its architecture.
 
-Owns: which files belong to the repository, and the graph of imports between its modules.
+Owns: the list of files in the repository, and the graph of imports between its modules.
 Must not know: any rule; `tests/test_architecture.py` states them.
-Invariant: nothing is imported or run; what is ignored by git is not part of the repository.
+Invariant: no module is imported or run; files that git ignores are not part of the repository.
 """
 
 import ast
@@ -13,14 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("db", "outrider", "outrider_sre", "registry", "runner", "server")
-"""The four that Outrider is made of, and the one that starts it."""
+"""The packages in the wheel."""
 
 Graph = dict[str, set[str]]
 
 
 @cache
 def repository_files() -> tuple[Path, ...]:
-    """Every file git tracks or would track; without git (an unpacked archive) whatever is not hidden."""
+    """Every file that git tracks or would track; without git (an unpacked archive), every file that is not hidden."""
     git = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,
@@ -37,18 +37,18 @@ def repository_files() -> tuple[Path, ...]:
 
 
 def python_files(*folders: str) -> list[Path]:
-    """The Python files below these folders of the repository, or all of them."""
+    """The Python files below these folders; by default all."""
     return [file for file in repository_files() if file.suffix == ".py" and (not folders or _parts(file)[0] in folders)]
 
 
 def relative(file: Path) -> str:
-    """A file's name as people write it, from the root of the repository."""
+    """The path of a file relative to the repository, with slashes."""
     return file.relative_to(ROOT).as_posix()
 
 
 @cache
 def text_of(file: Path) -> str | None:
-    """The text of a file, or nothing when it is not text."""
+    """The text of a file; None if it is not UTF-8."""
     try:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -57,20 +57,19 @@ def text_of(file: Path) -> str | None:
 
 @cache
 def syntax_of(file: Path) -> ast.Module:
-    """The syntax tree of a Python file."""
     return ast.parse(file.read_text(encoding="utf-8"), filename=relative(file))
 
 
 def module_name(file: Path) -> str:
-    """The dotted name under which a file is imported."""
+    """The dotted name of a file."""
     parts = list(_parts(file.with_suffix("")))
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def import_graph(*, inside_functions: bool) -> Graph:
-    """Which module of our packages imports which other, for type checkers too: what a reader has to know counts.
+    """The imports between the modules of our packages, including those under TYPE_CHECKING: a reader follows them too.
 
-    Imports inside functions happen late and are counted on request.
+    Imports inside functions are included on request.
     """
     files = python_files(*PACKAGES)
     names = {module_name(file) for file in files}
@@ -78,7 +77,7 @@ def import_graph(*, inside_functions: bool) -> Graph:
 
 
 def package_graph(graph: Graph) -> Graph:
-    """The same graph between the top-level packages."""
+    """The graph of imports between the top-level packages."""
     packages: Graph = {}
     for name, targets in graph.items():
         packages.setdefault(name.partition(".")[0], set()).update(target.partition(".")[0] for target in targets)
@@ -87,7 +86,7 @@ def package_graph(graph: Graph) -> Graph:
 
 
 def find_cycle(graph: Graph) -> list[str] | None:
-    """One way round the graph, its first node repeated at the end, or nothing when there is none."""
+    """A cycle, with its first node repeated at the end; None if there is none."""
     finished: set[str] = set()
 
     def walk(name: str, path: list[str]) -> list[str] | None:

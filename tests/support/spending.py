@@ -1,6 +1,6 @@
-"""What a provider would count: usage that follows from the request, so that estimates and reservations meet real figures.
+"""Usage computed from a request as a provider does, so that estimates and reservations meet realistic figures.
 
-Owns: the size of a request in bytes and a usage made from it. Must not know: how the runner estimates.
+Owns: the size of a request in bytes, and the usage derived from it. Must not know: how the runner estimates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def size(request: Request) -> int:
 
 
 def used(request: Request, output: int = 50, *, bytes_per_token: float = 4.0) -> Usage:
-    """What answering costs: the prompt is written to the cache, which is dearest; an answer ends at its limit."""
+    """The usage of an answer: the whole prompt is a cache write, the most expensive case; output ends at its limit."""
     prompt = math.ceil(size(request) / bytes_per_token)
     longest = request.max_tokens if request.max_tokens is not None else request.spec.max_tokens
     written = {"cache_write_tokens": prompt, "cache_write_1h_tokens": prompt if request.waits else 0}

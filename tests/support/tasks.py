@@ -1,6 +1,6 @@
 """The client half of MCP tasks, for tests: a call that becomes a task keeps its handle.
 
-Owns: the requests `tasks/*` and the claim on their results. Must not know: the face.
+Owns: the requests `tasks/*`, and the claim of task results. Must not know: the face.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Answer(t.Result):
 
 
 class Tasks(ClientExtension):
-    """Declares the extension and keeps the handles."""
+    """Declares the extension, and keeps the handles of tasks."""
 
     identifier = IDENTIFIER
 
@@ -53,16 +53,16 @@ class Tasks(ClientExtension):
         self.handles: list[Handle] = []
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        """The one shape of the extension."""
+        """The result type of the extension."""
         return [ResultClaim(result_type="task", model=Handle, resolve=self._keep)]
 
     async def _keep(self, handle: Handle, _: ClaimContext) -> t.CallToolResult:
         self.handles.append(handle)
-        return t.CallToolResult(content=[], is_error=True)  # the SDK holds anything else against the tool's schema
+        return t.CallToolResult(content=[], is_error=True)  # the SDK validates any other result against the tool's schema
 
 
 async def ask(client: Client, method: str, task: str, **more: Any) -> dict[str, Any]:
-    """Send one of `tasks/*`; the answer as it came over the wire."""
+    """Send one of `tasks/*`; returns the answer as received."""
     request = TaskRequest(method=f"tasks/{method}", params=TaskParams(task_id=task, **more))
     answer = await client.session.send_request(request, Answer)
     return answer.model_dump(by_alias=True, exclude_none=True)

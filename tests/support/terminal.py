@@ -1,7 +1,7 @@
-"""A real terminal of 12 rows and 90 columns, or as many as are asked for, with a person before it.
+"""Commands in a real terminal (a pseudo-terminal), with keys typed by the test.
 
-Owns: giving a command a terminal as its stdin and stderr, and as its stdout where a test looks at that. Must not know: what
-a test is about. Invariant: with `typed` stdout is a pipe, so that data and what a person sees stay apart; a `Screen` shows
+Owns: giving a command a terminal as its stdin and stderr, and as its stdout for tests of that. Must not know: the subject
+of a test. Invariant: with `typed` stdout is a pipe, so that data is separate from the terminal's text; a `Screen` shows
 both.
 """
 
@@ -20,7 +20,7 @@ from tests.support.shell import SCRIPT, SECONDS, Shell
 
 
 def watched(shell: Shell, *words: str, columns: int = 90, **environ: str) -> tuple[int, list[str]]:
-    """Run a command with a terminal for all that it writes; its exit code, and the lines of the terminal without styles."""
+    """Run a command with a terminal for all its streams. Return its exit code, and the terminal's lines without styles."""
     master, slave = _opened(columns)
     process = subprocess.Popen(
         [SCRIPT, *words], cwd=shell.folder, env=_surroundings(shell, environ), stdin=slave, stdout=slave, stderr=slave
@@ -47,7 +47,7 @@ def _read(master: int) -> str:
     try:
         while chunk := os.read(master, 65536):
             seen += chunk
-    except OSError:  # the other end was closed: that is how a terminal ends
+    except OSError:  # a terminal reports its end as an error
         pass
     finally:
         os.close(master)
@@ -55,7 +55,7 @@ def _read(master: int) -> str:
 
 
 def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[int, str, str]:
-    """Run a command before a person who presses these keys; its exit code, stdout, and what the terminal got."""
+    """Run a command and type `keys`. Return its exit code, its stdout, and the text of the terminal."""
     master, slave = _opened(90)
     process = subprocess.Popen(
         [SCRIPT, *words],
@@ -66,7 +66,7 @@ def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[in
         stderr=slave,
     )
     os.close(slave)
-    os.write(master, keys.encode())  # the terminal keeps them until they are read
+    os.write(master, keys.encode())  # the terminal buffers them until they are read
     seen = _read(master)
     out, _ = process.communicate(timeout=SECONDS)
     return process.returncode, out.decode(), seen
@@ -74,28 +74,27 @@ def typed(shell: Shell, *words: str, keys: str = "", **environ: str) -> tuple[in
 
 @dataclass
 class Screen:
-    """A terminal with a command in it, whose person looks before they press a key."""
+    """A terminal with a command in it; a test reads the output before it types."""
 
     process: subprocess.Popen[bytes]
     _master: int
     text: str = ""
 
     def until(self, words: str) -> str:
-        """Look until these words have come; what was seen since the last time, up to them."""
+        """Wait until `words` appear. Return the output since the last call, up to and including them."""
         while words not in self.text:
             try:
                 self.text += os.read(self._master, 65536).decode(errors="replace")
-            except OSError:  # the other end was closed
+            except OSError:  # the command closed the terminal
                 raise AssertionError(f"`{words}` never came: {self.text}") from None
         before, _, self.text = self.text.partition(words)
         return before + words
 
     def press(self, keys: str) -> None:
-        """Type."""
         os.write(self._master, keys.encode())
 
     def end(self) -> tuple[int, str]:
-        """The exit code, and what was seen since the last time."""
+        """Wait for the end. Return the exit code, and the output since the last call."""
         try:
             while chunk := os.read(self._master, 65536):
                 self.text += chunk.decode(errors="replace")
@@ -110,7 +109,7 @@ def _take_terminal() -> None:
 
 @contextmanager
 def screen(shell: Shell, *words: str, **environ: str) -> Iterator[Screen]:
-    """A command in a terminal of its own, which is closed at the end, as when its window is."""
+    """A command in its own terminal, which is closed at the end, as when a user closes the window."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""strace, for tests that let a system call fail or look at their order."""
+"""strace, for tests that make a system call fail or check the order of calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OURS = ROOT / ".servers" / "bin" / "strace"
 
 
 def strace() -> str:
-    """The program; a test that needs it fails with a hint where it is missing."""
+    """The path of the program. Fails the test, with a hint, if it is missing."""
     found = str(OURS) if OURS.exists() else shutil.which("strace")
     if found is None:
         pytest.fail("`strace` is missing\nhint: `make servers` installs it")

@@ -1,7 +1,7 @@
 """A small MCP server for tests: `python -m tests.support.upstream_server MODE [http PORT]`.
 
 Owns: well-behaved tools and odd listings. Hostile behaviour is in `raw_server`, which needs no SDK and starts at once.
-Must not know: Outrider. Invariant: over HTTP the first line of output is the port it listens on.
+Must not know: Outrider. Invariant: over HTTP the first line of output is its port.
 """
 
 import atexit
@@ -37,7 +37,7 @@ NAMES = {
 
 
 async def slow(_: dict[str, Any]) -> None:
-    """Run until cancelled, and let others see both."""
+    """Run until cancelled; the start and the cancellation each set an event."""
     SLOW_STARTED.set()
     try:
         await anyio.sleep_forever()
@@ -47,31 +47,31 @@ async def slow(_: dict[str, Any]) -> None:
 
 
 async def started(_: dict[str, Any]) -> t.CallToolResult:
-    """Answer when a slow call runs."""
+    """Answer once a call of `slow` runs."""
     await SLOW_STARTED.wait()
     return text("started")
 
 
 async def cancelled(_: dict[str, Any]) -> t.CallToolResult:
-    """Answer when a slow call was cancelled."""
+    """Answer once a call of `slow` was cancelled."""
     await SLOW_CANCELLED.wait()
     return text("cancelled")
 
 
 def die(_: dict[str, Any]) -> None:
-    """End in the middle of a call, with a last word."""
+    """Exit during a call, with lines on standard error."""
     sys.stderr.write("starting up\nout of cheese\n")
     sys.stderr.flush()
     os._exit(3)
 
 
 def breed(_: dict[str, Any]) -> t.CallToolResult:
-    """Start a grandchild that would outlive everybody."""
+    """Start a grandchild that outlives the test unless it is killed."""
     return text(subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).pid)
 
 
 def refuse(_: dict[str, Any]) -> None:
-    """Answer with an error of the protocol."""
+    """Answer with a protocol error."""
     raise MCPError(t.INVALID_PARAMS, "value must be a colour")
 
 
@@ -88,18 +88,18 @@ def media(_: dict[str, Any]) -> t.CallToolResult:
 
 
 def structured(_: dict[str, Any]) -> t.CallToolResult:
-    """Answer with structure alone."""
+    """Answer with structured content alone."""
     return t.CallToolResult(content=[], structured_content={"rows": [1, 2], "nul": "a\x00b"})
 
 
 def ask(_: dict[str, Any]) -> t.InputRequiredResult:
-    """Want to know something first."""
+    """Answer with an elicitation."""
     form = t.ElicitRequestFormParams(message="sure?", requested_schema={"type": "object", "properties": {}})
     return t.InputRequiredResult(input_requests={"sure": t.ElicitRequest(params=form)})
 
 
 def text(value: object, *, is_error: bool = False) -> t.CallToolResult:
-    """A result of one text."""
+    """A result with one text block."""
     words = value if isinstance(value, str) else json.dumps(value)
     return t.CallToolResult(content=[t.TextContent(text=words)], is_error=is_error)
 
@@ -129,14 +129,13 @@ HINTS = {
 
 
 def tool(name: str) -> t.Tool:
-    """A tool that claims, of itself, to be harmless; some own up."""
+    """A tool whose annotations claim that it is read-only, unless `HINTS` has others."""
     schema = {"type": "object", "properties": {"value": {}}}
     hints = HINTS.get(name, t.ToolAnnotations(read_only_hint=True))
     return t.Tool(name=name, description=f"The tool {name}.", input_schema=schema, annotations=hints)
 
 
 def build(mode: str) -> Server[Any]:
-    """Return the server of a mode."""
     names = list(NAMES.get(mode, PLAIN))
     bus = InMemorySubscriptionBus()
 
@@ -172,13 +171,12 @@ def build(mode: str) -> Server[Any]:
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Speak over standard input and output."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 async def serve_http(server: Server[Any], port: int) -> None:
-    """Speak streamable HTTP on loopback."""
+    """Serve streamable HTTP on loopback."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -190,9 +188,8 @@ async def serve_http(server: Server[Any], port: int) -> None:
 
 
 def main() -> None:
-    """Run the server the command line asks for."""
     mode, *http = sys.argv[1:]
-    atexit.register(gc.freeze)  # tests wait for its end
+    atexit.register(gc.freeze)  # for a quick exit: tests wait for it
     if http:
         anyio.run(serve_http, build(mode), int(http[1]))
     else:

@@ -1,7 +1,7 @@
-"""Specs of the test servers, and upstreams that are entered and watched.
+"""Specs of the test servers, and open upstreams with a record of their notices.
 
-Owns: how a test names a server and waits for processes to be gone. Must not know: what is tested with them.
-Invariant: every server is a real process or a real listener on loopback.
+Owns: the commands and addresses of the servers, and waiting for the end of their processes. Must not know: the subject of a
+test. Invariant: every server is a real process or a real listener on loopback.
 """
 
 import json
@@ -45,18 +45,18 @@ def raw(mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
 
 
 class RawHttp:
-    """The hostile server over HTTP: every mode at an address of its own."""
+    """The hostile server over HTTP: every mode has its own path."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._numbers = count()
 
     def spec(self, mode: str, name: str = "", **settings: Any) -> UpstreamSpec:
-        """A server of its own that misbehaves in this way."""
+        """The spec of a new server in this mode."""
         return UpstreamSpec(name=name or mode, url=f"{self._origin}/{mode}/{next(self._numbers)}", **settings)
 
     def seen(self, spec: UpstreamSpec, below: str = "") -> list[dict[str, str]]:
-        """The headers of each message that came to the address of a server, or to one below it."""
+        """The headers of each message that a server received, at its path or at one below it."""
         path = (spec.url or "").removeprefix(self._origin)
         with urlopen(f"{self._origin}/seen{path}{below}") as response:
             return list(json.load(response))
@@ -68,7 +68,7 @@ class RawHttp:
 
 @contextmanager
 def raw_http() -> Iterator[RawHttp]:
-    """Run the hostile server over HTTP, in a process of its own: its memory and its time are not ours."""
+    """Run the hostile server over HTTP, in its own process: its memory and time are not measured with the test's."""
     command = [sys.executable, "-E", "-S", "-m", "tests.support.raw_server", "http"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -94,7 +94,7 @@ def sdk_http(port: int = 0, mode: str = "plain") -> Iterator[int]:
 
 @dataclass
 class Opened:
-    """Entered upstreams and what they told."""
+    """Open upstreams, their notices and their tool listings."""
 
     upstreams: Upstreams
     servers: list[str]
@@ -102,17 +102,17 @@ class Opened:
     heard: list[ListedTools] = field(default_factory=list)
 
     def tools(self, *servers: str, scope: str = "execution", timeout: float | None = None) -> UpstreamTools:
-        """The tools of these servers, or of all."""
+        """The tools of these servers; by default of all."""
         return self.upstreams.tools(servers or self.servers, UpstreamCaller(scope, timeout))
 
     def kinds(self) -> list[str]:
-        """What was told, by kind."""
+        """The kinds of the notices, in order."""
         return [notice.kind for notice in self.notices]
 
 
 @asynccontextmanager
 async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: Iterable[str] = ()) -> AsyncIterator[Opened]:
-    """Enter upstreams for these servers, in this order."""
+    """Open upstreams for these servers, in this order."""
     notices: list[UpstreamNotice] = []
     heard: list[ListedTools] = []
 
@@ -130,23 +130,23 @@ async def opened(*specs: UpstreamSpec, default_timeout: float = 10.0, secrets: I
 
 
 async def call(tools: UpstreamTools, name: str, **arguments: Any) -> ToolResult:
-    """Call a tool by its sent name."""
+    """Call a tool by the name that models see."""
     return await tools.call(ToolCall("call-1", name, arguments))
 
 
 def servers_running() -> list[psutil.Process]:
-    """The server processes this test process started over stdio, whatever became of their parents."""
+    """The server processes that this test process started over stdio, orphans included."""
     aside = _LISTENERS | FORK_SERVERS
     return [process for process in psutil.Process().children(recursive=True) if process.pid not in aside]
 
 
 async def none_running(seconds: float = 6.0) -> bool:
-    """Wait until no server process is left, and say whether that came to be."""
+    """Wait until no server process is left; False after `seconds`."""
     return await ended(servers_running(), seconds)
 
 
 async def ended(processes: list[psutil.Process], seconds: float = 6.0) -> bool:
-    """Wait until these processes have ended, reaped or not, and say whether they did."""
+    """Wait until these processes have ended, reaped or not; False after `seconds`."""
     with anyio.move_on_after(seconds):
         while any(map(_lives, processes)):
             await anyio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
-"""A client of `outrider serve` that speaks the wire itself: JSON-RPC over a real process's streams, or over HTTP.
+"""A client of `outrider serve` without a client library: JSON-RPC over the streams of a real process, or over HTTP.
 
-Owns what the eras and the transports want around a request, and nothing of what a client library would mend or refuse.
-Must not know: what a test is about. Invariant: an answer is what came over the wire, whole.
+Owns the envelope of a request in each era and transport. It corrects and refuses nothing, as a library would.
+Must not know: the subject of a test. Invariant: an answer is the whole message from the wire.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.support.shell import SCRIPT, Shell
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 ERAS = (LEGACY, MODERN)
 SECONDS = 40.0
-"""For one answer, on a machine that has other things to do."""
+"""Timeout for one answer, on a busy machine."""
 LONGEST = 32 * 1024 * 1024
 
 Answer = dict[str, Any]
@@ -34,19 +34,19 @@ Parameters = Mapping[str, Any]
 
 
 class Wire(Protocol):
-    """Asks, and hears the answer."""
+    """A client, on either transport."""
 
     async def ask(self, method: str, parameters: Parameters | None = None) -> Answer:
-        """The answer to a request: `result` or `error` with what came beside it."""
+        """Send a request; returns the whole answer, with `result` or `error`."""
         ...
 
     async def call(self, tool: str, arguments: Any) -> Answer:
-        """The answer to a call of a tool."""
+        """Call a tool; returns the whole answer."""
         ...
 
 
 def about(era: str, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What a request of the newer era says about its sender."""
+    """The `_meta` of a request in the newer era: version and capabilities of the client."""
     if era == LEGACY:
         return {}
     return {
@@ -56,7 +56,7 @@ def about(era: str, capabilities: Mapping[str, Any] | None = None) -> dict[str, 
 
 
 def problem_of(answer: Answer) -> dict[str, str]:
-    """Type, message and hint of a tool's error; an error has no structured content."""
+    """Type, message and hint of a tool error, which has no structured content."""
     result = answer["result"]
     assert result["isError"], result
     assert "structuredContent" not in result, result
@@ -65,13 +65,13 @@ def problem_of(answer: Answer) -> dict[str, str]:
 
 
 def introduction(capabilities: Mapping[str, Any] | None = None, version: str = LEGACY) -> dict[str, Any]:
-    """The handshake of the older era."""
+    """The parameters of `initialize`."""
     about_us = {"name": "wire", "version": "1"}
     return {"protocolVersion": version, "capabilities": dict(capabilities or {}), "clientInfo": about_us}
 
 
 def request(identifier: Any, method: str, parameters: Parameters | None, era: str) -> dict[str, Any]:
-    """A whole request."""
+    """A request with the metadata of its era."""
     given = dict(parameters or {})
     if era != LEGACY:
         given["_meta"] = {**about(era), **given.get("_meta", {})}
@@ -80,12 +80,12 @@ def request(identifier: Any, method: str, parameters: Parameters | None, era: st
 
 @dataclass
 class StdioWire:
-    """Before the standard streams of a process."""
+    """A client on the standard streams of a server process."""
 
     process: Process
     era: str
     person: Callable[[Answer], Answer] | None = None
-    """What whoever uses the client says to a question of the server, if it passes questions on."""
+    """Answers an elicitation; None if the client does not declare the capability."""
     _count: int = 0
     _lines: BufferedByteReceiveStream = field(init=False)
 
@@ -107,7 +107,7 @@ class StdioWire:
         await self.process.stdin.send(data)
 
     async def receive(self) -> Answer:
-        """The next message, which must be one."""
+        """The next message; fails if it is not JSON-RPC."""
         with anyio.fail_after(SECONDS):
             line = await self._lines.receive_until(b"\n", LONGEST)
         message = json.loads(line)
@@ -115,7 +115,7 @@ class StdioWire:
         return dict(message)
 
     async def answer_to(self, identifier: Any) -> Answer:
-        """The answer with this id; what else comes before it is passed over, but for questions to a person."""
+        """The answer with this id. Other messages before it are skipped, except elicitations, which `person` answers."""
         while True:
             message = await self.receive()
             if "method" not in message and message.get("id") == identifier:
@@ -135,7 +135,7 @@ class StdioWire:
         return await self.ask("tools/call", {"name": tool, "arguments": arguments})
 
     async def rest(self) -> bytes:
-        """What was never read."""
+        """The output that was not read yet, to its end."""
         rest = self._lines.buffer
         try:
             while True:
@@ -144,7 +144,7 @@ class StdioWire:
             return rest
 
     async def close(self) -> int:
-        """Close our side, and wait for the process to end."""
+        """Close standard input, and wait for the process; returns its exit code."""
         assert self.process.stdin is not None
         await self.process.stdin.aclose()
         return await self.process.wait()
@@ -152,7 +152,7 @@ class StdioWire:
 
 @dataclass
 class HttpWire:
-    """Before `/mcp`."""
+    """A client of `/mcp`."""
 
     http: httpx2.AsyncClient
     url: str
@@ -190,7 +190,7 @@ class HttpWire:
 
 
 def _name(message: Mapping[str, Any]) -> dict[str, str]:
-    """The header that repeats what a request is about."""
+    """The header `mcp-name`, which repeats the target of a request."""
     given = message.get("params") or {}
     field_name = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(message["method"], "taskId")
     name = given.get(field_name)
@@ -198,7 +198,7 @@ def _name(message: Mapping[str, Any]) -> dict[str, str]:
 
 
 def answer_in(response: httpx2.Response, identifier: Any) -> Answer:
-    """The answer in a response, whether it is one message or a stream of them."""
+    """The answer in a response, which is one message or an event stream."""
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         messages = [json.loads(line[5:]) for line in response.text.splitlines() if line[5:].strip() and line[:5] == "data:"]
         [answer] = [each for each in messages if "method" not in each and each.get("id") == identifier]
@@ -208,7 +208,7 @@ def answer_in(response: httpx2.Response, identifier: Any) -> Answer:
 
 @asynccontextmanager
 async def wired(command: Sequence[str], folder: Path, environ: Mapping[str, str], era: str) -> AsyncIterator[StdioWire]:
-    """A server in a process of its own, greeted; it is killed if the test leaves first. Its notes go to `stderr`."""
+    """Start a server, and do the handshake. It is killed on exit if it still runs. Its stderr goes to the file `stderr`."""
     with (folder / "stderr").open("ab") as notes:
         process = await anyio.open_process(command, cwd=folder, env=environ, stderr=notes)
     try:
@@ -221,7 +221,7 @@ async def wired(command: Sequence[str], folder: Path, environ: Mapping[str, str]
 
 @asynccontextmanager
 async def over_stdio(shell: Shell, era: str, **environ: str) -> AsyncIterator[StdioWire]:
-    """`outrider serve` in a process of its own."""
+    """Start `outrider serve` on standard streams."""
     async with wired([str(SCRIPT), "serve"], shell.folder, shell.surroundings(**environ), era) as wire:
         yield wire
 
@@ -235,7 +235,7 @@ async def _end(process: Process) -> None:
 
 @asynccontextmanager
 async def served_over_http(shell: Shell, **environ: str) -> AsyncIterator[tuple[Process, str]]:
-    """`outrider serve --http` in a process of its own, and its address; it is killed if the test leaves first."""
+    """Start `outrider serve --http`; yields the process and its URL. It is killed on exit if it still runs."""
     command = [str(SCRIPT), "serve", "--http", "127.0.0.1:0"]
     process = await anyio.open_process(
         command, cwd=shell.folder, env=shell.surroundings(**environ), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
@@ -253,7 +253,7 @@ async def served_over_http(shell: Shell, **environ: str) -> AsyncIterator[tuple[
 
 @asynccontextmanager
 async def over_http(url: str, era: str, token: str | None = None) -> AsyncIterator[HttpWire]:
-    """A client of its own, greeted."""
+    """Connect a new client, and do the handshake."""
     headers = {"authorization": f"Bearer {token}"} if token is not None else {}
     async with httpx2.AsyncClient(timeout=SECONDS, verify=False) as http:
         wire = HttpWire(http, url, era, headers)
@@ -262,7 +262,7 @@ async def over_http(url: str, era: str, token: str | None = None) -> AsyncIterat
 
 
 def peak(process: int) -> int:
-    """The most memory a process has had, in kilobytes; 0 where the system does not say."""
+    """The peak memory of a process in kilobytes; 0 if the system does not report it."""
     status = Path(f"/proc/{process}/status")
     lines = status.read_text(encoding="utf-8").splitlines() if status.exists() else []
     return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)

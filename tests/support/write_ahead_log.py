@@ -1,7 +1,7 @@
-"""A database as it was after any of its commits: the write-ahead log, cut there.
+"""Restores a database to its state after any commit, by truncating its write-ahead log.
 
-Owns: the format of SQLite's log, as far as it says where a transaction ends. Must not know: what is in it.
-Invariant: a cut is what a machine finds whose process was killed between two commits.
+Owns: the format of SQLite's log, as far as it marks the end of a transaction. Must not know: the content of the database.
+Invariant: a truncated log is the state that a process leaves when it is killed between two commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEADER, _FRAME = 32, 24
 
 @contextmanager
 def unfolded(database: Path) -> Iterator[None]:
-    """While somebody reads, the log is not folded back: it keeps every commit from here on."""
+    """Keep every commit in the log from here on: an open read transaction prevents a checkpoint."""
     with closing(sqlite_library().connect(f"file:{database}?mode=ro", uri=True, isolation_level=None)) as reader:
         reader.execute("begin")
         reader.execute("select count(*) from sqlite_master").fetchall()
@@ -30,14 +30,14 @@ def unfolded(database: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Recording:
-    """A database and its log, copied while it was open and nobody wrote."""
+    """A database and its log, copied while the database was open without writes."""
 
     database: bytes
     log: bytes
 
     @classmethod
     async def of(cls, database: Path, folder: Path) -> Recording:
-        """Copy it into an empty folder. By another process: one that closes a file of its own database loses its locks."""
+        """Copy both into an empty folder, by another process: closing a file of an open database drops the locks on it."""
         files = [database, database.with_name(database.name + "-wal")]
         await anyio.run_process(["cp", *map(str, files), str(folder)])
         copy, log = ((folder / file.name).read_bytes() for file in files)
@@ -45,7 +45,7 @@ class Recording:
 
     @property
     def commits(self) -> list[int]:
-        """Where in the log each transaction ends."""
+        """The offsets in the log at which transactions end."""
         (page,) = struct.unpack_from(">I", self.log, 8)
         frames = range(_HEADER, len(self.log) - page - _FRAME + 1, page + _FRAME)
         salts = self.log[16:24]
@@ -56,7 +56,7 @@ class Recording:
         ]
 
     def cut(self, folder: Path, end: int) -> Path:
-        """The database in `folder` as it was when the log ended there."""
+        """Write the database to `folder` as it was when its log ended at `end`."""
         database = folder / "outrider.db"
         database.write_bytes(self.database)
         database.with_name(database.name + "-wal").write_bytes(self.log[:end])
