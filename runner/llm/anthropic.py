@@ -1,8 +1,7 @@
 """The anthropic adapter: models behind the Anthropic API, or any endpoint that speaks it.
 
-Owns the clients, the breakers, and the order of a model and its fallbacks. The SDK is imported at the first call: that
-takes more than a second. Invariant: a key is read from the environment at each use, and kept only in the client that
-sends it.
+Owns the endpoints, the breakers, and the order of a model and its fallbacks. Invariant: a key is read from the environment
+at each use, and kept only in the endpoint that sends it.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class AnthropicModel:
         return await Retrying(request.spec.retry, [self._candidate(call, spec) for spec in specs], request.pause).ask()
 
     async def prepare(self) -> None:
-        """Import the SDK and open the clients of models with a key; a missing key is reported when the model is asked."""
+        """Prepare the endpoints of models with a key; a missing key is reported when the model is asked."""
         for spec in self._models.values():
             if self._environ.get(spec.api_key_env):
                 await self._endpoint(spec)
@@ -108,7 +107,7 @@ class AnthropicModel:
         if place not in self._endpoints:
             async with self._making:
                 if place not in self._endpoints:
-                    # Importing the SDK takes over a second: in a thread, so that running agents are not blocked.
+                    # An HTTP client is imported: in a thread, so that running agents are not blocked.
                     self._endpoints[place] = await anyio.to_thread.run_sync(Endpoint, place[0], key)
         endpoint = self._endpoints[place]
         endpoint.use_key(key)
