@@ -109,7 +109,10 @@ class Writer:
         outage a write that is not `patient` raises DatabaseUnavailable, and nothing of it is applied.
         """
         ticket = self.post(write, patient=patient)
-        with anyio.CancelScope(shield=shielded):  # bounded by the end of an outage or the closing of the writer
+        if shielded:
+            with anyio.CancelScope(shield=True):  # bounded by the end of an outage or the closing of the writer
+                await ticket.done.wait()
+        else:
             await ticket.done.wait()
         if ticket.error is not None:
             raise ticket.error

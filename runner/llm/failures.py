@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 
@@ -32,6 +32,10 @@ class ModelFailure:
     """Whether another model may succeed."""
     midway: bool = False
     """Whether the answer had begun: its tokens may be billed, so few such attempts are made."""
+
+
+FailureOf = Callable[[Exception], ModelFailure | None]
+"""Says which failure an exception means; None for a bug."""
 
 
 @dataclass(frozen=True, slots=True)

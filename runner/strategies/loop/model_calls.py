@@ -15,7 +15,7 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 
-from db.clock import stamp
+from db.clock import loop_time, stamp
 from db.ids import new_id
 from db.rows.transcript import ModelCall
 from registry import ModelSpec, Settings, Tokens, cost_of
@@ -130,7 +130,7 @@ class ModelCalls:
         await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
         await self._context.pause()  # nor does a stopping service; checked last, after any wait for the permit
         context, started, self._waited = self._context, stamp(), None
-        limit = anyio.current_time() + context.limits.model_timeout
+        limit = loop_time() + context.limits.model_timeout
         pause = self._wait_to_conclude if concluding else partial(self._wait_to_ask, request, whole or request)
         request = replace(request, pause=pause)
         reply: Reply | None = None
@@ -145,7 +145,7 @@ class ModelCalls:
             context.state.asking = False
             if reply is not None:
                 await keep(reply, _usage_of_reply(context, self._spec, reply, self.voice.id, started))
-            elif wrap_up_wanted or (not concluding and anyio.current_time() >= context.allowance.wrap_up_at):
+            elif wrap_up_wanted or (not concluding and loop_time() >= context.allowance.wrap_up_at):
                 await self._wait_over()
                 self.voice.break_off("cancelled")
             else:
@@ -181,7 +181,7 @@ class ModelCalls:
 
     async def _wait_to_conclude(self, wait: RetryWait) -> None:
         """Wait for the next attempt of a conclusion, unless its time would run out before."""
-        if anyio.current_time() + wait.seconds > self._context.allowance.deadline - WRITING_SECONDS:
+        if loop_time() + wait.seconds > self._context.allowance.deadline - WRITING_SECONDS:
             raise wait.error
         with self._context.shutdown.at_rest():
             await self._wait_told(wait)
