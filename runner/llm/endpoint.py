@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from pydantic_core import from_json
 
 from runner.llm.wire import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, PATH, HttpAnswer, Wire, is_ordinary
+
+if TYPE_CHECKING:
+    import httpx2
 
 ERROR_CAP = 65_536
 """Bytes read of an error's body."""
@@ -85,6 +88,16 @@ class Endpoint:
             await self._sdk.close()
 
 
+class _SdkAnswer:
+    """An `HttpAnswer` of the SDK's client."""
+
+    ended = False
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self.aiter_bytes, self.aclose = response.aiter_bytes, response.aclose
+
+
 class _Sdk:
     """The SDK's client for an endpoint: it follows redirects and knows proxies."""
 
@@ -108,7 +121,7 @@ class _Sdk:
         import httpx2
 
         try:
-            return await self._client.post(
+            response = await self._client.post(
                 PATH,
                 content=body,
                 cast_to=httpx2.Response,
@@ -121,6 +134,7 @@ class _Sdk:
             raise Unreached from error
         except anthropic.AnthropicError as error:
             raise Unasked(type(error).__name__) from error
+        return _SdkAnswer(response)
 
     async def close(self) -> None:
         await self._client.close()

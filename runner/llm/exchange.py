@@ -74,23 +74,23 @@ async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: On
     reply: Reply | None = None
     with timer.scope:  # one scope for all timeouts: cheaper than a timer per read
         response = await endpoint.post(body)
-        async with contextlib.aclosing(response):
-            chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
-            try:
-                if "text/html" in response.headers.get("content-type", ""):
-                    raise StreamError(
-                        "unreadable", await _page(chunks)
-                    )  # from a proxy that answers in place of the provider
-                message = await collect(chunks, on_text, timer)
-            except StreamError as error:
-                error.request_id = request_id
-                raise
-            reply = _reply(message, spec, request_id)
-            # A connection is reused only if its answer was read to the end, a few bytes after the last event.
-            timer.only(DRAIN_SECONDS)
-            with contextlib.suppress(*transport_errors()):
-                async for _ in chunks:
-                    continue
+        chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
+        try:
+            if "text/html" in response.headers.get("content-type", ""):
+                # from a proxy that answers in place of the provider
+                raise StreamError("unreadable", await _page(chunks))
+            reply = _reply(await collect(chunks, on_text, timer), spec, request_id)
+            if not response.ended:
+                # A connection is reused only if its answer was read to the end, a few bytes after the last event.
+                timer.only(DRAIN_SECONDS)
+                with contextlib.suppress(*transport_errors()):
+                    async for _ in chunks:
+                        continue
+        except StreamError as error:
+            error.request_id = request_id
+            raise
+        finally:
+            await response.aclose()
     if reply is None:
         raise timer.lapsed()
     return reply

@@ -36,10 +36,15 @@ _MACHINES = {"x86_64": "x64", "amd64": "other:amd64", "arm64": "arm64", "aarch64
 
 
 class HttpAnswer(Protocol):
-    """An answer whose headers have arrived; `httpx2.Response` is one."""
+    """An answer whose headers have arrived."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether its content has been read to the end, as far as that is known."""
+        ...
 
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The content as it arrives, decompressed."""
@@ -66,11 +71,15 @@ class WireAnswer:
     def headers(self) -> Mapping[str, str]:
         return self._response.headers
 
+    @property
+    def ended(self) -> bool:
+        return self._response.content.at_eof()
+
     def aiter_bytes(self) -> AsyncIterator[bytes]:
         return self._response.content.iter_any()
 
     async def aclose(self) -> None:
-        if self._response.content.at_eof():
+        if self.ended:
             self._response.release()
         else:
             self._response.close()
