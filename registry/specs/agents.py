@@ -160,12 +160,15 @@ class AgentOverrides:
     limits: LimitOverrides = LimitOverrides()
 
 
+NO_OVERRIDES = AgentOverrides()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentReference:
     """An agent named in a `sub_agents` list."""
 
     name: str
-    overrides: AgentOverrides = AgentOverrides()
+    overrides: AgentOverrides = NO_OVERRIDES
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,8 @@ class AgentSpec:
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
         """Return the agent with the overrides of one use."""
+        if overrides == NO_OVERRIDES:
+            return self
         return replace(
             self,
             model=self.model if overrides.model is None else overrides.model,

@@ -296,7 +296,7 @@ class Conversation:
 
     async def accepted(self, answer: Result) -> Result | None:
         """Judge an answer; None if the model was told of a fault and has to answer again."""
-        self.transcript.called = {name for name in self.transcript.called if self._tool_runner.knows(name)}
+        self.transcript.called = frozenset(filter(self._tool_runner.knows, self.transcript.called))
         judged = judge(self._agent, answer, self.transcript, self.context.allowance.wrap_up, self.context.session)
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):
