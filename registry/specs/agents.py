@@ -244,14 +244,16 @@ class AgentSpec:
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
         """Return the agent with the overrides of one use."""
-        if overrides == NO_OVERRIDES:
-            return self
-        return replace(
-            self,
-            model=self.model if overrides.model is None else overrides.model,
-            mcp_servers=self.mcp_servers if overrides.mcp_servers is None else overrides.mcp_servers,
-            limits=overrides.limits.over(self.limits),
-        )
+        return self if overrides == NO_OVERRIDES else _with(self, overrides)
+
+
+def _with(agent: AgentSpec, overrides: AgentOverrides) -> AgentSpec:
+    return replace(
+        agent,
+        model=agent.model if overrides.model is None else overrides.model,
+        mcp_servers=agent.mcp_servers if overrides.mcp_servers is None else overrides.mcp_servers,
+        limits=overrides.limits.over(agent.limits),
+    )
 
 
 def use_of(entry: Use, names: Directories) -> AgentOverrides:
