@@ -43,7 +43,9 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
     elif request.steady and spec.accepts_temperature:
         fields.append(b'"temperature":0')
     if request.system:
-        fields.append(b'"system":' + to_json(request.system))
+        text = to_json(request.system)
+        # Siblings differ in their tasks alone: with its own mark they share all before them.
+        fields.append(b'"system":' + (b'[{"type":"text","text":%b%b}]' % (text, cached) if cached else text))
     if request.shown:
         *tools, last = (tool.encoded for tool in request.shown)
         # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.

@@ -39,6 +39,10 @@ async def test_checks_are_measured_on_calls_and_spawns_that_are_not_refused() ->
     assert all(len(cost.micros) == 2 for cost in of_pure_checks(2))
 
 
+async def test_siblings_that_start_after_a_reply_of_the_first_read_tools_and_system_from_the_cache() -> None:
+    assert (await sharing(1, siblings=3)).read == 1.0
+
+
 async def test_siblings_that_start_at_the_same_moment_read_nothing_from_the_cache() -> None:
     assert (await sharing(3, siblings=3)).read == 0.0
 
