@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,9 +21,10 @@ from bench.processes import ROOT, fake_model
 from bench.service import configuration, loaded, service
 from registry import Limits, Settings
 from runner.core.guard import Caller, admit
+from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
 
-CALLS = 400
+CALLS = 200
 """Tool calls of one execution, all in one reply: the turns around them cost little beside them."""
 LOOPS = 10_000
 PATTERNS = tuple(f"{verb}_*" for verb in ("delete", "create", "update", "restart", "scale", "drain", "apply", "patch"))
@@ -60,24 +62,29 @@ async def of_tool_calls(rounds: int, calls: int = CALLS) -> Sequence[Cost]:
     }
     measured: dict[str, list[float]] = {name: [] for name in sides}
     with fake_model() as model:
-        for _ in range(rounds):
-            for name, gates in sides.items():
-                measured[name].append(await _cpu_of_a_call(model.url, gates, calls))
+        async with AsyncExitStack() as stack:  # both are open all the time, so that rounds can be short and alternate
+            opened = {name: await stack.enter_async_context(_gated(model.url, gates)) for name, gates in sides.items()}
+            for dispatcher in opened.values():
+                await _cpu_of_a_call(dispatcher, calls)  # the first one connects
+            for _ in range(rounds):
+                for name, dispatcher in opened.items():
+                    measured[name].append(await _cpu_of_a_call(dispatcher, calls))
     return [Cost(name, calls, micros) for name, micros in measured.items()]
 
 
-async def _cpu_of_a_call(url: str, gates: Mapping[str, str], calls: int) -> float:
-    """The CPU of an execution that makes many calls, divided by their number."""
+def _gated(url: str, gates: Mapping[str, str]) -> AbstractAsyncContextManager[Dispatcher]:
+    """A service whose agent may call the tool; the gates are for others of its server."""
     upstream = {"command": list(lookup.SERVER_COMMAND), "cwd": str(ROOT), "effects": {"lookup": "read_only"}}
-    agents = {"caller": {"mcp_servers": ["upstream"]}}
-    config = configuration(url, agents, mcp_servers={"upstream": {**upstream, "gates": dict(gates)}})
-    async with service(config, tools=None) as dispatcher:
-        warm = await dispatcher.start(Order("caller", _calls(2)))
-        await dispatcher.wait(warm.id)
-        before = _cpu()
-        child = await dispatcher.start(Order("caller", _calls(calls)))
-        ended = await dispatcher.wait(child.id)
-        used, made = _cpu() - before, ended.usage["tool_calls"]
+    servers = {"upstream": {**upstream, "gates": dict(gates)}}
+    return service(configuration(url, {"caller": {"mcp_servers": ["upstream"]}}, mcp_servers=servers), tools=None)
+
+
+async def _cpu_of_a_call(dispatcher: Dispatcher, calls: int) -> float:
+    """The CPU of an execution that makes so many calls, divided by their number."""
+    before = _cpu()
+    child = await dispatcher.start(Order("caller", _calls(calls)))
+    ended = await dispatcher.wait(child.id)
+    used, made = _cpu() - before, ended.usage["tool_calls"]
     if ended.status != "completed" or made != calls:
         raise SystemExit(f"error: {made} of {calls} calls, {ended.status}: {ended.error}")
     return used / calls * 1e6

@@ -70,7 +70,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("measurements", nargs="*", metavar="WHAT", help="default: all")
     parser.add_argument("--n", type=int, default=500, help="dispatches of each kind (default: 500)")
     parser.add_argument("--messages", type=int, default=200, help="messages to each agent (default: 200)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of checks (default: 5)")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of checks (default: 25)")
     arguments = parser.parse_args(words)
     if unknown := [name for name in arguments.measurements if name not in MEASUREMENTS]:
         parser.error(f"no measurement named `{unknown[0]}`\nhint: use one of {', '.join(MEASUREMENTS)}")
