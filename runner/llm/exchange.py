@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -43,7 +44,9 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
     elif request.steady and spec.accepts_temperature:
         fields.append(b'"temperature":0')
     if request.system:
-        fields.append(b'"system":' + to_json(request.system))
+        text = _json_text(request.system)
+        # Siblings differ in their tasks alone: with its own mark they share all before them.
+        fields.append(b'"system":' + (b'[{"type":"text","text":%b%b}]' % (text, cached) if cached else text))
     if request.shown:
         *tools, last = (tool.encoded for tool in request.shown)
         # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.
@@ -52,6 +55,12 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
             fields.append(b'"tool_choice":{"type":"none"}')
     fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
     return b"{" + b",".join(fields) + b"}"
+
+
+@lru_cache(maxsize=256)
+def _json_text(system: str) -> bytes:
+    """A system prompt as JSON; cached, because it goes out with every turn of every agent of one kind."""
+    return to_json(system)
 
 
 def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
