@@ -104,6 +104,10 @@ class Message:
             self._encoded = to_json({"role": self.role, "content": content})
         return self._encoded
 
+    def forget(self) -> None:
+        """Drop the encoded text, because a joined one holds it; it is made again when it is asked for."""
+        self._encoded = None
+
     @property
     def words(self) -> str:
         """The text blocks, joined; thinking and tool blocks are not text."""
@@ -129,6 +133,38 @@ class Message:
             calls[-1] = replace(calls[-1], cut=True)
         self._calls = calls
         return calls
+
+
+class Prefix:
+    """The encoded earlier messages of a long conversation, as one text: each turn joins only the newest ones to it."""
+
+    __slots__ = ("_data", "_known", "_model")
+
+    def __init__(self) -> None:
+        self._known: list[Message] = []
+        self._data: list[bytes] = []
+        """The joined text, as the only item; empty while there is none."""
+        self._model = ""
+
+    def joined(
+        self, messages: Sequence[Message], model: str, encode: Callable[[Sequence[Message]], Iterable[bytes]]
+    ) -> bytes:
+        """The messages as `encode` writes them for a model, with commas between them."""
+        known = len(self._known)
+        if known and (self._model != model or self._known != list(messages[:known])):  # another model, or compacted
+            self._known, self._data, known = [], [], 0
+        if len(messages) - known >= 2 * NEWEST:
+            older = messages[known : len(messages) - NEWEST]
+            self._data, self._model = [b",".join([*self._data, *encode(older)])], model
+            self._known += older
+            for message in older:
+                message.forget()
+            known = len(self._known)
+        return b",".join([*self._data, *encode(messages[known:])])
+
+
+NEWEST = 32
+"""Messages at the end of a conversation that are joined at every turn."""
 
 
 def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -20,7 +20,7 @@ from runner.llm.endpoint import ERROR_CAP, Endpoint, transport_errors
 from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
 from runner.llm.timeouts import AttemptTimer
-from runner.messages import Message
+from runner.messages import Message, Prefix
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
@@ -53,7 +53,8 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
         fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
         if not request.tools:
             fields.append(b'"tool_choice":{"type":"none"}')
-    fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
+    prefix, encode = request.prefix or Prefix(), partial(_encoded, meant_for=request.spec, spec=spec)
+    fields.append(b'"messages":[' + prefix.joined(request.messages, spec.model, encode) + b"]")
     return b"{" + b",".join(fields) + b"}"
 
 
