@@ -5,35 +5,44 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.costs import commands, limits
-from tests.costs.measure import GROUPS, UNITS, Measured, in_own_process
+from tests.costs.measure import GROUPS, UNITS, in_own_process, timed
 
 
 def all_counts() -> dict[str, int]:
     """Every count."""
     with ThreadPoolExecutor(2) as pool, tempfile.TemporaryDirectory() as folder:
         groups = list(pool.map(in_own_process, GROUPS))
-        groups.append(commands.measured(commands.ready(Path(folder))))
+        shell = commands.ready(Path(folder))
+        groups.append(commands.figures({name: commands.imported(name, shell) for name in commands.COMMANDS}))
     return {name: count for each in groups for name, count in each.figures.items()}
 
 
 def top(unit: str, shown: int) -> None:
-    """Print the functions of a unit by calls, and its files by calls."""
-    found: Measured = in_own_process(UNITS[unit])
-    functions = found.functions[unit]
-    files: dict[str, float] = {}
-    for name, calls in functions.items():
-        file = name.partition(": ")[0]
-        files[file] = files.get(file, 0) + calls
-    print(f"{unit}: {sum(functions.values()):.0f} calls\n")
-    for title, table in (("file", files), ("function", functions)):
-        print(f"{'calls':>8}  {title}")
-        for name, calls in sorted(table.items(), key=lambda each: -each[1])[:shown]:
-            print(f"{calls:8.1f}  {name}")
-        print()
+    """Print what a unit consists of: its files and functions by calls, and its files by time."""
+    functions = in_own_process(UNITS[unit]).functions
+    for name in (name for name in functions if name.startswith((f"{unit}: ", f"{unit}, "))):
+        files: Counter[str] = Counter()
+        for function, calls in functions[name].items():
+            files[function.partition(": ")[0]] += calls  # type: ignore[assignment]
+        print(f"{name}: {files.total():.0f}\n")
+        table("calls  file", files, shown)
+        table("calls  function", functions[name], shown)
+    table("ms  file, with the cost of measuring", timed(unit), shown)
+
+
+def table(title: str, figures: Mapping[str, float], shown: int) -> None:
+    """Print the largest figures."""
+    heading, _, rest = title.partition("  ")
+    print(f"{heading:>8}  {rest}")
+    for name, figure in sorted(figures.items(), key=lambda each: -each[1])[:shown]:
+        print(f"{figure:8.{1 if heading == 'calls' else 3}f}  {name}")
+    print()
 
 
 def main() -> int:

@@ -76,12 +76,12 @@ class Command:
 GREETING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduction()}) + "\n"
 
 COMMANDS: Mapping[str, Command] = {
+    "run": Command(["run", "Quick", "look"], "model.py complete"),
     "--help": Command(["--help"]),
     "ps": Command(["ps"]),
     "sql": Command(["sql", "select 1"]),
     "agents": Command(["agents"]),
     "serve": Command(["serve"], "stdio.py write", GREETING, alone=True),
-    "run": Command(["run", "Quick", "look"], "model.py complete"),
 }
 """`serve` until `initialize` is answered, `run` until the first request to a model, the others to their end."""
 
@@ -106,12 +106,10 @@ def imported(name: str, shell: Shell, *path: Path) -> set[str]:
 
 
 def ready(folder: Path) -> Shell:
-    """A folder with a configuration and a database."""
-    shell = make_shell(folder, CONFIG)
-    assert shell.type("run", "Quick", "look").returncode == 0
-    return shell
+    """A folder with a configuration; the first command to be counted, `run`, makes its database."""
+    return make_shell(folder, CONFIG)
 
 
-def measured(shell: Shell) -> Measured:
-    """How many modules each command imports."""
-    return Measured({f"outrider {name}: modules": len(imported(name, shell)) for name in COMMANDS})
+def figures(found: Mapping[str, set[str]]) -> Measured:
+    """How many modules commands import."""
+    return Measured({f"outrider {name}: modules": len(modules) for name, modules in found.items()})

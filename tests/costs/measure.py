@@ -1,16 +1,13 @@
-"""Measures one group of scenarios in a process of its own: `python -m tests.costs.measure turn` prints a line of JSON.
+"""Measures a group of scenarios in a process of its own: `python -m tests.costs.measure turn` prints a line of JSON.
 
-Owns: the units by name, and the process around them. Must not know: any limit. Invariant: the process has a fixed hash seed,
-the database lies in memory where that is possible, and it ends in bounded time.
+Owns: the units of work by name, and the process around them. Must not know: any limit. Invariant: the process has a fixed
+hash seed, the database lies in memory where that is possible, and the process ends in bounded time.
 """
 
 from __future__ import annotations
 
-
 import json
 import os
-
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,63 +23,61 @@ import anyio
 
 from bench.processes import fake_model
 from tests.costs import scenarios
-from tests.costs.counting import Calling
+from tests.costs.counting import Calling, Interval, Timing, median, seconds_by_file, usual
 from tests.costs.still_loop import run_still
 from tests.support.sources import ROOT
 
 SECONDS = 50.0
-MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - a folder in memory, in which a private one is made
-TOP = 40
+MEMORY_FOLDER = Path("/dev/shm")
+"""Where it exists, the database lies in it, so that a commit does not wait for a disk."""
 
 Scenario = Callable[[Calling, Path], Awaitable[None]]
-Functions = Mapping[str, float]
-"""By file and name: calls, or milliseconds."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of a group, and for each unit of work what it consists of."""
+    """The figures of a group, and for each figure the functions it consists of."""
 
     figures: dict[str, int]
     functions: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One unit of work, or the difference of two."""
+class Cost:
+    """What some units of work cost."""
 
-    calls: Mapping[CodeType, int]
-    blocks: int
+    calls: Counter[CodeType]
+    writes: Counter[CodeType]
+    blocks: float
 
-    def __sub__(self, less: Sample) -> Sample:
-        codes = {*self.calls, *less.calls}
-        changed = {code: self.calls.get(code, 0) - less.calls.get(code, 0) for code in codes}
-        return Sample(changed, self.blocks - less.blocks)
+    def __sub__(self, less: Cost) -> Cost:
+        return Cost(_less(self.calls, less.calls), _less(self.writes, less.writes), self.blocks - less.blocks)
 
-    def measured(self, name: str, units: int = 1, *, keeps: bool = True) -> Measured:
-        """The figures of one unit, of which this has `units`."""
-        figures = {f"{name}: calls": round(sum(self.calls.values()) / units)}
-        if keeps:
-            figures[f"{name}: blocks kept"] = round(self.blocks / units)
-        by_name: Counter[str] = Counter()
-        for code, count in self.calls.items():
-            by_name[_shown(code.co_filename, code.co_qualname)] += count
-        return Measured(figures, {name: {each: count / units for each, count in by_name.most_common() if count}})
+    def measured(self, name: str, units: int = 1) -> Measured:
+        """The figures of one of the units; those of the writer only if it has written."""
+        counted = {f"{name}: calls": self.calls, f"{name}: writer calls": self.writes}
+        counted = {each: codes for each, codes in counted.items() if codes}
+        figures = {each: round(codes.total() / units) for each, codes in counted.items()}
+        functions = {each: _by_name(codes, units) for each, codes in counted.items()}
+        return Measured({**figures, f"{name}: blocks kept": max(0, round(self.blocks / units))}, functions)
 
 
-def _shown(file: str, function: str) -> str:
+def _less(codes: Counter[CodeType], less: Counter[CodeType]) -> Counter[CodeType]:
+    return Counter({code: count for code in codes | less if (count := codes[code] - less[code])})
+
+
+def _by_name(codes: Counter[CodeType], units: int) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for code, count in codes.items():
+        found[f"{shown(code.co_filename)}: {code.co_qualname}"] += count
+    return {name: count / units for name, count in found.most_common() if count}
+
+
+def shown(file: str) -> str:
+    """A file as a person knows it: below our repository, the installed packages or the standard library."""
     for folder in ("site-packages/", f"{ROOT}/", f"lib/python{sys.version_info.major}.{sys.version_info.minor}/"):
         file = file.rpartition(folder)[2]
-    return f"{file}: {function}"
-
-
-def sampled(scenario: Scenario, warm: int) -> Sample:
-    """The unit of the scenario with the median count, and the median of the blocks that units kept."""
-    calling = Calling()
-    with _folder() as folder:
-        run_still(scenario, calling, folder)
-    intervals = sorted(calling.intervals(warm), key=lambda calls: calls.total())
-    return Sample(intervals[(len(intervals) - 1) // 2], statistics.median_low(calling.blocks(warm)))
+    return file
 
 
 @contextmanager
@@ -91,32 +86,49 @@ def _folder() -> Iterator[Path]:
         yield Path(name)
 
 
+def intervals(scenario: Scenario, warm: int) -> Sequence[Interval]:
+    """The intervals of a scenario that count."""
+    calling = Calling()
+    with _folder() as folder:
+        run_still(scenario, calling, folder)
+    return calling.intervals(warm)
+
+
+def cost(found: Sequence[Interval]) -> Cost:
+    """The usual cost of an interval."""
+    calls, writes = (median([getattr(each, part) for each in found]) for part in ("calls", "writes"))
+    return Cost(calls, writes, usual([each.blocks for each in found]))
+
+
 def _together(*found: Measured) -> Measured:
     figures = {name: figure for each in found for name, figure in each.figures.items()}
     return Measured(figures, {name: functions for each in found for name, functions in each.functions.items()})
 
 
 def turn() -> Measured:
-    """A model turn with one tool call, and a further tool call in a turn."""
+    """A model turn with one tool call, a further tool call in a turn, and what a turn costs more later in a conversation."""
     with fake_model() as model:
-        one, two = (sampled(partial(_turns, model.url, calls), scenarios.WARM_TURNS) for calls in (1, 2))
-    return _together(one.measured("turn"), (two - one).measured("tool call"))
+        one, two = (intervals(_turns(model.url, calls), scenarios.WARM_TURNS) for calls in (1, 2))
+    third = len(one) // 3
+    early, late = (median([each.calls for each in part]) for part in (one[:third], one[-third:]))
+    more = Cost(_less(late, early), Counter(), 0)
+    figure = f"turn, {len(one) - third} turns later: more calls"
+    later = Measured({figure: more.calls.total()}, {figure: _by_name(more.calls, 1)})
+    return _together(cost(one).measured("turn"), later, (cost(two) - cost(one)).measured("tool call"))
 
 
-def _turns(url: str, calls: int, calling: Calling, folder: Path) -> Awaitable[None]:
-    return scenarios.turns(calling, folder, url, calls)
+def _turns(url: str, calls: int) -> Scenario:
+    return partial(scenarios.turns, url=url, calls=calls)
 
 
 def dispatch() -> Measured:
     """The whole life of one more dispatched agent."""
-    few, many = (
-        sampled(partial(_dispatches, scouts), scenarios.WARM_TREES) for scouts in (scenarios.FEW, scenarios.MANY)
-    )
+    few, many = (cost(intervals(_trees(agents), scenarios.WARM_TREES)) for agents in (scenarios.FEW, scenarios.MANY))
     return (many - few).measured("dispatch", scenarios.MANY - scenarios.FEW)
 
 
-def _dispatches(scouts: int, calling: Calling, folder: Path) -> Awaitable[None]:
-    return scenarios.dispatches(calling, folder, scouts)
+def _trees(agents: int) -> Scenario:
+    return partial(scenarios.dispatches, scouts=agents)
 
 
 def mcp() -> Measured:
@@ -125,8 +137,11 @@ def mcp() -> Measured:
 
 
 def _request(tool: str) -> Measured:
-    asked = sampled(lambda calling, folder: scenarios.requests(calling, folder, tool), scenarios.WARM_REQUESTS)
-    return asked.measured(f"MCP {tool}")
+    return cost(intervals(_requests(tool), scenarios.WARM_REQUESTS)).measured(f"MCP {tool}")
+
+
+def _requests(tool: str) -> Scenario:
+    return partial(scenarios.requests, tool=tool)
 
 
 def waiting() -> Measured:
@@ -136,31 +151,50 @@ def waiting() -> Measured:
     return Measured({"waiting agent: blocks kept": round(blocks), "waiting agent: bytes kept": round(size)})
 
 
-GROUPS: Mapping[str, Callable[[], Measured]] = {
-    each.__name__: each for each in (turn, dispatch, mcp, waiting)
-}
+GROUPS: Mapping[str, Callable[[], Measured]] = {each.__name__: each for each in (turn, dispatch, mcp, waiting)}
+
+
+def timed(unit: str) -> Mapping[str, float]:
+    """The milliseconds that a unit spends in each file, or for `dispatch` a tree; its model turns with the adapter."""
+    with fake_model() as model:
+        scenario, warm = {
+            "turn": (_turns(model.url, 1), scenarios.WARM_TURNS),
+            "tool call": (_turns(model.url, 2), scenarios.WARM_TURNS),
+            "dispatch": (_trees(scenarios.MANY), scenarios.WARM_TREES),
+            "MCP get_result": (_requests("get_result"), scenarios.WARM_REQUESTS),
+            "MCP list_agents": (_requests("list_agents"), scenarios.WARM_REQUESTS),
+        }[unit]
+        timing = Timing(warm=warm)
+        with _folder() as folder:
+            run_still(scenario, timing, folder)
+    return {shown(file): spent * 1000 for file, spent in seconds_by_file(timing).items()}
+
+
 UNITS = {"turn": "turn", "tool call": "turn", "dispatch": "dispatch", "MCP get_result": "mcp", "MCP list_agents": "mcp"}
 """The group of each unit."""
 
 
-def in_own_process(group: str, *more: str, path: Sequence[Path] = ()) -> Measured:
-    """Measure a group in a fresh process."""
-    command = [sys.executable, "-m", "tests.costs.measure", group, *more]
+class Failed(Exception):
+    """A process that did not measure."""
+
+
+def in_own_process(group: str, *folders: Path) -> Measured:
+    """Measure a group in a fresh process, with folders before all others on the path."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
-    search = os.pathsep.join(map(str, (*path, ROOT)))
-    environ = {**kept, "PYTHONPATH": search, "PYTHONHASHSEED": "0"}
+    environ = {**kept, "PYTHONPATH": os.pathsep.join(map(str, (*folders, ROOT))), "PYTHONHASHSEED": "0"}
     ended = subprocess.run(
-        command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, "-m", "tests.costs.measure", group],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     if ended.returncode:
-        raise RuntimeError(f"the scenario `{group}` failed:\n{ended.stderr[-4000:]}")
+        raise Failed(f"the group `{group}` was not measured:\n{ended.stderr[-4000:]}")
     return Measured(**json.loads(ended.stdout.splitlines()[-1]))
 
 
-def main() -> None:
-    """Measure the group that the command line names."""
-    print(json.dumps(asdict(GROUPS[sys.argv[1]]())))
-
-
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(json.dumps(asdict(GROUPS[sys.argv[1]]())) + "\n")

@@ -72,7 +72,9 @@ class Lookup:
 
 
 @asynccontextmanager
-async def live_service(folder: Path, url: str, tools: Callable[[AgentSpec], Any] | None = None) -> AsyncIterator[Dispatcher]:
+async def live_service(
+    folder: Path, url: str, tools: Callable[[AgentSpec], Any] | None = None
+) -> AsyncIterator[Dispatcher]:
     """A service whose agent `worker` asks the fake model at this address."""
     worker = {"description": "looks up keys", "max_iterations": TURNS + 10}
     config = {
