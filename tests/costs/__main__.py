@@ -1,4 +1,7 @@
-"""`python -m tests.costs`: prints every count beside its limit; `--top UNIT` what a unit consists of; `--write` new limits."""
+"""Prints every count beside its limit; with `--top UNIT` what a unit consists of; with `--write` rewrites the limits.
+
+Owns: the command line. Must not know: how anything is counted.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def table(title: str, figures: Mapping[str, float], shown: int) -> None:
 
 def main() -> int:
     """Read the command line and do it."""
-    parser = argparse.ArgumentParser(prog="python -m tests.costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.costs", description="Count what a unit of work costs.")
     parser.add_argument("--top", metavar="UNIT", choices=UNITS, help=f"one of {', '.join(UNITS)}")
     parser.add_argument("--shown", type=int, default=30)
     parser.add_argument("--write", action="store_true", help="lower the limits to the counts")

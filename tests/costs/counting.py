@@ -1,7 +1,7 @@
 """Counts the calls of Python functions in two threads, and the memory blocks that are kept, between marks.
 
-Owns: the profile functions and what they leave out. Must not know: any scenario. Invariant: calls of `tests` and `bench` are
-never counted, nor those of a collection at a mark.
+Owns: the profile functions and what they leave out. Must not know: any scenario. Invariant: calls of `tests` and `bench`
+are never counted, nor those of a collection at a mark.
 
 A coroutine that goes on after a wait counts as a call, because it costs one. `sys.setprofile` counts one thread, on every
 version of Python; `sys.monitoring` would see all threads and would have to tell them apart at each call.
@@ -30,7 +30,7 @@ WRITER = "outrider-writer"
 
 Codes = dict[CodeType, int]
 ORIGIN = 1000
-"""Where a count begins: as a larger number each is one block of memory from its start, so that counting keeps no further one."""
+"""Where a count begins: a number above 256 is a block of memory from its start, so that counting keeps no further one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The limits, in `limits.toml`: what each unit of work may cost, and why a limit was raised.
 
-Owns: the file, its format, and the verdict on a count. Must not know: how anything is counted. Invariant: rewriting the file
-keeps every reason, and a limit is raised only with a new one.
+Owns: the file, its format, and the verdict on a count. Must not know: how anything is counted. Invariant: rewriting the
+file keeps every reason, and a limit is raised only with a new one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def complaint(name: str, count: int, limits: Limits, functions: Mapping[str, flo
         return f"`{name}` is {count}: the limit is {limit}{about}\nhint: {why}; CONTRIBUTING.md says when to raise a limit"
     lower = limit_for(name, count)
     if python == REFERENCE and lower < limit * (1 - GAIN):
-        return f"`{name}` is {count}, far below its limit {limit}\nhint: lower the limit to {lower}: `python -m tests.costs --write`"
+        hint = f"lower the limit to {lower}: `python -m tests.costs --write`"
+        return f"`{name}` is {count}, far below its limit {limit}\nhint: {hint}"
     return None
 
 

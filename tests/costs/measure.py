@@ -106,7 +106,7 @@ def _together(*found: Measured) -> Measured:
 
 
 def turn() -> Measured:
-    """A model turn with one tool call, a further tool call in a turn, and what a turn costs more later in a conversation."""
+    """A model turn with one tool call, a further tool call in it, and how much more a turn costs late in a conversation."""
     with fake_model() as model:
         one, two = (intervals(_turns(model.url, calls), scenarios.WARM_TURNS) for calls in (1, 2))
     third = len(one) // 3

@@ -13,7 +13,7 @@ import gc
 import json
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,7 @@ class Lookup:
 
 
 @asynccontextmanager
-async def live_service(
-    folder: Path, url: str, tools: Callable[[AgentSpec], Any] | None = None
-) -> AsyncIterator[Dispatcher]:
+async def live_service(folder: Path, url: str, *tools: Callable[[AgentSpec], Any]) -> AsyncIterator[Dispatcher]:
     """A service whose agent `worker` asks the fake model at this address."""
     worker = {"description": "looks up keys", "max_iterations": TURNS + 10}
     config = {
@@ -84,8 +82,7 @@ async def live_service(
     file = folder / "config.yaml"
     file.write_text(json.dumps(config), encoding="utf-8")
     environ = {"ANTHROPIC_API_KEY": "fake"}
-    more = [tools] if tools is not None else []
-    async with open_service(Blueprint(load(file), folder / "costs.db", environ=environ, extra_tools=more)) as dispatcher:
+    async with open_service(Blueprint(load(file), folder / "costs.db", environ=environ, extra_tools=tools)) as dispatcher:
         yield dispatcher
 
 
@@ -181,6 +178,3 @@ async def waiting(folder: Path) -> tuple[float, float]:
     (few_blocks, few_bytes), (blocks, size) = seen
     agents = MORE_WAITING - SOME_WAITING
     return (blocks - few_blocks) / agents, (size - few_bytes) / agents
-
-
-Scenario = Callable[[Calling, Path], Awaitable[None]]

@@ -17,17 +17,18 @@ from asyncio import Handle, SelectorEventLoop
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import Context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 NO_SWITCH_SECONDS = 1000.0
 """Another thread runs only when the loop's thread waits for something."""
 
 
-class IdleSelector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class IdleSelector(selectors.DefaultSelector):
     """Looks at files only when no callback is ready, and then waits without a timeout."""
 
     loop: StillLoop
@@ -70,7 +71,9 @@ class StillLoop(SelectorEventLoop):
     def time(self) -> float:
         return 0.0
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Handle:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> Handle:
         if threading.get_ident() == self._thread:
             return super().call_soon_threadsafe(callback, *args, context=context)
         handle = Handle(callback, args, self, context)

@@ -48,7 +48,7 @@ import sys
 class Finder:
     @staticmethod
     def find_spec(name, *_):
-        if name == "server.cli.sql":
+        if name == "server.cli.agents":
             import anthropic
 
 sys.meta_path.insert(0, Finder)
@@ -56,13 +56,11 @@ sys.meta_path.insert(0, Finder)
 """A `sitecustomize.py` that imports the SDK beside a command."""
 
 
-def complaints(found: Measured, python: tuple[int, int] = PYTHON) -> list[str]:
+def complaints(found: Measured) -> list[str]:
     """What is wrong with the figures of a group."""
     allowed = limits.read()
-    judged = (
-        complaint(each, count, allowed, found.functions.get(each, {}), python) for each, count in found.figures.items()
-    )
-    return [each for each in judged if each is not None]
+    told = (complaint(name, count, allowed, found.functions.get(name, {}), PYTHON) for name, count in found.figures.items())
+    return [each for each in told if each is not None]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -93,11 +91,11 @@ def test_a_cancel_scope_more_in_every_turn_is_noticed(tmp_path: Path) -> None:
 def test_the_sdk_in_a_command_that_only_looks_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(DEARER_COMMAND, encoding="utf-8")
 
-    modules = imported("sql", ready(tmp_path), tmp_path)
+    modules = imported("agents", ready(tmp_path), tmp_path)
 
-    [told] = complaints(figures({"sql": modules}))
+    [told] = complaints(figures({"agents": modules}))
     assert "anthropic" in modules
-    assert told.startswith(f"`outrider sql: modules` is {len(modules)}: the limit is ")
+    assert told.startswith(f"`outrider agents: modules` is {len(modules)}: the limit is ")
 
 
 def test_a_count_far_below_its_limit_asks_for_a_lower_one_on_the_reference_version_alone() -> None:
