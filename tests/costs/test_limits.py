@@ -104,7 +104,7 @@ def test_a_count_far_below_its_limit_asks_for_a_lower_one_on_the_reference_versi
 
     assert told is not None
     assert told.endswith("hint: lower the limit to 905: `python -m tests.costs --write`")
-    assert complaint("turn: calls", 960, allowed, {}, limits.REFERENCE) is None
+    assert complaint("turn: calls", 945, allowed, {}, limits.REFERENCE) is None
     assert complaint("turn: calls", 900, allowed, {}, (3, 13)) is None
     assert complaint("turn: calls", 1001, allowed, {}, (3, 13)) is not None
 
