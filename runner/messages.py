@@ -135,6 +135,11 @@ class Message:
         return calls
 
 
+def encoded(messages: Iterable[Message]) -> list[bytes]:
+    """The JSON of each message."""
+    return [message._encoded or message.encoded for message in messages]
+
+
 class Prefix:
     """The encoded earlier messages of a long conversation, as one text: each turn joins only the newest ones to it."""
 
@@ -163,7 +168,7 @@ class Prefix:
         return b",".join([*self._data, *encode(messages[known:])])
 
 
-NEWEST = 32
+NEWEST = 16
 """Messages at the end of a conversation that are joined at every turn."""
 
 
@@ -286,7 +291,7 @@ def tool_results(answers: Iterable[Answer]) -> Message:
 
 def size_of(messages: Iterable[Message]) -> int:
     """The bytes of the encoded messages."""
-    return sum(len(message.encoded) for message in messages)
+    return sum(map(len, encoded(messages)))
 
 
 CARRY_ON = "Continue your task from where you stopped."

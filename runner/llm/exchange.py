@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from runner.llm.endpoint import ERROR_CAP, Endpoint, transport_errors
 from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
 from runner.llm.timeouts import AttemptTimer
-from runner.messages import Message, Prefix
+from runner.messages import Message, Prefix, encoded
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
@@ -64,8 +64,14 @@ def _json_text(system: str) -> bytes:
     return to_json(system)
 
 
-def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
+def _encoded(messages: Sequence[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterable[bytes]:
     """The messages as bytes. Thinking blocks are bound to the model that wrote them: no other model gets them."""
+    if meant_for.model == spec.model and {message.model for message in messages} <= {None, spec.model}:
+        return encoded(messages)
+    return _without_thinking(messages, meant_for, spec)
+
+
+def _without_thinking(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
     for message in messages:
         author = message.model or meant_for.model
         if author == spec.model or message.role == "user":
@@ -130,10 +136,10 @@ def _usage(counted: Any) -> Usage:
     """The provider's token counts; invalid ones count as 0."""
 
     def count(of: Any, name: str) -> int:
-        number = of.get(name) if isinstance(of, Mapping) else None
+        number = of.get(name) if isinstance(of, dict) else None
         return number if isinstance(number, int) and 0 <= number < 2**53 else 0
 
-    of_lifetimes = counted.get("cache_creation") if isinstance(counted, Mapping) else None
+    of_lifetimes = counted.get("cache_creation") if isinstance(counted, dict) else None
     written = count(counted, "cache_creation_input_tokens")
     return Usage(
         input_tokens=count(counted, "input_tokens"),
