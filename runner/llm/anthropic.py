@@ -70,8 +70,10 @@ class AnthropicModel:
 
     async def _attempt(self, call: _Call, spec: ModelSpec) -> Reply:
         endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
-        breaker = self._breaker(self._address(spec))
-        return await breaker.through(partial(call.send, endpoint, body, spec), self._failures(spec))
+        with self._breaker(self._address(spec)).attempt(self._failures(spec)):
+            number = call.announce(spec)
+            reply = await exchange(endpoint, body, spec, call.on_text)
+        return reply if number == 1 else replace(reply, attempts=number)
 
     def _failures(self, spec: ModelSpec) -> FailureOf:
         """Says what the errors of this model mean; made once, because it is needed at every call."""
@@ -118,11 +120,9 @@ class _Call:
         self.on_text = on_text
         self.made = 0
 
-    async def send(self, endpoint: Endpoint, body: bytes, spec: ModelSpec) -> Reply:
-        """Make an attempt. It is counted and reported before: text that an earlier attempt streamed is then void."""
+    def announce(self, spec: ModelSpec) -> int:
+        """Count an attempt and report it before it is made: text that an earlier attempt streamed is then void."""
         self.made += 1
         if self.request.on_attempt is not None:
             self.request.on_attempt(spec.name, self.made)
-        number = self.made
-        reply = await exchange(endpoint, body, spec, self.on_text)
-        return reply if number == 1 else replace(reply, attempts=number)
+        return self.made

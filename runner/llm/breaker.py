@@ -10,15 +10,12 @@ wait and retry as after any other failure: the breaker spares the endpoint and f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from types import TracebackType
 
 from db.clock import loop_time
 from runner.llm.failures import EndpointSuspended, FailureOf
 from runner.llm.protocol import ModelError
-
-Answer = TypeVar("Answer")
 
 DEAD = frozenset({"connection", "timeout", "server", "overloaded", "broken_stream"})
 """Kinds of errors that show a dead endpoint; refusals of single requests are not among them."""
@@ -47,27 +44,12 @@ class Breaker:
         self._probing = False
         self._last: ModelError | None = None
 
-    async def through(self, attempt: Callable[[], Awaitable[Answer]], failure_of: FailureOf) -> Answer:
-        """Make an attempt unless the breaker is open, and record its outcome.
+    def attempt(self, failure_of: FailureOf) -> BreakerAttempt:
+        """A `with` block for one attempt: nothing is sent while the breaker is open, and its outcome is recorded.
 
-        Raises the attempt's exception, or EndpointSuspended while nothing is sent.
+        Entering it raises EndpointSuspended while nothing may be sent.
         """
-        began = loop_time()
-        self._admit(began)
-        try:
-            answer = await attempt()
-        except Exception as error:
-            failure = failure_of(error)
-            if failure is None or failure.error.kind not in DEAD:
-                self._answered()
-                raise
-            self._failed(began, failure.error)
-            raise
-        except BaseException:
-            self._probing = False  # cancelled: no verdict, the next attempt may probe
-            raise
-        self._answered()
-        return answer
+        return BreakerAttempt(self, failure_of)
 
     def _refusal(self) -> EndpointSuspended | None:
         """The refusal while the breaker is open, or None."""
@@ -82,7 +64,8 @@ class Breaker:
             self._last.provider if self._last is not None else None,
         )
 
-    def _admit(self, now: float) -> None:
+    def admit(self, now: float) -> None:
+        """Raises EndpointSuspended unless an attempt may be made now."""
         refusal = self._refusal()
         if refusal is None or self._next_probe_at is None:
             return
@@ -90,7 +73,8 @@ class Breaker:
             raise refusal
         self._probing = True
 
-    def _failed(self, began: float, error: ModelError) -> None:
+    def failed(self, began: float, error: ModelError) -> None:
+        """Record a failure that shows a dead endpoint."""
         self._last = error
         self._since = min(self._since, began) if self._failures else began
         self._failures += 1
@@ -100,7 +84,37 @@ class Breaker:
             self._next_probe_at = now + self._settings.rest
         self._probing = False
 
-    def _answered(self) -> None:
+    def answered(self) -> None:
+        """Record an answer, even an error of the caller."""
         self._failures = 0
         self._next_probe_at = None
         self._probing = False
+
+    def stopped(self) -> None:
+        """Record a cancelled attempt: it is no verdict, and the next attempt may probe."""
+        self._probing = False
+
+
+class BreakerAttempt:
+    """One attempt behind a breaker."""
+
+    __slots__ = ("_began", "_breaker", "_failure_of")
+
+    def __init__(self, breaker: Breaker, failure_of: FailureOf) -> None:
+        self._breaker, self._failure_of = breaker, failure_of
+        self._began = loop_time()
+
+    def __enter__(self) -> None:
+        self._breaker.admit(self._began)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is None:
+            self._breaker.answered()
+        elif not isinstance(error, Exception):
+            self._breaker.stopped()
+        else:
+            failure = self._failure_of(error)
+            if failure is not None and failure.error.kind in DEAD:
+                self._breaker.failed(self._began, failure.error)
+            else:
+                self._breaker.answered()
