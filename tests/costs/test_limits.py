@@ -55,10 +55,9 @@ sys.meta_path.insert(0, Finder)
 
 def complaints(found: Measured) -> list[str]:
     """What is wrong with the figures of a group."""
-    allowed = limits.read()
+    allowed, exact = limits.read(), limits.IS_REFERENCE
     told = (
-        complaint(name, count, allowed, found.functions.get(name, {}), exact=limits.IS_REFERENCE)
-        for name, count in found.figures.items()
+        complaint(name, count, allowed, found.functions.get(name, {}), exact=exact) for name, count in found.figures.items()
     )
     return [each for each in told if each is not None]
 
