@@ -162,7 +162,7 @@ def seconds_by_file(timing: Timing) -> Mapping[str, float]:
     """The seconds that a unit spends in each file."""
     found: Counter[str] = Counter()
     for entry in timing.profile.getstats():
-        file = entry.code.co_filename if isinstance(entry.code, CodeType) else "functions in C"
+        file = entry.code.co_filename if isinstance(entry.code, CodeType) else entry.code
         if not file.startswith(LEFT_OUT):
             found[file] += entry.inlinetime  # type: ignore[assignment]
     return {file: spent / (timing.units - timing.warm) for file, spent in found.most_common()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from tests.costs import limits
 from tests.costs.commands import COMMANDS, figures, imported, ready
 from tests.costs.limits import Limit, NoReason, complaint, rewritten
 from tests.costs.measure import GROUPS, Measured, in_own_process
-
-PYTHON = sys.version_info[:2]
 
 KEPT_OUT = {
     "--help": "mcp anthropic rich pydantic sqlalchemy anyio asyncio yaml registry runner db",
@@ -58,8 +55,10 @@ sys.meta_path.insert(0, Finder)
 
 def complaints(found: Measured) -> list[str]:
     """What is wrong with the figures of a group."""
-    allowed = limits.read()
-    told = (complaint(name, count, allowed, found.functions.get(name, {}), PYTHON) for name, count in found.figures.items())
+    allowed, exact = limits.read(), limits.IS_REFERENCE
+    told = (
+        complaint(name, count, allowed, found.functions.get(name, {}), exact=exact) for name, count in found.figures.items()
+    )
     return [each for each in told if each is not None]
 
 
@@ -98,15 +97,27 @@ def test_the_sdk_in_a_command_that_only_looks_is_noticed(tmp_path: Path) -> None
     assert told.startswith(f"`outrider agents: modules` is {len(modules)}: the limit is ")
 
 
-def test_a_count_far_below_its_limit_asks_for_a_lower_one_on_the_reference_version_alone() -> None:
+def test_a_count_far_below_its_limit_asks_for_a_lower_one_on_the_reference_alone() -> None:
     allowed = {"turn: calls": Limit(1000)}
-    told = complaint("turn: calls", 900, allowed, {}, limits.REFERENCE)
 
+    told = complaint("turn: calls", 900, allowed, {}, exact=True)
     assert told is not None
     assert told.endswith("hint: lower the limit to 905: `python -m tests.costs --write`")
-    assert complaint("turn: calls", 945, allowed, {}, limits.REFERENCE) is None
-    assert complaint("turn: calls", 900, allowed, {}, (3, 13)) is None
-    assert complaint("turn: calls", 1001, allowed, {}, (3, 13)) is not None
+    assert complaint("turn: calls", 945, allowed, {}, exact=True) is None
+    assert complaint("turn: calls", 900, allowed, {}, exact=False) is None
+
+
+def test_a_count_above_its_limit_is_refused_on_the_reference_and_with_some_room_elsewhere() -> None:
+    allowed = {"turn: calls": Limit(1000)}
+
+    told = complaint("turn: calls", 1001, allowed, {"db/ids.py: new_id": 7.0}, exact=True)
+    assert told is not None
+    assert (
+        "`turn: calls` is 1001: the limit is 1000\nits most frequent calls:\n       7.0  db/ids.py: new_id\nhint: " in told
+    )
+    assert complaint("turn: calls", 1000, allowed, {}, exact=True) is None
+    assert complaint("turn: calls", 1099, allowed, {}, exact=False) is None
+    assert complaint("turn: calls", 1101, allowed, {}, exact=False) is not None
 
 
 def test_a_limit_is_lowered_freely_and_raised_only_with_a_reason() -> None:

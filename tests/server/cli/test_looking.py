@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -175,23 +173,6 @@ def test_sql_without_a_query_lists_tables_views_and_examples_that_work(shell: Sh
     assert len(examples) == 4
     for example in examples:
         assert shell.type("sql", example).returncode == 0, example
-
-
-def test_asking_in_sql_imports_nothing_heavy(shell: Shell) -> None:
-    assert shell.type("run", "Quick", "look").returncode == 0
-    code = "import sys; from server.cli.main import main; main(['sql', 'select 1']); print(*sys.modules, file=sys.stderr)"
-
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=shell.folder,
-        env=shell.surroundings(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout == "1\n1\n"
-    assert not {"mcp", "anthropic", "sqlalchemy", "anyio", "registry"} & set(done.stderr.split())
 
 
 def test_agents_tells_who_can_be_run_and_dispatched(shell: Shell) -> None:

@@ -1,7 +1,6 @@
 """Standard streams as they come: closed, full, read by nobody, or unable to write what is drawn."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -69,15 +68,3 @@ def test_a_locale_that_knows_no_shapes_will_do(shell: Shell) -> None:
     done = shell.type("run", "Quick", "grüße", LC_ALL="POSIX", LANG="POSIX")
 
     assert (done.returncode, done.stdout) == (0, "[rehearsed]\n\n# Finding\n\nat once\n")
-
-
-def test_help_imports_nothing_but_what_parses_a_command_line(shell: Shell) -> None:
-    code = "import sys; from server.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
-
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=shell.surroundings(), capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.startswith("Usage: outrider")
-    heavy = {"mcp", "anthropic", "rich", "pydantic", "sqlalchemy", "anyio", "asyncio", "yaml", "registry", "runner", "db"}
-    assert not heavy & set(done.stderr.split())
