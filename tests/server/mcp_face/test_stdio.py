@@ -241,10 +241,3 @@ async def test_a_client_of_the_first_revisions_reads_answers_and_errors(shell: S
     assert done["result"]["content"][0]["text"].startswith("Quick completed")
     assert problem_of(refused)["type"] == "not_found"
     assert refused["result"]["content"][0]["text"].startswith("error: ")
-
-
-def test_the_first_answers_need_neither_the_database_layer_nor_the_configuration() -> None:
-    asked = "import sys, server.serve; print({'sqlalchemy', 'registry', 'anthropic'} & set(sys.modules) or 'nothing')"
-    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, cwd=ROOT)
-
-    assert told.stdout.strip() == "nothing"
