@@ -1,4 +1,4 @@
-"""Ids: sortable by the time they were made, with 128 random bits, safe to paste into a shell.
+"""Ids: sortable by the time they were made, with 130 random bits, safe to paste into a shell.
 
 Owns generation and the shape check; an id carries no meaning beyond its order and the moment it was made.
 """
@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NewType
 
 ExecutionId = NewType("ExecutionId", str)
@@ -22,7 +23,7 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32: no letter that reads like another."""
 
 TIME_DIGITS, RANDOM_DIGITS = 11, 26
-"""Microseconds until the year 3111, then 130 bits of which 128 are random."""
+"""Microseconds until the year 3111, then 130 random bits."""
 
 PATTERN = re.compile(f"[{ALPHABET}]{{{TIME_DIGITS + RANDOM_DIGITS}}}")
 
@@ -33,28 +34,35 @@ SHORT, LEAST_ENDING = 6, 4
 """Characters of an id's short form, which is its end: ids made at the same time begin alike and end at random. The second
 number is the shortest end that names an id: fewer characters are too easily typed by mistake."""
 
-_POOL: deque[int] = deque()
-"""Random numbers made in advance: reading them from the system one by one costs more than the rest of an id."""
+_POOL: deque[str] = deque()
+"""Random digits made in advance: reading them from the system one by one costs more than the rest of an id."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_POOL.clear)
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-_SHIFTS = range(10 * ((TIME_DIGITS + RANDOM_DIGITS) // 2), -1, -10)
+_DIGITS = bytes(ord(ALPHABET[byte % len(ALPHABET)]) for byte in range(256))
+"""The digit for each random byte; every digit stands for eight bytes, so all are equally likely."""
 
 
-def _random() -> int:
+def _random() -> str:
     while True:
         try:
             return _POOL.pop()  # one operation, so no two threads get the same
         except IndexError:
-            many = secrets.token_bytes(16 * 256)
-            _POOL.extend(int.from_bytes(many[start : start + 16]) for start in range(0, len(many), 16))
+            many = secrets.token_bytes(RANDOM_DIGITS * 256).translate(_DIGITS).decode()
+            _POOL.extend(many[start : start + RANDOM_DIGITS] for start in range(0, len(many), RANDOM_DIGITS))
+
+
+@lru_cache(maxsize=4)
+def _high(number: int) -> str:
+    """The digits of a time that change once a second; cached, because thousands of ids are made."""
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(5 * (TIME_DIGITS - 5), -1, -5))
 
 
 def new_id() -> str:
     """A fresh id for any row."""
-    number = (time.time_ns() // 1000 << 5 * RANDOM_DIGITS) | _random()
-    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])[-TIME_DIGITS - RANDOM_DIGITS :]
+    now = time.time_ns() // 1000
+    return _high(now >> 20) + _PAIRS[now >> 10 & 1023] + _PAIRS[now & 1023] + _random()
 
 
 def made_at(identifier: str) -> datetime:

@@ -7,7 +7,7 @@ cleaning of text before it is stored or sent. It knows no executions, databases 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -67,7 +67,7 @@ NO_DATA: Mapping[str, Any] = MappingProxyType({})
 class Message:
     """One message of a transcript; immutable by convention, encoded at most once."""
 
-    __slots__ = ("_encoded", "content", "data", "delivered", "kind", "model", "role")
+    __slots__ = ("_calls", "_encoded", "content", "data", "delivered", "kind", "model", "role")
 
     def __init__(  # noqa: PLR0913 - its fields
         self,
@@ -89,6 +89,7 @@ class Message:
         self.data = data
         """The meaning of our own message, for code that needs it later; never sent, and never parsed from its text."""
         self._encoded: bytes | None = None
+        self._calls: Sequence[ToolCall] | None = None
 
     @classmethod
     def of_text(cls, role: Role, text: str, kind: str = "", data: Mapping[str, Any] = NO_DATA) -> Message:
@@ -114,15 +115,19 @@ class Message:
         return self.words.strip()
 
     @property
-    def tool_calls(self) -> list[ToolCall]:
+    def tool_calls(self) -> Sequence[ToolCall]:
         """The tool calls of an assistant message, in order."""
-        return [ToolCall.of_block(block) for block in self.content if block["type"] == "tool_use"]
+        return self._calls if self._calls is not None else self.read_calls()
 
-    def calls(self, stop_reason: str) -> list[ToolCall]:
-        """Its tool calls; the last one is marked `cut` if the reply ended inside it."""
-        calls = self.tool_calls
+    def read_calls(self, stop_reason: str = "", row: Callable[[], str] = str) -> Sequence[ToolCall]:
+        """Read its tool calls from its blocks; `row` gives each the id of its row.
+
+        The last one is marked `cut` if the reply ended inside it.
+        """
+        calls = [ToolCall.of_block(block, row()) for block in self.content if block["type"] == "tool_use"]
         if stop_reason == "max_tokens" and calls and self.content[-1]["type"] == "tool_use":
             calls[-1] = replace(calls[-1], cut=True)
+        self._calls = calls
         return calls
 
 
@@ -185,15 +190,15 @@ class ToolCall:
     """The approval it needs after a restart: `gate` to run, `repeat` to run again."""
 
     @classmethod
-    def of_block(cls, block: Block) -> ToolCall:
+    def of_block(cls, block: Block, row: str = "") -> ToolCall:
         """Read a `tool_use` block; arguments that are no object are kept as `malformed`, never guessed at.
 
         Text that the model copied from its prompt is unescaped for the tool.
         """
         arguments = block.get("input")
         if isinstance(arguments, dict):
-            return cls(block["id"], block["name"], restored(arguments))
-        return cls(block["id"], block["name"], {}, malformed=str(arguments))
+            return cls(block["id"], block["name"], restored(arguments), row=row)
+        return cls(block["id"], block["name"], {}, malformed=str(arguments), row=row)
 
 
 @dataclass(frozen=True, slots=True)

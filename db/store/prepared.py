@@ -7,6 +7,7 @@ compiled statements of one connection. Invariant: the SQL is the one SQLAlchemy 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Executable, Table, insert
@@ -19,16 +20,17 @@ class _Prepared:
 
     def __init__(self, text: str, names: Sequence[str] | None, constants: Row) -> None:
         self.text = text
-        self._names = names
-        """None if the driver takes parameters by name."""
         self._constants = constants
+        # A tuple in the order of the text, unless the driver takes parameters by name.
+        self._pick = itemgetter(*names) if names is not None and len(names) > 1 else None
+        self._only = names[0] if names is not None and len(names) == 1 else None
 
     def values(self, given: Row) -> Any:
         """The parameters as the driver takes them."""
-        if self._names is None:
-            return {**self._constants, **given}
-        constants = self._constants
-        return [given[name] if name in given else constants[name] for name in self._names]
+        whole = {**self._constants, **given} if self._constants else given
+        if self._pick is not None:
+            return self._pick(whole)
+        return whole if self._only is None else (whole[self._only],)
 
 
 class Prepared:

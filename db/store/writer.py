@@ -13,6 +13,7 @@ writes stay in order and are retried until they succeed or the writer is closed.
 from __future__ import annotations
 
 import logging
+import math
 import queue
 import threading
 import time
@@ -109,8 +110,14 @@ class Writer:
         outage a write that is not `patient` raises DatabaseUnavailable, and nothing of it is applied.
         """
         ticket = self.post(write, patient=patient)
-        with anyio.CancelScope(shield=shielded):  # bounded by the end of an outage or the closing of the writer
+        try:
             await ticket.done.wait()
+        except anyio.get_cancelled_exc_class():
+            if not shielded or anyio.current_effective_deadline() > -math.inf:  # the second: the whole task is stopped
+                raise
+            # A shield costs more than the wait, so it is made only now. The next await is cancelled again.
+            with anyio.CancelScope(shield=True):  # bounded by the end of an outage or the closing of the writer
+                await ticket.done.wait()
         if ticket.error is not None:
             raise ticket.error
         return ticket

@@ -16,6 +16,7 @@ from typing import Literal
 
 import anyio
 
+from db.clock import loop_time
 from registry import Limits
 from runner.budget.accounts import Amount
 from runner.budget.budget import Budget
@@ -108,7 +109,7 @@ class Allowance:
         """Start the clock. A child gets no more than its parent has left before the wrap-up; a child that `concludes` for
         its parent also gets part of the parent's reserve.
         """
-        self._started_at = anyio.current_time()
+        self._started_at = loop_time()
         if self.parent is not None:
             above = self.parent
             self.timeout = min(self.timeout, above.seconds_to_conclude if concludes else above.seconds_before_wrap_up)
@@ -127,7 +128,7 @@ class Allowance:
     def resume(self, seconds_left: float, allowed: float) -> None:
         """Restart the clock after a resume, with `seconds_left` of a timeout of at most `allowed`."""
         self.timeout = min(self.timeout, allowed)
-        self._started_at = anyio.current_time() + seconds_left - self.timeout
+        self._started_at = loop_time() + seconds_left - self.timeout
         self._reckon()
 
     @property
@@ -145,7 +146,7 @@ class Allowance:
         """Seconds until the deadline."""
         if self._started_at is None:
             return self.timeout
-        now = self._stopped_at if self.stands else anyio.current_time()
+        now = self._stopped_at if self.stands else loop_time()
         return max(0.0, self._started_at + self.timeout + self._stood - now)
 
     @property
@@ -190,13 +191,13 @@ class Allowance:
     def _stop(self) -> None:
         self._stops += 1
         if self._stops == 1:
-            self._stopped_at = anyio.current_time()
+            self._stopped_at = loop_time()
             self._reckon()
 
     def _go_on(self) -> None:
         self._stops -= 1
         if not self._stops:
-            self._stood += anyio.current_time() - self._stopped_at
+            self._stood += loop_time() - self._stopped_at
             self._reckon()
 
     def _reckon(self) -> None:
@@ -220,7 +221,7 @@ class Allowance:
         """Why the execution must conclude now, or None."""
         if self._asked is not None:
             return self._asked
-        if anyio.current_time() >= self.wrap_up_at:
+        if loop_time() >= self.wrap_up_at:
             return "time_budget"
         return "max_iterations" if self.own.turns - self.earlier_turns >= self.limits.max_iterations else None
 

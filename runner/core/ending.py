@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import anyio
-
+from db.clock import loop_time
 from db.errors import StoreError, WriterClosed
 from db.rows.endings import Ending
 from db.rows.executions import Place
@@ -127,12 +126,12 @@ async def _finish(view: EndView, end: End, why_stopped: Callable[[], Cause]) -> 
 def assumed(view: EndView, end: End) -> Final:
     """The end to assume when the store did not answer in time: the write is queued and will follow."""
     judged = verdict(end, view.partial_output)
-    return Final(judged.status, judged.result, judged.error, anyio.current_time())
+    return Final(judged.status, judged.result, judged.error, loop_time())
 
 
 async def write(view: EndView, judged: Verdict, *, shielded: bool = False) -> Final | None:
     """The last write; None when its guards refuse it: already terminal, cancel requested, or a delivery unread."""
-    now = anyio.current_time()
+    now = loop_time()
     result = _stamped(view, await _verified(view, judged.result), now)
     fact = facts.Ended(
         _ending(view, judged, result),
@@ -222,7 +221,7 @@ async def _stored_end(view: EndView, why_stopped: Callable[[], Cause]) -> Final 
         return None
     stored = row["result"]
     result = Result.of_json(stored) if stored else verdict(why_stopped(), "").result
-    return Final(ExecutionStatus(row["status"]), result, row["error"], anyio.current_time())
+    return Final(ExecutionStatus(row["status"]), result, row["error"], loop_time())
 
 
 def _passed_on(view: EndView, result: Result) -> bool:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import anyio
 import anyio.lowlevel
 
-from db.clock import stamp
+from db.clock import loop_time, stamp
 from db.ids import ExecutionId, new_execution_id, new_id
 from db.latch import Latch
 from db.rows.executions import Place, StartWrite
@@ -462,13 +462,13 @@ class Execution:
         """Its own cause or deadline, else the nearest ancestor's; a silent cause above is silent here."""
         if self.life.cause is not None:
             return self.life.cause
-        if anyio.current_time() >= self.allowance.deadline:
+        if loop_time() >= self.allowance.deadline:
             return Cause("deadline", seconds=self.allowance.timeout)
         above = self.parent
         while above is not None:
             if (cause := above.life.cause) is not None:
                 return cause if cause.silent else Cause("parent", cause.by, cause.reason)
-            if above.life.failed or anyio.current_time() >= above.allowance.deadline:
+            if above.life.failed or loop_time() >= above.allowance.deadline:
                 return Cause("parent", above.name, "its parent ended")
             above = above.parent
         return Cause("shutdown", "outrider", "the service stopped")

@@ -12,6 +12,7 @@ from typing import Literal
 
 import anyio
 
+from db.clock import loop_time
 from db.errors import StoreError
 from db.status import ExecutionStatus
 from runner.errors import Interrupted, Refusal, RunnerError, ServerMissing
@@ -82,7 +83,7 @@ class Life:
     @property
     def elapsed(self) -> float:
         """Seconds since its spawn."""
-        return (self.ended_at if self.ended_at is not None else anyio.current_time()) - self.created_at
+        return (self.ended_at if self.ended_at is not None else loop_time()) - self.created_at
 
     def end(self, final: Final | None) -> None:
         """Adopt the stored end, if there is one."""

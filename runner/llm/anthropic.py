@@ -1,16 +1,15 @@
 """The anthropic adapter: models behind the Anthropic API, or any endpoint that speaks it.
 
-Owns the clients, the breakers, and the order of a model and its fallbacks. The SDK is imported at the first call: that
-takes more than a second. Invariant: a key is read from the environment at each use, and kept only in the client that
-sends it.
+Owns the endpoints, the breakers, and the order of a model and its fallbacks. Invariant: a key is read from the environment
+at each use, and kept only in the endpoint that sends it.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,7 +20,7 @@ from registry.specs.secrets import MASK
 from runner.llm.breaker import Breaker, BreakerSettings
 from runner.llm.endpoint import Endpoint
 from runner.llm.exchange import exchange, request_body
-from runner.llm.failures import AskedModel, failure_of, missing_key
+from runner.llm.failures import AskedModel, FailureOf, failure_of, missing_key
 from runner.llm.protocol import OnText, Reply, Request
 from runner.llm.retrying import ModelCandidate, Retrying
 from runner.provider_error import Hide
@@ -49,15 +48,17 @@ class AnthropicModel:
         self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._making = anyio.Lock()
         self._breakers: dict[str | None, Breaker] = {}
+        self._known: dict[ModelSpec, FailureOf] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
         """Ask the model of the request, and its fallbacks while it fails, as long as its `retry` allows."""
         call = _Call(request, on_text)
         specs = (request.spec, *(self._models[name] for name in request.spec.fallback))
-        return await Retrying(request.spec.retry, [self._candidate(call, spec) for spec in specs], request.pause).ask()
+        candidates = [ModelCandidate(spec.name, partial(self._attempt, call, spec), self._failures(spec)) for spec in specs]
+        return await Retrying(request.spec.retry, candidates, request.pause).ask()
 
     async def prepare(self) -> None:
-        """Import the SDK and open the clients of models with a key; a missing key is reported when the model is asked."""
+        """Prepare the endpoints of models with a key; a missing key is reported when the model is asked."""
         for spec in self._models.values():
             if self._environ.get(spec.api_key_env):
                 await self._endpoint(spec)
@@ -67,28 +68,21 @@ class AnthropicModel:
             _, endpoint = self._endpoints.popitem()
             await endpoint.close()
 
-    def _candidate(self, call: _Call, spec: ModelSpec) -> ModelCandidate[Reply]:
+    async def _attempt(self, call: _Call, spec: ModelSpec) -> Reply:
+        endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
         breaker = self._breaker(self._address(spec))
-        known = functools.partial(failure_of, asked=AskedModel(spec, self._masking(spec), self._defined_at(spec.name)))
+        return await breaker.through(partial(call.send, endpoint, body, spec), self._failures(spec))
 
-        async def attempt() -> Reply:
-            endpoint, body = await self._endpoint(spec), request_body(call.request, spec)
+    def _failures(self, spec: ModelSpec) -> FailureOf:
+        """Says what the errors of this model mean; made once, because it is needed at every call."""
+        if spec not in self._known:
+            asked = AskedModel(spec, partial(self._masked, spec.api_key_env), self._defined_at(spec.name))
+            self._known[spec] = partial(failure_of, asked=asked)
+        return self._known[spec]
 
-            async def through() -> Reply:
-                number = call.announce(spec)
-                reply = await exchange(endpoint, body, spec, call.on_text)
-                return reply if number == 1 else replace(reply, attempts=number)
-
-            return await breaker.through(through, known)
-
-        return ModelCandidate(spec.name, attempt, known)
-
-    def _masking(self, spec: ModelSpec) -> Hide:
-        def hide(text: str) -> str:
-            key = self._environ.get(spec.api_key_env)
-            return self._hide(text.replace(key, MASK) if key else text)
-
-        return hide
+    def _masked(self, key_env: str, text: str) -> str:
+        key = self._environ.get(key_env)
+        return self._hide(text.replace(key, MASK) if key else text)
 
     def _address(self, spec: ModelSpec) -> str | None:
         return spec.base_url or self._environ.get("ANTHROPIC_BASE_URL") or None
@@ -108,7 +102,7 @@ class AnthropicModel:
         if place not in self._endpoints:
             async with self._making:
                 if place not in self._endpoints:
-                    # Importing the SDK takes over a second: in a thread, so that running agents are not blocked.
+                    # An HTTP client is imported: in a thread, so that running agents are not blocked.
                     self._endpoints[place] = await anyio.to_thread.run_sync(Endpoint, place[0], key)
         endpoint = self._endpoints[place]
         endpoint.use_key(key)
@@ -123,9 +117,11 @@ class _Call:
         self.on_text = on_text
         self.made = 0
 
-    def announce(self, spec: ModelSpec) -> int:
-        """Count an attempt and report it before it is made: text that an earlier attempt streamed is then void."""
+    async def send(self, endpoint: Endpoint, body: bytes, spec: ModelSpec) -> Reply:
+        """Make an attempt. It is counted and reported before: text that an earlier attempt streamed is then void."""
         self.made += 1
         if self.request.on_attempt is not None:
             self.request.on_attempt(spec.name, self.made)
-        return self.made
+        number = self.made
+        reply = await exchange(endpoint, body, spec, self.on_text)
+        return reply if number == 1 else replace(reply, attempts=number)

@@ -14,9 +14,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-import anyio
-
-from runner.llm.failures import EndpointSuspended, ModelFailure
+from db.clock import loop_time
+from runner.llm.failures import EndpointSuspended, FailureOf
 from runner.llm.protocol import ModelError
 
 Answer = TypeVar("Answer")
@@ -48,14 +47,12 @@ class Breaker:
         self._probing = False
         self._last: ModelError | None = None
 
-    async def through(
-        self, attempt: Callable[[], Awaitable[Answer]], failure_of: Callable[[Exception], ModelFailure | None]
-    ) -> Answer:
+    async def through(self, attempt: Callable[[], Awaitable[Answer]], failure_of: FailureOf) -> Answer:
         """Make an attempt unless the breaker is open, and record its outcome.
 
         Raises the attempt's exception, or EndpointSuspended while nothing is sent.
         """
-        began = anyio.current_time()
+        began = loop_time()
         self._admit(began)
         try:
             answer = await attempt()
@@ -76,7 +73,7 @@ class Breaker:
         """The refusal while the breaker is open, or None."""
         if self._next_probe_at is None:
             return None
-        seconds = max(0.0, self._next_probe_at - anyio.current_time())
+        seconds = max(0.0, self._next_probe_at - loop_time())
         again = f"in {seconds:.0f} s" if seconds >= 1 else "after the current probe"
         return EndpointSuspended(
             f"`{self._endpoint}` failed {self._failures} times in a row and is suspended; it is probed {again}",
@@ -97,7 +94,7 @@ class Breaker:
         self._last = error
         self._since = min(self._since, began) if self._failures else began
         self._failures += 1
-        now = anyio.current_time()
+        now = loop_time()
         lasted = now - self._since >= self._settings.lasting
         if self._probing or (self._failures >= self._settings.failures and lasted):
             self._next_probe_at = now + self._settings.rest

@@ -1,32 +1,105 @@
-"""One endpoint of the Messages API: the SDK's client for a URL and a key, with a fast path for later requests.
+"""One endpoint of the Messages API: the wire for ordinary requests, the SDK for all others.
 
-The SDK builds the first request. Its URL and headers are reused with each later body, through the SDK's own HTTP client,
-because building a request costs more than sending it and reading the answer. Invariant: errors are the SDK's on both
-paths.
+Owns the choice between the two, the SDK's client, and the errors of a request before its answer begins; they are the same
+on both paths. The SDK is imported only where an endpoint needs it: behind a proxy, with other headers, in another version,
+after a redirect.
 """
 
 from __future__ import annotations
 
 import contextlib
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
 from pydantic_core import from_json
 
+from runner.llm.wire import CONNECT_SECONDS, KEEP_ALIVE_SECONDS, PATH, HttpAnswer, Wire, is_ordinary
+
 if TYPE_CHECKING:
-    import anthropic
     import httpx2
 
-CONNECT_SECONDS = 10.0
-KEEP_ALIVE_SECONDS = 60.0
-"""Tools often take longer than the SDK's five seconds, after which a connection would need a new handshake."""
 ERROR_CAP = 65_536
 """Bytes read of an error's body."""
-_PER_REQUEST = ("content-length", "idempotency-key", "x-stainless-")
-"""Prefixes of headers that belong to one request, or repeat facts about the SDK."""
+_TRANSPORTS = {"aiohttp": ("ClientError",), "httpx2": ("HTTPError", "StreamError")}
+"""The base classes of the errors of each client."""
+
+
+class Unreached(Exception):
+    """A request without an answer: no connection, or one that ended before the headers."""
+
+
+class StatusRefused(Exception):
+    """An answer with an unsuccessful status; `body` is its JSON, or its text as far as it could be read."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: Any) -> None:
+        super().__init__(f"status {status}")
+        self.status, self.headers, self.body = status, headers, body
+
+
+class Unasked(Exception):
+    """A request that the SDK did not send; the text names its error."""
 
 
 class Endpoint:
-    """The target of requests. Creating one imports the SDK, which takes more than a second; any thread may do it."""
+    """The target of requests. Creating one imports a client, so it is done in a thread."""
+
+    def __init__(self, base_url: str | None, key: str) -> None:
+        self._base_url, self._key = base_url, key
+        self._wire: Wire | None = None
+        self._sdk: _Sdk | None = None
+        if is_ordinary(base_url):
+            self._wire = Wire(base_url, key)
+        else:
+            self._sdk = _Sdk(base_url, key)
+
+    def use_key(self, key: str) -> None:
+        """Use this key for later requests."""
+        if key != self._key:
+            self._key = key
+            if self._wire is not None:
+                self._wire.use_key(key)
+            if self._sdk is not None:
+                self._sdk.use_key(key)
+
+    async def post(self, body: bytes) -> HttpAnswer:
+        """Send a request; returns once the headers are there, with the content unread. Raises
+        Unreached, StatusRefused, Unasked.
+        """
+        if self._wire is not None:
+            try:
+                answer = await self._wire.post(body)
+            except transport_errors() as error:
+                raise Unreached from error
+            if answer.status < 300:
+                return answer
+            if answer.status >= 400:
+                raise StatusRefused(answer.status, answer.headers, await _error_body(answer))
+            await answer.aclose()  # a redirect
+        if self._sdk is None:
+            self._sdk = await anyio.to_thread.run_sync(_Sdk, self._base_url, self._key)
+        return await self._sdk.post(body)
+
+    async def close(self) -> None:
+        if self._wire is not None:
+            await self._wire.close()
+        if self._sdk is not None:
+            await self._sdk.close()
+
+
+class _SdkAnswer:
+    """An `HttpAnswer` of the SDK's client."""
+
+    ended = False
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.headers: Mapping[str, str] = response.headers
+        self.aiter_bytes, self.aclose = response.aiter_bytes, response.aclose
+
+
+class _Sdk:
+    """The SDK's client for an endpoint: it follows redirects and knows proxies."""
 
     def __init__(self, base_url: str | None, key: str) -> None:
         import anthropic
@@ -34,80 +107,56 @@ class Endpoint:
 
         # 0 means no limit in this transport: concurrency is limited elsewhere.
         limits = httpx2.Limits(max_connections=0, keepalive_expiry=KEEP_ALIVE_SECONDS)
-        self._http = anthropic.DefaultAioHttpClient(limits=limits)
-        self._client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, http_client=self._http, max_retries=0)
+        http = anthropic.DefaultAioHttpClient(limits=limits)
+        self._client = anthropic.AsyncAnthropic(api_key=key, base_url=base_url, http_client=http, max_retries=0)
         # No read timeout in the transport: the reader of the answer has its own.
         self._timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS)
-        self._extensions = {"timeout": self._timeout.as_dict()}
-        self._built: tuple[httpx2.URL, httpx2.Headers] | None = None
 
     def use_key(self, key: str) -> None:
-        """Use this key for later requests."""
-        if self._client.api_key != key:
-            self._client.api_key = key
-            self._built = None
+        self._client.api_key = key
 
-    async def post(self, body: bytes) -> httpx2.Response:
-        """Send a request; returns once the headers are there, with the content unread. Raises the SDK's errors."""
+    async def post(self, body: bytes) -> HttpAnswer:
+        """Send a request as `Endpoint.post` does."""
+        import anthropic
         import httpx2
 
-        if self._built is None:
-            return await self._build(body)
-        url, headers = self._built
-        request = httpx2.Request("POST", url, headers=headers, content=body, extensions=self._extensions)
         try:
-            response = await self._http.send(request, stream=True)
-        except (httpx2.HTTPError, OSError) as error:
-            raise _unreached(error, request) from error
-        if response.is_error:
-            raise await _refused(response)
-        return response
+            response = await self._client.post(
+                PATH,
+                content=body,
+                cast_to=httpx2.Response,
+                stream=True,
+                options={"timeout": self._timeout, "max_retries": 0},
+            )
+        except anthropic.APIStatusError as error:
+            raise StatusRefused(error.status_code, error.response.headers, error.body) from error
+        except anthropic.APIConnectionError as error:
+            raise Unreached from error
+        except anthropic.AnthropicError as error:
+            raise Unasked(type(error).__name__) from error
+        return _SdkAnswer(response)
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def _build(self, body: bytes) -> httpx2.Response:
-        """Let the SDK build the request, and keep its URL and headers."""
-        import httpx2
 
-        response = await self._client.post(
-            "/v1/messages",
-            content=body,
-            cast_to=httpx2.Response,
-            stream=True,
-            options={"timeout": self._timeout, "max_retries": 0},
-        )
-        made = response.request
-        headers = {name: value for name, value in made.headers.items() if not name.startswith(_PER_REQUEST)}
-        self._built = made.url, httpx2.Headers(headers)
-        return response
+def transport_errors() -> tuple[type[Exception], ...]:
+    """The errors of a connection. A client that was not imported cannot have raised one, and is not imported for it."""
+    loaded = [(sys.modules[name], names) for name, names in _TRANSPORTS.items() if name in sys.modules]
+    return (OSError, *(getattr(module, name) for module, names in loaded for name in names))
 
 
-def _unreached(error: Exception, request: httpx2.Request) -> anthropic.APIConnectionError:
-    import anthropic
-    import httpx2
-
-    if isinstance(error, httpx2.TimeoutException):
-        return anthropic.APITimeoutError(request=request)
-    return anthropic.APIConnectionError(request=request)
-
-
-async def _refused(response: httpx2.Response) -> anthropic.APIStatusError:
-    """The error for an unsuccessful status, with its body as far as it can be read, as JSON or text."""
-    import anthropic
-    import httpx2
-
+async def _error_body(answer: HttpAnswer) -> Any:
     data = b""
     try:
-        async for chunk in response.aiter_bytes():
+        async for chunk in answer.aiter_bytes():
             data += chunk
             if len(data) > ERROR_CAP:
                 break
-    except httpx2.HTTPError:
+    except transport_errors():
         pass  # the part that was read still helps
     finally:
-        await response.aclose()
-    body: Any = data.decode(errors="replace").strip()
+        await answer.aclose()
     with contextlib.suppress(ValueError):
-        body = from_json(data)
-    return anthropic.APIStatusError(f"status {response.status_code}", response=response, body=body)
+        return from_json(data)
+    return data.decode(errors="replace").strip()

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from registry import ModelSpec
-from runner.llm.endpoint import ERROR_CAP, Endpoint
+from runner.llm.endpoint import ERROR_CAP, Endpoint, transport_errors
 from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
 from runner.llm.timeouts import AttemptTimer
@@ -69,30 +69,28 @@ def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec)
 
 
 async def exchange(endpoint: Endpoint, body: bytes, spec: ModelSpec, on_text: OnText) -> Reply:
-    """Send `body` and read the answer. Raises the errors of SDK, transport and reader, and AnswerTimeout."""
-    import httpx2
-
+    """Send `body` and read the answer. Raises the errors of endpoint, transport and reader, and AnswerTimeout."""
     timer = AttemptTimer(spec.timeouts)
     reply: Reply | None = None
     with timer.scope:  # one scope for all timeouts: cheaper than a timer per read
         response = await endpoint.post(body)
-        async with contextlib.aclosing(response):
-            chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
-            try:
-                if "text/html" in response.headers.get("content-type", ""):
-                    raise StreamError(
-                        "unreadable", await _page(chunks)
-                    )  # from a proxy that answers in place of the provider
-                message = await collect(chunks, on_text, timer)
-            except StreamError as error:
-                error.request_id = request_id
-                raise
-            reply = _reply(message, spec, request_id)
-            # A connection is reused only if its answer was read to the end, a few bytes after the last event.
-            timer.only(DRAIN_SECONDS)
-            with contextlib.suppress(httpx2.HTTPError):
-                async for _ in chunks:
-                    continue
+        chunks, request_id = response.aiter_bytes(), response.headers.get("request-id")
+        try:
+            if "text/html" in response.headers.get("content-type", ""):
+                # from a proxy that answers in place of the provider
+                raise StreamError("unreadable", await _page(chunks))
+            reply = _reply(await collect(chunks, on_text, timer), spec, request_id)
+            if not response.ended:
+                # A connection is reused only if its answer was read to the end, a few bytes after the last event.
+                timer.only(DRAIN_SECONDS)
+                with contextlib.suppress(*transport_errors()):
+                    async for _ in chunks:
+                        continue
+        except StreamError as error:
+            error.request_id = request_id
+            raise
+        finally:
+            await response.aclose()
     if reply is None:
         raise timer.lapsed()
     return reply

@@ -1,6 +1,6 @@
 """Failures of model calls, classified.
 
-Owns the one mapping from exceptions of the SDK, the transport and the stream to ModelError, and whether a retry can help.
+Owns the one mapping from exceptions of endpoint, transport and stream to ModelError, and whether a retry can help.
 Knows neither waits nor other models. Invariant: a message may end up in a prompt, so of the provider's text only the
 status and a known error type enter it; the rest is kept beside it, for people.
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 
 from registry import ModelSpec
+from runner.llm.endpoint import StatusRefused, Unasked, Unreached, transport_errors
 from runner.llm.protocol import ModelError
 from runner.llm.stream import StreamError
 from runner.llm.timeouts import AnswerTimeout
@@ -31,6 +32,10 @@ class ModelFailure:
     """Whether another model may succeed."""
     midway: bool = False
     """Whether the answer had begun: its tokens may be billed, so few such attempts are made."""
+
+
+FailureOf = Callable[[Exception], ModelFailure | None]
+"""Says which failure an exception means; None for a bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +142,23 @@ def missing_key(spec: ModelSpec) -> ModelError:
 
 def failure_of(error: Exception, asked: AskedModel) -> ModelFailure | None:
     """The failure that an exception means; None for a bug."""
-    import aiohttp
-    import anthropic
-    import httpx2
-
     match error:
         case ModelError():
             wait = error.seconds if isinstance(error, EndpointSuspended) else None
             return ModelFailure(error, wait is not None, wait, elsewhere=error.recoverable)
         case AnswerTimeout():
             return _of_lapse(error, asked)
-        case anthropic.APIStatusError():
-            provider = provider_error(error.status_code, error.response.headers, error.body, asked.hide)
-            return _of_status(error.status_code, error.response.headers, provider, asked)
-        # The transport reports every failure to connect, and a connection dropped before the headers, as a connect timeout.
-        case anthropic.APITimeoutError() if not isinstance(error.__cause__, httpx2.ConnectTimeout):
-            return _failure("timeout", "gave no answer", asked)
-        case anthropic.APIConnectionError():
+        case StatusRefused():
+            provider = provider_error(error.status, error.headers, error.body, asked.hide)
+            return _of_status(error.status, error.headers, provider, asked)
+        case Unreached():
             return _failure("connection", "could not be reached", asked)
-        case anthropic.AnthropicError():
-            return _failure("unknown", f"could not be asked ({type(error).__name__})", asked)
         case StreamError():
             return _of_stream(error, asked)
-        case httpx2.TimeoutException():
-            return _failure("timeout", "stopped in the middle of its answer", asked, midway=True)
-        case httpx2.HTTPError() | httpx2.StreamError() | aiohttp.ClientError() | OSError():
-            return _failure("broken_stream", "was cut off in the middle of its answer", asked, midway=True)
+        case Unasked():
+            return _failure("unknown", f"could not be asked ({error})", asked)
+    if isinstance(error, transport_errors()):
+        return _failure("broken_stream", "was cut off in the middle of its answer", asked, midway=True)
     return None
 
 

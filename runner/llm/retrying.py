@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 
 import anyio
 
+from db.clock import loop_time
 from registry import Retry
-from runner.llm.failures import ModelFailure
+from runner.llm.failures import FailureOf, ModelFailure
 from runner.llm.protocol import ModelError, Pause, RetryWait
 
 Answer = TypeVar("Answer")
@@ -34,7 +35,7 @@ class ModelCandidate(Generic[Answer]):
 
     name: str
     attempt: Callable[[], Awaitable[Answer]]
-    failure_of: Callable[[Exception], ModelFailure | None]
+    failure_of: FailureOf
     failure: ModelFailure | None = None
     """Its last failure, other than an open breaker."""
     out: bool = False
@@ -48,7 +49,7 @@ class ModelCandidate(Generic[Answer]):
             self.failure = failure
         self.midway += failure.midway
         self.out = not failure.retryable or self.midway >= MIDWAY
-        self.not_before = anyio.current_time() + (failure.retry_after or 0.0)
+        self.not_before = loop_time() + (failure.retry_after or 0.0)
 
 
 async def _sleep(wait: RetryWait) -> None:
@@ -70,7 +71,7 @@ class Retrying(Generic[Answer]):
         """The first answer. Raises the first model's error when retries cannot help or the time is over."""
         while True:
             for each in self._candidates:
-                if each.out or each.not_before > anyio.current_time():
+                if each.out or each.not_before > loop_time():
                     continue
                 try:
                     return await each.attempt()
@@ -87,14 +88,14 @@ class Retrying(Generic[Answer]):
             failure.error.__cause__ = error
         candidate.failed(failure)
         self._made += failure.error.kind != "circuit_open"
-        self._began = anyio.current_time() if self._began is None else self._began
+        self._began = loop_time() if self._began is None else self._began
         if candidate is self._candidates[0] and candidate.out and not failure.elsewhere:
             raise failure.error
 
     def _next(self) -> RetryWait:
         """The next wait; raises the error of a call that is given up."""
         assert self._began is not None
-        now = anyio.current_time()
+        now = loop_time()
         left = self._began + self._retry.seconds - now
         waiting = [each for each in self._candidates if not each.out]
         if not waiting or left <= 0:

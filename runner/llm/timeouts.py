@@ -13,6 +13,7 @@ from typing import Literal
 
 import anyio
 
+from db.clock import loop_time
 from registry import StreamTimeouts
 
 Lapse = Literal["first_token", "stall", "total"]
@@ -31,7 +32,7 @@ class AttemptTimer:
     """The timer of one attempt; it cancels `scope` when a timeout is over."""
 
     def __init__(self, timeouts: StreamTimeouts) -> None:
-        now = anyio.current_time()
+        now = loop_time()
         self._timeouts = timeouts
         self._slack = timeouts.stall / 20
         self._end = now + timeouts.total
@@ -41,7 +42,7 @@ class AttemptTimer:
 
     def received(self) -> None:
         """A piece arrived, of an answer that has begun."""
-        now = anyio.current_time()
+        now = loop_time()
         if now >= self._next:
             self._begun = True
             self._next = now + self._slack
@@ -49,11 +50,11 @@ class AttemptTimer:
 
     def only(self, seconds: float) -> None:
         """The message is complete: allow this many seconds for the rest of the stream."""
-        self.scope.deadline = min(self.scope.deadline, anyio.current_time() + seconds)
+        self.scope.deadline = min(self.scope.deadline, loop_time() + seconds)
 
     def lapsed(self) -> AnswerTimeout:
         """The error for the timeout that was hit."""
-        if anyio.current_time() >= self._end:
+        if loop_time() >= self._end:
             return AnswerTimeout("total", self._timeouts.total)
         if self._begun:
             return AnswerTimeout("stall", self._timeouts.stall)

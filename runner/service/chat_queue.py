@@ -15,6 +15,7 @@ from typing import Protocol
 import anyio
 from anyio.abc import TaskGroup
 
+from db.clock import loop_time
 from db.errors import UnknownExecution
 from db.store.writer import INTERVAL
 from registry import Settings
@@ -66,7 +67,7 @@ class ChatQueue:
         """
         user = self._people.identify(message.user or "")
         order = replace(message, name=self.assistant, chat=True)
-        deadline = anyio.current_time() + patience
+        deadline = loop_time() + patience
         turn = self._turns[user]
         if not await _acquired(turn, deadline):
             raise Refusal("busy", f"earlier messages of `{user}` are still waiting", AGAIN)

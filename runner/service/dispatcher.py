@@ -18,6 +18,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic_core import from_json, to_json
 
+from db.clock import loop_time
 from db.database import Database
 from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
 from db.rows import work_items
@@ -250,7 +251,7 @@ class Dispatcher:
             await anyio.sleep(SUPERVISION_SECONDS)
             if self.services.database.writer.trouble is not None:
                 continue  # executions wait for the outage to end, and so would the write here
-            now = anyio.current_time()
+            now = loop_time()
             late = [each for each in self.tree if now > each.allowance.deadline + each.limits.cancel_grace]
             for execution in reversed(late):  # children before parents
                 execution.life.cause = execution.life.cause or Cause("deadline", seconds=execution.allowance.timeout)

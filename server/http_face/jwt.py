@@ -19,6 +19,7 @@ import anyio
 import httpx2
 import jwt
 
+from db.clock import loop_time
 from registry import OAuthSpec
 from server.http_face.auth import BadToken, CannotTell, MissingScopes, VerifiedToken
 
@@ -123,16 +124,16 @@ class IssuerKeys:
         # A request whose key is cached, though stale, does not wait for the refresh of another request.
         if not self._fresh(key_id) and not (key_id in self._keys and self._lock.locked()):
             async with self._lock:  # one fetch at a time; waiting requests use its keys
-                now = anyio.current_time()
+                now = loop_time()
                 if not self._fresh(key_id) and now - self._asked > PAUSE:
                     self._asked = now
                     await self._refresh()
-        if anyio.current_time() - self._fetched > BELIEVED:
+        if loop_time() - self._fetched > BELIEVED:
             raise CannotTell(PAUSE)
         return self._keys.get(key_id)
 
     def _fresh(self, key_id: str | None) -> bool:
-        return key_id in self._keys and anyio.current_time() - self._fetched < FRESH
+        return key_id in self._keys and loop_time() - self._fetched < FRESH
 
     async def _refresh(self) -> None:
         try:
@@ -140,7 +141,7 @@ class IssuerKeys:
                 async with httpx2.AsyncClient(follow_redirects=False, timeout=FETCH_SECONDS) as client:
                     url = self._url or await self._published_url(client)
                     self._keys = _by_id(await _fetched(client, url))
-                    self._fetched = anyio.current_time()
+                    self._fetched = loop_time()
         except (FetchFault, TimeoutError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             log.warning("the keys of %s cannot be fetched: %r", self._issuer, error)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import anyio
 from pydantic import Field
 
+from db.clock import loop_time
 from registry import UnknownName
 from runner.chat import LONGEST, refusal_phrase, spoken
 from runner.errors import Refusal
@@ -77,13 +77,13 @@ class _ChatTools:
             return refuse("unknown_user", f"no user named `{arguments.user}`", hint)
         if not arguments.text.strip():
             return refuse("invalid_arguments", "the user says nothing", "give what was said in `text`")
-        begun = anyio.current_time()
+        begun = loop_time()
         message = Order("", arguments.text, user=arguments.user, key=arguments.idempotency_key)
         try:
             child, _ = await self._client.say(message, arguments.wait_seconds)
         except Refusal as refusal:
             return self._not_taken(refusal, arguments)
-        left = max(0.0, arguments.wait_seconds - (anyio.current_time() - begun))
+        left = max(0.0, arguments.wait_seconds - (loop_time() - begun))
         which = GetResultArguments(execution_id=child.id, wait_seconds=left)
         described = await DispatchTools(self._client, ASK_FOR_IT).get_result(call, which)
         ended = await self._client.look(child.id)

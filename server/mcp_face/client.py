@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from db.clock import loop_time
 from db.errors import UnknownExecution
 from db.ids import PATTERN
 from db.rows.lists import ListFilter
@@ -295,13 +296,13 @@ class Client:
             await anyio.sleep(INTERVAL)
 
     async def _tell(self, children: Sequence[str], report: Report) -> None:
-        began = anyio.current_time()
+        began = loop_time()
         while True:
             await anyio.sleep(REPORT_SECONDS)
             looked = [child for child in [await self.look(each) for each in children[:MOST_TOLD]] if child is not None]
             used = await self.subtree_usage([child.id for child in looked])
             words = [progress_in_words(child.agent, child.activity or child.status, used.get(child.id)) for child in looked]
-            await report(anyio.current_time() - began, "; ".join(words))
+            await report(loop_time() - began, "; ".join(words))
 
     async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
         """Stop one of its executions: `requested` or `already_finished`."""

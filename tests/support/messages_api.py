@@ -32,6 +32,8 @@ class Received:
     headers: dict[str, str]
     raw: bytes
     connection: int
+    head: bytes
+    """The request line and the headers, byte for byte."""
     closed: anyio.Event = field(default_factory=anyio.Event)
     """Set when the client closes the connection of this request."""
 
@@ -242,7 +244,7 @@ async def _read_request(receive: MemoryObjectReceiveStream[bytes], connection: i
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     while len(raw) < int(headers.get("content-length", "0")):
         raw += await receive.receive()
-    return Received(headers, raw, connection, closed)
+    return Received(headers, raw, connection, head, closed)
 
 
 async def _write_answer(stream: ByteStream, answer: Answer) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -162,6 +161,7 @@ class Conversation:
             steady=context.role in STEADY,
             max_tokens=self._agent.max_tokens,
             on_attempt=self._calls.attempting,
+            pause=self._calls.pause,
         )
 
     async def _count_down(self) -> None:
@@ -186,7 +186,7 @@ class Conversation:
         kind = "refusal" if refused else "overflow" if void else "reply"
         message = Message("assistant", content, kind, model=reply.model)
         draft = self._draft(message)
-        calls = [replace(each, row=new_id()) for each in message.calls(reply.stop_reason)]
+        calls = message.read_calls(reply.stop_reason, new_id)
         starts = [self._tool_runner.start_of(each, draft.id, position) for position, each in enumerate(calls)]
         fact = turn_facts.Replied(context.place, context.name, context.epoch, bill.call, draft, message.text, starts)
         in_time = await self._store(fact, calls)

@@ -9,13 +9,12 @@ provider's count says so.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import anyio
 import anyio.lowlevel
 
-from db.clock import stamp
+from db.clock import loop_time, stamp
 from db.ids import new_id
 from db.rows.transcript import ModelCall
 from registry import ModelSpec, Settings, Tokens, cost_of
@@ -60,7 +59,7 @@ class _Unpaid(Exception):
 class ModelCalls:
     """The model calls of one conversation."""
 
-    __slots__ = ("_context", "_leave", "_model", "_spec", "_spending", "_waited", "lost", "voice")
+    __slots__ = ("_asked", "_concluding", "_context", "_leave", "_model", "_spec", "_spending", "_waited", "lost", "voice")
 
     def __init__(self, context: StrategyContext, spec: ModelSpec, measure: TokenCount) -> None:
         assert context.model is not None
@@ -70,6 +69,9 @@ class ModelCalls:
         """The permit of the call in flight."""
         self._waited: RetryWait | None = None
         """The last wait of that call, if an attempt failed."""
+        self._asked: tuple[Request, Request] | None = None
+        """The request of that call, and the whole conversation's."""
+        self._concluding = False
         self.voice = TextStream(context.recorder.streams, context.place, self._ended_early)
         self.lost = False
         """Whether a model call was in flight when the previous owner process died."""
@@ -130,9 +132,8 @@ class ModelCalls:
         await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
         await self._context.pause()  # nor does a stopping service; checked last, after any wait for the permit
         context, started, self._waited = self._context, stamp(), None
-        limit = anyio.current_time() + context.limits.model_timeout
-        pause = self._wait_to_conclude if concluding else partial(self._wait_to_ask, request, whole or request)
-        request = replace(request, pause=pause)
+        self._asked, self._concluding = (request, whole or request), concluding
+        limit = loop_time() + context.limits.model_timeout
         reply: Reply | None = None
         wrap_up_wanted = False
         with context.shutdown, self.voice:
@@ -145,7 +146,7 @@ class ModelCalls:
             context.state.asking = False
             if reply is not None:
                 await keep(reply, _usage_of_reply(context, self._spec, reply, self.voice.id, started))
-            elif wrap_up_wanted or (not concluding and anyio.current_time() >= context.allowance.wrap_up_at):
+            elif wrap_up_wanted or (not concluding and loop_time() >= context.allowance.wrap_up_at):
                 await self._wait_over()
                 self.voice.break_off("cancelled")
             else:
@@ -161,9 +162,15 @@ class ModelCalls:
 
     # -- between two attempts ------------------------------------------------------------------------------------------
 
-    async def _wait_to_ask(self, request: Request, whole: Request, wait: RetryWait) -> None:
+    async def pause(self, wait: RetryWait) -> None:
+        """Wait for the next attempt of the call in flight."""
+        await (self._wait_to_conclude(wait) if self._concluding else self._wait_to_ask(wait))
+
+    async def _wait_to_ask(self, wait: RetryWait) -> None:
         """Wait for the next attempt of an ordinary call; its reservation is released meanwhile."""
         context, spending = self._context, self._spending
+        assert self._asked is not None
+        request, whole = self._asked
         if spending is not None and self._leave is not None:
             self._leave.over()
             self._leave = None
@@ -181,7 +188,7 @@ class ModelCalls:
 
     async def _wait_to_conclude(self, wait: RetryWait) -> None:
         """Wait for the next attempt of a conclusion, unless its time would run out before."""
-        if anyio.current_time() + wait.seconds > self._context.allowance.deadline - WRITING_SECONDS:
+        if loop_time() + wait.seconds > self._context.allowance.deadline - WRITING_SECONDS:
             raise wait.error
         with self._context.shutdown.at_rest():
             await self._wait_told(wait)

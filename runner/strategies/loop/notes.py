@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import anyio
-
+from db.clock import loop_time
 from runner.budget.budget import Budget
 from runner.core.allowance import Allowance
 from runner.messages import Message
@@ -61,7 +60,7 @@ class Countdown:
 
     @property
     def _little_time(self) -> bool:
-        return self._allowance.wrap_up_at - anyio.current_time() <= self._seconds * LAST_SHARE
+        return self._allowance.wrap_up_at - loop_time() <= self._seconds * LAST_SHARE
 
     def _low(self) -> Iterator[Low]:
         allowance, turns = self._allowance, self._allowance.limits.max_iterations

@@ -131,7 +131,7 @@ class _Reading:
         message = Message(role, from_json(row["content"]), "reply", model=call["model"])
         self._transcript.append(message, call["stop_reason"] or "end_turn")
         self._rebuilt.counted = sum(call.get(name, 0) for name in TOKENS), len(self._transcript.messages)
-        asked = message.calls(call["stop_reason"] or "")
+        asked = message.read_calls(call["stop_reason"] or "")
         self._transcript.call_ids.update(each.id for each in asked)
         self._answer(asked, self._calls.get(row["id"], {}))
 

@@ -8,7 +8,6 @@ model is called, or, if it has started, with a result that names the server.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ import anyio
 import anyio.lowlevel
 from pydantic_core import to_json
 
-from db.clock import stamp
+from db.clock import loop_time, stamp
 from db.rows.reads import Record
 from db.rows.transcript import ToolOutcome, ToolStart
 from db.store.unit import Ticket
@@ -111,27 +110,28 @@ class ToolRunner:
         try:
             await self._run_all(calls, answers)
         finally:
+            for call in calls:
+                if call.id not in answers:
+                    answers[call.id] = self._answer(call, self._tool(call), NOT_BEGUN)
             transcript.append(tool_results(within_turn([answers[call.id] for call in asked])))
 
     async def _run_all(self, calls: Sequence[ToolCall], answers: dict[str, Answer]) -> None:
-        tools = [self._tool(call) for call in calls]
-        for call, tool in zip(calls, tools, strict=True):
-            answers[call.id] = self._answer(call, tool, NOT_BEGUN)
         self._context.set_activity(_doing(calls))
 
-        async def run(call: ToolCall, tool: Tool | None) -> None:
+        async def run(call: ToolCall) -> None:
+            tool = self._tool(call)
             try:
-                answers[call.id] = self._answer(call, tool, await self._run(call, tool))
+                answers[call.id] = await self._run(call, tool)
             except anyio.get_cancelled_exc_class():
                 answers[call.id] = self._answer(call, tool, _cut_short(call, tool))
                 raise
 
         if len(calls) == 1:  # the common case needs no task of its own
-            await run(calls[0], tools[0])
+            await run(calls[0])
         else:
             async with anyio.create_task_group() as group:
-                for call, tool in zip(calls, tools, strict=True):
-                    group.start_soon(run, call, tool, name=f"tool {call.name}")
+                for call in calls:
+                    group.start_soon(run, call, name=f"tool {call.name}")
 
     def knows(self, name: str) -> bool:
         """Whether a tool of this name exists."""
@@ -141,7 +141,7 @@ class ToolRunner:
         """Settle a call that may not start any more. `finish` still counts: it is an answer, not an action."""
         assert self._context.toolbox is not None
         result = await self._context.toolbox.tools.call(call) if call.name == finish.NAME else NOT_BEGUN
-        return self._outcome(call, result)
+        return self._outcome(call, result, shown(result))
 
     async def stored(self) -> None:
         """Wait until all results are committed: a model must not read a result that a crash could still lose."""
@@ -151,21 +151,22 @@ class ToolRunner:
             if ticket.error is not None:
                 raise ticket.error
 
-    async def _run(self, call: ToolCall, tool: Tool | None) -> ToolResult:
-        context, begun = self._context, time.monotonic()
+    async def _run(self, call: ToolCall, tool: Tool | None) -> Answer:
+        context, begun = self._context, loop_time()
         assert context.toolbox is not None
         try:
             refused = await self._refused(call, tool)
             await anyio.lowlevel.checkpoint_if_cancelled()  # a cancelled execution starts nothing
-            begun = time.monotonic()
+            begun = loop_time()
             with context.shutdown:
                 result = refused or self._shown(call, tool, await context.toolbox.tools.call(call))
         except anyio.get_cancelled_exc_class():
             if not context.lookups.resumes_elsewhere():  # otherwise the process that resumes it settles the call
                 context.recorder.record_nowait(self._settled(call, tool, _cut_short(call, tool), begun))
             raise
+        answer = self._answer(call, tool, result)
         if not result.recorded:
-            settled = self._settled(call, tool, result, begun)
+            settled = self._settled(call, tool, result, begun, answer.text)
             if result.consumed:
                 await context.recorder.record(settled, shielded=True)  # shown and consumed in one transaction
             else:
@@ -173,7 +174,7 @@ class ToolRunner:
         context.allowance.settle_tool(result.ran)
         self._required.called(tool.label if tool is not None else call.name, result.error_type)
         context.inbox.took(*result.consumed)
-        return result
+        return answer
 
     def _shown(self, call: ToolCall, tool: Tool | None, result: ToolResult) -> ToolResult:
         """A result as its model is shown it. Results of upstream servers were cut to their own limit already."""
@@ -200,15 +201,17 @@ class ToolRunner:
         """The tool of a call, if it exists."""
         return self._context.toolbox.tools.tool(call.name) if self._context.toolbox is not None else None
 
-    def _settled(self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float) -> turn_facts.ToolSettled:
+    def _settled(
+        self, call: ToolCall, tool: Tool | None, result: ToolResult, begun: float, text: str | None = None
+    ) -> turn_facts.ToolSettled:
         context = self._context
         label = tool.label if tool is not None else call.name
-        return turn_facts.ToolSettled(
-            context.place, context.name, label, time.monotonic() - begun, self._outcome(call, result)
-        )
+        outcome = self._outcome(call, result, shown(result) if text is None else text)
+        return turn_facts.ToolSettled(context.place, context.name, label, loop_time() - begun, outcome)
 
-    def _outcome(self, call: ToolCall, result: ToolResult) -> ToolOutcome:
-        text, whole = shown(result), clean(result.text if result.full_text is None else result.full_text)
+    def _outcome(self, call: ToolCall, result: ToolResult, text: str) -> ToolOutcome:
+        """The end of a call, whose model is shown `text`."""
+        whole = clean(result.text if result.full_text is None else result.full_text)
         return ToolOutcome(
             id=call.row,
             execution_id=self._context.place.id,

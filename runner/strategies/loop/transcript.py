@@ -5,6 +5,7 @@ Owns no rows: `runner/strategies/loop/conversation.py` stores the messages, `run
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from runner.messages import CORRECTION, FULL, REMINDER, SHORTFALLS, Answer, Message, ToolCall
@@ -15,7 +16,7 @@ class Transcript:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.unanswered: list[ToolCall] = []
+        self.unanswered: Sequence[ToolCall] = ()
         """Tool calls of the last reply that have no result yet."""
         self.answers: dict[str, Answer] = {}
         """Results by call id, while only some of its calls have one."""
@@ -53,7 +54,7 @@ class Transcript:
         elif message.kind != "note":
             self._begun = ""  # the next reply answers this message
         if message.kind == "results":
-            self.unanswered, self.answers = [], {}
+            self.unanswered, self.answers = (), {}
         elif message.kind == "delivery":
             self.empty_answers = 0  # the model has something new to answer
         elif message.kind in (REMINDER, CORRECTION):

@@ -18,6 +18,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from db.clock import loop_time
 from runner.errors import first_cause
 from runner.tools.upstream.listing import ToolListing, list_offers
 from runner.tools.upstream.process import CannotStart, ServerCommand, StderrTail
@@ -120,13 +121,13 @@ class Connection:
             return current  # on the path of every call: no lock, no checkpoint
         async with self._listing_lock:
             if (current := self._current()) is None:
-                asked_at = anyio.current_time()
+                asked_at = loop_time()
                 current = self._listing = await list_offers(self.client, self.spec)
                 self._listed_at = asked_at
             return current
 
     def _current(self) -> ToolListing | None:
-        old = self._listing is not None and anyio.current_time() - self._listed_at > LISTING_SECONDS
+        old = self._listing is not None and loop_time() - self._listed_at > LISTING_SECONDS
         return None if old else self._listing
 
     async def call(self, tool: str, arguments: dict[str, Any], trace: Mapping[str, str]) -> CallToolResult:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from db.clock import loop_time
 from runner.messages import clean
 from runner.tools.effects import may_repeat
 from runner.tools.protocol import ToolResult
@@ -99,9 +100,9 @@ class Upstream:
 
     async def listing(self, timeouts: ListingTimeouts, scope_id: str) -> ToolListing:
         """The server's tools; raises Unavailable, also after a timeout."""
-        begun = anyio.current_time()
+        begun = loop_time()
         connection = await self._connected(timeouts.altogether)
-        seconds = min(timeouts.answer, begun + timeouts.altogether - anyio.current_time())
+        seconds = min(timeouts.answer, begun + timeouts.altogether - loop_time())
         try:
             with anyio.fail_after(seconds):
                 listing = await connection.listing()
@@ -144,7 +145,7 @@ class Upstream:
             connection = await self._connected()
         except Unavailable as error:
             return call.not_called(str(error))
-        ends = anyio.current_time() + call.timeout
+        ends = loop_time() + call.timeout
         result = await self._bounded(connection, call, ends)
         if result.error_type == "unavailable" and may_repeat(call.effect):
             result = await self._repeat(call, ends, result)
@@ -153,7 +154,7 @@ class Upstream:
     async def _repeat(self, call: UpstreamCall, ends: float, lost: ToolResult) -> ToolResult:
         """Repeat a call that was cut off, in its remaining time; it stays lost if the server cannot be reached."""
         try:
-            connection = await self._connected(ends - anyio.current_time())
+            connection = await self._connected(ends - loop_time())
         except Unavailable:
             return lost
         message = f"`{call.label}` was cut off and is repeated, as its effect allows"
@@ -180,7 +181,7 @@ class Upstream:
         if self._closed:
             raise Unavailable("is closed")
         if connection is None or not connection.usable:
-            wait = self._back_off.remaining(anyio.current_time())
+            wait = self._back_off.remaining(loop_time())
             if wait > 0:
                 reason = connection.failure if connection is not None else None
                 raise Unavailable(f"{reason or 'failed'} (next attempt in {wait:.0f} s at the earliest)")
@@ -199,7 +200,7 @@ class Upstream:
 
     async def _bounded(self, connection: Connection, call: UpstreamCall, ends: float) -> ToolResult:
         try:
-            with anyio.fail_after(ends - anyio.current_time()):
+            with anyio.fail_after(ends - loop_time()):
                 return await self._send(connection, call)
         except TimeoutError:
             self._start_probe(connection)
@@ -228,7 +229,7 @@ class Upstream:
 
     def _on_failure(self, connection: Connection) -> None:
         connection.failure = self._listeners.mask.text(connection.failure or "failed")
-        now = anyio.current_time()
+        now = loop_time()
         if connection.started:
             self._back_off.died(now)
         else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from db.clock import loop_time
 from server.cli.checks.checkup import Finding
 from server.cli.show.wording import count
 
@@ -43,14 +44,14 @@ async def _check(spec: UpstreamSpec, tell: Callable[[Finding], None], clear: Cal
 
     patience = min(spec.start_timeout, PATIENCE)
     connection = Connection(replace(spec, start_timeout=patience), "auto", lambda _: None, clear=clear)
-    began = anyio.current_time()
+    began = loop_time()
     async with anyio.create_task_group() as group:
         group.start_soon(connection.run, name=f"upstream {spec.name}")
         try:
             with anyio.fail_after(patience + 1):
                 await connection.settled.wait()
                 listing = await connection.listing()
-            took = anyio.current_time() - began
+            took = loop_time() - began
             era = connection.client.protocol_version
         except Exception as error:
             tell(_failed(spec, clear(connection.failure or _words(error, patience))))

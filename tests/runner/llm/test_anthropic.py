@@ -26,6 +26,8 @@ from tests.support.messages_api import (
 )
 from tests.support.requirement import requirement
 
+pytestmark = pytest.mark.usefixtures("path")
+
 
 async def test_a_reply_has_the_blocks_the_usage_and_the_request_id() -> None:
     blocks = [thinking("hm"), text("I look"), tool_use("logs__query", {"limit": 5})]
