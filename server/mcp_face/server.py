@@ -188,16 +188,16 @@ class _Handlers:
     # -- prompts and completion ----------------------------------------------------------------------------------------
 
     async def list_prompts(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
-        dispatcher = await self._service.dispatcher()
+        settings = await self._service.settings()
         from server.mcp_face.prompts import listed
 
-        return t.ListPromptsResult(prompts=listed(dispatcher.services.settings))
+        return t.ListPromptsResult(prompts=listed(settings))
 
     async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        dispatcher = await self._service.dispatcher()
+        settings = await self._service.settings()
         from server.mcp_face.prompts import made
 
-        chain = dispatcher.services.settings.chains.get(params.name)
+        chain = settings.chains.get(params.name)
         if chain is None:
             raise MCPError(t.INVALID_PARAMS, "there is no prompt of this name; `prompts/list` has them")
         try:
