@@ -59,9 +59,10 @@ async def over_stdio(service: Service) -> None:
         relay = Relay(lines, outgoing.clone(), EarlyAnswers(service))
         group.start_soon(relay.run, name="relay lines")
         group.start_soon(relay.answer_kept, service, name="answer kept requests")
-        server = await service.server()
-        group.start_soon(relay.pass_kept, name="pass kept lines")
-        await server.run(relay.incoming, outgoing, server.create_initialization_options())
+        with relay.incoming:
+            server = await service.server()
+            group.start_soon(relay.pass_kept, name="pass kept lines")
+            await server.run(relay.incoming, outgoing, server.create_initialization_options())
         group.cancel_scope.cancel("the client is gone")
 
 
