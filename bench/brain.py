@@ -4,7 +4,8 @@ Owns: the directives and the answers to them. Must not know: any wire format. In
 
 - `FANOUT n=50 turns=4` in a user's text makes a supervisor: it calls the delegate tool 50 times, each with the task
   `WORK id=<i> turns=4`, and says `DONE n=50 ok=50` when 50 good results are there, `WAITING` until then.
-- `WORK id=7 turns=4` makes a worker: one `lookup(key="7-<turn>")` a turn, then `RESULT id=7 ok=<good lookups>`.
+- `WORK id=7 turns=4` makes a worker: one `lookup(key="7-<lookup>")` a turn, then `RESULT id=7 ok=<good lookups>`. With
+  `calls=2` behind it, two lookups a turn.
 
 A supervisor's directive may continue with `tool=NAME arg=NAME extra={...}`: the delegate tool, its argument for the task
 and further constant arguments. The lookup tool is the offered tool whose name ends in `lookup`.
@@ -19,7 +20,7 @@ from typing import Any
 from bench.lookup import VALUE_PREFIX
 
 FANOUT = re.compile(r"FANOUT n=(\d+) turns=(\d+)(?: tool=(\S+))?(?: arg=(\S+))?(?: extra=(\{.*?\}))?")
-WORK = re.compile(r"WORK id=(\S+) turns=(\d+)")
+WORK = re.compile(r"WORK id=(\S+) turns=(\d+)(?: calls=(\d+))?")
 
 
 class NoDirective(Exception):
@@ -60,7 +61,7 @@ def think(conversation: Conversation) -> Thought:
     if match := FANOUT.search(conversation.user_text):
         return _supervise(conversation, match)
     if match := WORK.search(conversation.user_text):
-        return _work(conversation, match[1], int(match[2]))
+        return _work(conversation, match[1], int(match[2]), int(match[3] or 1))
     raise NoDirective(conversation.user_text)
 
 
@@ -85,10 +86,10 @@ def _good_results(conversation: Conversation, turns: int) -> int:
     return len({id_ for text in (*conversation.tool_results, conversation.user_text) for id_ in good.findall(text)})
 
 
-def _work(conversation: Conversation, id_: str, turns: int) -> Thought:
+def _work(conversation: Conversation, id_: str, turns: int, calls: int) -> Thought:
     done = conversation.tool_results
-    if len(done) < turns:
+    if len(done) < turns * calls:
         tool = next((name for name in conversation.tool_names if name.endswith("lookup")), "lookup")
-        return Thought(False, calls=[Call(tool, {"key": f"{id_}-{len(done)}"})])
+        return Thought(False, calls=[Call(tool, {"key": f"{id_}-{len(done) + more}"}) for more in range(calls)])
 
     return Thought(False, text=f"RESULT id={id_} ok={sum(VALUE_PREFIX in result for result in done)}")

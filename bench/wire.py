@@ -35,8 +35,8 @@ def read_request(body: Mapping[str, Any]) -> Conversation:
     return Conversation("\n".join(texts), results, [tool["name"] for tool in body.get("tools") or ()])
 
 
-def message_of(model: str, thought: Thought, request_size: int) -> dict[str, Any]:
-    """A thought as a message of the assistant; tokens are estimated from sizes."""
+def message_of(model: str, thought: Thought, prompt: Mapping[str, int]) -> dict[str, Any]:
+    """A thought as a message of the assistant; `prompt` has the usage fields of the prompt."""
     content: list[dict[str, Any]] = [{"type": "text", "text": thought.text}] if thought.text else []
     content += [
         {"type": "tool_use", "id": _new_id("toolu"), "name": call.tool, "input": call.arguments} for call in thought.calls
@@ -49,13 +49,13 @@ def message_of(model: str, thought: Thought, request_size: int) -> dict[str, Any
         "content": content,
         "stop_reason": "tool_use" if thought.calls else "end_turn",
         "stop_sequence": None,
-        "usage": {
-            "input_tokens": request_size // 4,
-            "output_tokens": 12 + 30 * len(thought.calls),
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-        },
+        "usage": {**prompt, "output_tokens": 12 + 30 * len(thought.calls)},
     }
+
+
+def uncached(request_size: int) -> dict[str, int]:
+    """The usage fields of a prompt without a cache; tokens are estimated from the size."""
+    return {"input_tokens": request_size // 4, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 
 
 def stream_of(message: Mapping[str, Any]) -> bytes:

@@ -104,6 +104,10 @@ class Message:
             self._encoded = to_json({"role": self.role, "content": content})
         return self._encoded
 
+    def forget(self) -> None:
+        """Drop the encoded text, because a joined one holds it; it is made again when it is asked for."""
+        self._encoded = None
+
     @property
     def words(self) -> str:
         """The text blocks, joined; thinking and tool blocks are not text."""
@@ -129,6 +133,43 @@ class Message:
             calls[-1] = replace(calls[-1], cut=True)
         self._calls = calls
         return calls
+
+
+def encoded(messages: Iterable[Message]) -> list[bytes]:
+    """The JSON of each message."""
+    return [message._encoded or message.encoded for message in messages]
+
+
+class Prefix:
+    """The encoded earlier messages of a long conversation, as one text: each turn joins only the newest ones to it."""
+
+    __slots__ = ("_data", "_known", "_model")
+
+    def __init__(self) -> None:
+        self._known: list[Message] = []
+        self._data: list[bytes] = []
+        """The joined text, as the only item; empty while there is none."""
+        self._model = ""
+
+    def joined(
+        self, messages: Sequence[Message], model: str, encode: Callable[[Sequence[Message]], Iterable[bytes]]
+    ) -> bytes:
+        """The messages as `encode` writes them for a model, with commas between them."""
+        known = len(self._known)
+        if known and (self._model != model or self._known != list(messages[:known])):  # another model, or compacted
+            self._known, self._data, known = [], [], 0
+        if len(messages) - known >= 2 * NEWEST:
+            older = messages[known : len(messages) - NEWEST]
+            self._data, self._model = [b",".join([*self._data, *encode(older)])], model
+            self._known += older
+            for message in older:
+                message.forget()
+            known = len(self._known)
+        return b",".join([*self._data, *encode(messages[known:])])
+
+
+NEWEST = 16
+"""Messages at the end of a conversation that are joined at every turn."""
 
 
 def distinct(content: Iterable[Block], taken: set[str]) -> list[Block]:
@@ -250,7 +291,7 @@ def tool_results(answers: Iterable[Answer]) -> Message:
 
 def size_of(messages: Iterable[Message]) -> int:
     """The bytes of the encoded messages."""
-    return sum(len(message.encoded) for message in messages)
+    return sum(map(len, encoded(messages)))
 
 
 CARRY_ON = "Continue your task from where you stopped."

@@ -7,6 +7,7 @@ and events of its unit are undone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from sqlalchemy import Connection, Table
 from sqlmodel import SQLModel
@@ -20,15 +21,19 @@ class _GuardFailed(Exception):
     """Aborts a unit whose guard failed."""
 
 
+@cache
+def _tables() -> tuple[Table, ...]:
+    """The tables in the order of their references; sorting them costs more than a small commit."""
+    return tuple(table for table in SQLModel.metadata.sorted_tables if table is not events_table)
+
+
 class Batch:
     """Applies units in the order they came."""
 
     def __init__(self, connection: Connection, prepared: Prepared) -> None:
         self._connection = connection
         self._prepared = prepared
-        self._gathered: dict[Table, list[Row]] = {
-            table: [] for table in SQLModel.metadata.sorted_tables if table is not events_table
-        }
+        self._gathered: dict[Table, list[Row]] = {table: [] for table in _tables()}
         self._events: list[Event] = []
 
     def run(self, tickets: Sequence[Ticket]) -> list[Event]:

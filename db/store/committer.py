@@ -282,8 +282,7 @@ class Committer:
             log.debug("the log of %s still takes disk space: %s", self._path, error)
 
     def _number(self, events: list[Event]) -> None:
-        last: int = self._connection.execute(_LAST_SEQ).scalar_one()
-        for number, event in enumerate(events, last + 1):
+        for number, event in enumerate(events, self._prepared.number(_LAST_SEQ) + 1):
             event["seq"] = number
         self._prepared.insert(events_table, events)
 

@@ -44,14 +44,22 @@ class Prepared:
 
     def run(self, statement: Statement) -> int | None:
         """The number of rows it changed, or found if it is a SELECT; None if it cannot be prepared and was not run."""
-        sql = statement.sql
-        if sql not in self._statements:
-            self._statements[sql] = _prepare(sql, self._dialect)
-        prepared = self._statements[sql]
+        prepared = self._of(statement.sql)
         if prepared is None:
             return None
         self._cursor.execute(prepared.text, prepared.values(statement.parameters))
-        return len(self._cursor.fetchall()) if sql.is_select else int(self._cursor.rowcount)
+        return len(self._cursor.fetchall()) if statement.sql.is_select else int(self._cursor.rowcount)
+
+    def number(self, sql: Executable) -> int:
+        """The number that a SELECT without parameters finds."""
+        prepared = self._of(sql)
+        assert prepared is not None
+        return int(self._cursor.execute(prepared.text, prepared.values({})).fetchone()[0])
+
+    def _of(self, sql: Executable) -> _Prepared | None:
+        if sql not in self._statements:
+            self._statements[sql] = _prepare(sql, self._dialect)
+        return self._statements[sql]
 
     def insert(self, table: Table, rows: Sequence[Row]) -> None:
         """Insert rows of the same keys, as one statement."""

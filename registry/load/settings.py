@@ -119,6 +119,8 @@ class Settings:
 
     def find(self, name: str) -> AgentSpec | ChainSpec | None:
         """Return the agent or chain of that name, or None."""
+        if name in self.agents:  # no two agents or chains have names that differ in spelling only
+            return self.agents[name]
         chain, agent = Directory(self.chains).find(name), Directory(self.agents).find(name)
         return self.chains[chain] if chain is not None else self.agents[agent] if agent is not None else None
 
@@ -203,6 +205,8 @@ class Settings:
         return f"{position.file or self.source.name}:{position.line}" if position else ""
 
     def _find(self, kind: str, sections: tuple[str, ...], name: str, known: Mapping[str, Spec]) -> Spec:
+        if name in known:
+            return known[name]
         found = Directory(known).find(name)
         if found is not None:
             return known[found]

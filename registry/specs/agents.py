@@ -160,12 +160,15 @@ class AgentOverrides:
     limits: LimitOverrides = LimitOverrides()
 
 
+NO_OVERRIDES = AgentOverrides()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentReference:
     """An agent named in a `sub_agents` list."""
 
     name: str
-    overrides: AgentOverrides = AgentOverrides()
+    overrides: AgentOverrides = NO_OVERRIDES
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +244,16 @@ class AgentSpec:
 
     def overridden(self, overrides: AgentOverrides) -> "AgentSpec":
         """Return the agent with the overrides of one use."""
-        return replace(
-            self,
-            model=self.model if overrides.model is None else overrides.model,
-            mcp_servers=self.mcp_servers if overrides.mcp_servers is None else overrides.mcp_servers,
-            limits=overrides.limits.over(self.limits),
-        )
+        return self if overrides == NO_OVERRIDES else _with(self, overrides)
+
+
+def _with(agent: AgentSpec, overrides: AgentOverrides) -> AgentSpec:
+    return replace(
+        agent,
+        model=agent.model if overrides.model is None else overrides.model,
+        mcp_servers=agent.mcp_servers if overrides.mcp_servers is None else overrides.mcp_servers,
+        limits=overrides.limits.over(agent.limits),
+    )
 
 
 def use_of(entry: Use, names: Directories) -> AgentOverrides:

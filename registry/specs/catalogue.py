@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.specs.agents import AgentOverrides, AgentReference, AgentSpec, Requires
+from registry.specs.agents import NO_OVERRIDES, AgentOverrides, AgentReference, AgentSpec, Requires
 from registry.specs.builtin_agents import SYNTHESIZER
 from registry.specs.strategies import ROUTING_OR_PLAN
 
@@ -20,7 +20,7 @@ class CatalogueEntry:
     name: str
     description: str
     mcp_servers: tuple[str, ...] = ()
-    overrides: AgentOverrides = AgentOverrides()
+    overrides: AgentOverrides = NO_OVERRIDES
     requires: Requires = Requires()  # noqa: RUF009 - frozen
     capabilities: tuple[str, ...] = ()
     input_schema: Mapping[str, Any] | None = None
@@ -59,7 +59,7 @@ def commanded_agents(agents: Mapping[str, AgentSpec], agent: AgentSpec) -> tuple
     return tuple(_entry(agents[name]) for name in agent.route.commanded) if agent.strategy == "route" else ()
 
 
-def _entry(agent: AgentSpec, overrides: AgentOverrides = AgentOverrides()) -> CatalogueEntry:  # frozen
+def _entry(agent: AgentSpec, overrides: AgentOverrides = NO_OVERRIDES) -> CatalogueEntry:
     used = agent.overridden(overrides)
     return CatalogueEntry(
         name=agent.name,

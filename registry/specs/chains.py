@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from registry.specs.agents import (
+    NO_OVERRIDES,
     AgentOverrides,
     AgentReference,
     OnRestart,
@@ -80,7 +81,7 @@ class StageAgent:
     name: str
     replicas: int = 1
     sub_agents: tuple[AgentReference, ...] | None = None
-    overrides: AgentOverrides = AgentOverrides()
+    overrides: AgentOverrides = NO_OVERRIDES
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ most specific one with a value wins; a layer never applies to an agent that its 
 """
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import Field
@@ -105,8 +106,9 @@ FLAT_LIMITS = ("max_iterations", "max_concurrent_agents", "agent_timeout", "time
 """Limits that may also be set directly on an agent, as is common for orchestrators."""
 
 
+@lru_cache(maxsize=1024)
 def resolve_limits(*layers: LimitOverrides | None) -> Limits:
-    """Resolve layers, most general first, over the built-in limits."""
+    """Resolve layers, most general first, over the built-in limits. Agents with the same layers share one value."""
     resolved = Limits()
     for layer in layers:
         if layer is not None:

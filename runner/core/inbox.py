@@ -18,7 +18,7 @@ needed: every method but the waits runs without an await, and a waiter checks it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ class Item:
 class Inbox:
     """The unread deliveries of one execution and its open children."""
 
-    __slots__ = ("_changed", "_ends", "_items", "_open", "_spoken", "_taken", "_urgent", "_wake_on_any")
+    __slots__ = ("_ends", "_items", "_open", "_spoken", "_taken", "_urgent", "_waits", "_wake_on_any")
 
     def __init__(self, wake_on_any: bool) -> None:
         self._wake_on_any = wake_on_any
@@ -80,7 +80,8 @@ class Inbox:
         self._urgent = 0
         """Number of urgent items."""
         self._spoken = 0
-        self._changed = Latch()
+        self._waits: list[tuple[Callable[[], bool], Latch]] = []
+        """What each waiter waits for: it is woken when that is true, and not by each of its children."""
 
     # -- filled by children, other executions and other processes -----------------------------------------------------
 
@@ -89,7 +90,9 @@ class Inbox:
         self._open.add(child)
 
     def put(self, item: Item) -> None:
-        """Add a delivery and wake the waiters. Idempotent, also for an item that was already shown."""
+        """Add a delivery and wake the waiters that have what they wait for. Idempotent, also for an item that was already
+        shown.
+        """
         if item.result is not None:
             self._open.discard(item.result.execution_id)
             self._ends[item.result.execution_id] = item.id
@@ -97,8 +100,9 @@ class Inbox:
             self._items[item.id] = item
             self._urgent += item.urgent
             self._spoken += item.kind == "message"
-        self._changed.set()
-        self._changed = Latch()
+        for come, latch in self._waits:
+            if come():
+                latch.set()
 
     # -- read by the strategy ------------------------------------------------------------------------------------------
 
@@ -156,27 +160,33 @@ class Inbox:
 
     async def until_ready(self) -> None:
         """Wait until `ready`."""
-        while not self.ready:
-            await self._changed.wait()
+        await self._until(lambda: self.ready)
 
     async def until_all_ended(self) -> None:
         """Wait until no child is open."""
-        while self._open:
-            await self._changed.wait()
+        await self._until(lambda: not self._open)
 
     async def until_ended(self, children: Iterable[str], *, one: bool = False) -> None:
         """Wait until none of these is open (with `one`: until one has ended), or an urgent item arrives."""
         asked = self._open.intersection(children)
-        while asked and not self._urgent and not asked.isdisjoint(self._open) and not (one and not asked <= self._open):
-            await self._changed.wait()
+        await self._until(
+            lambda: not asked or bool(self._urgent) or asked.isdisjoint(self._open) or (one and not asked <= self._open)
+        )
 
     async def until_asked_to_wrap_up(self) -> None:
         """Wait for a wrap-up request."""
-        while not any(item.kind == "wrap_up" for item in self._items.values()):
-            await self._changed.wait()
+        await self._until(lambda: any(item.kind == "wrap_up" for item in self._items.values()))
 
     async def until_one_of(self, children: Iterable[str]) -> None:
         """Wait until one of the open children among these has ended."""
         asked = self._open.intersection(children)
-        while asked and asked <= self._open:
-            await self._changed.wait()
+        await self._until(lambda: not asked or not asked <= self._open)
+
+    async def _until(self, come: Callable[[], bool]) -> None:
+        while not come():
+            wait = come, Latch()
+            self._waits.append(wait)
+            try:
+                await wait[1].wait()
+            finally:
+                self._waits.remove(wait)

@@ -48,7 +48,7 @@ class AnthropicModel:
         self._endpoints: dict[tuple[str | None, str], Endpoint] = {}
         self._making = anyio.Lock()
         self._breakers: dict[str | None, Breaker] = {}
-        self._known: dict[ModelSpec, FailureOf] = {}
+        self._known: dict[str, FailureOf] = {}
 
     async def complete(self, request: Request, on_text: OnText) -> Reply:
         """Ask the model of the request, and its fallbacks while it fails, as long as its `retry` allows."""
@@ -75,10 +75,11 @@ class AnthropicModel:
 
     def _failures(self, spec: ModelSpec) -> FailureOf:
         """Says what the errors of this model mean; made once, because it is needed at every call."""
-        if spec not in self._known:
+        known = self._known.get(spec.name)
+        if known is None:
             asked = AskedModel(spec, partial(self._masked, spec.api_key_env), self._defined_at(spec.name))
-            self._known[spec] = partial(failure_of, asked=asked)
-        return self._known[spec]
+            known = self._known[spec.name] = partial(failure_of, asked=asked)
+        return known
 
     def _masked(self, key_env: str, text: str) -> str:
         key = self._environ.get(key_env)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -19,7 +20,7 @@ from runner.llm.endpoint import ERROR_CAP, Endpoint, transport_errors
 from runner.llm.protocol import OnText, Reply, Request, Usage
 from runner.llm.stream import StreamError, collect
 from runner.llm.timeouts import AttemptTimer
-from runner.messages import Message
+from runner.messages import Message, Prefix, encoded
 
 DRAIN_SECONDS = 0.2
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
@@ -43,19 +44,34 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
     elif request.steady and spec.accepts_temperature:
         fields.append(b'"temperature":0')
     if request.system:
-        fields.append(b'"system":' + to_json(request.system))
+        text = _json_text(request.system)
+        # Siblings differ in their tasks alone: with its own mark they share all before them.
+        fields.append(b'"system":' + (b'[{"type":"text","text":%b%b}]' % (text, cached) if cached else text))
     if request.shown:
         *tools, last = (tool.encoded for tool in request.shown)
         # Tools come first in the prompt and rarely change: their own mark keeps them cached when the rest changes.
         fields.append(b'"tools":[' + b",".join([*tools, last[:-1] + cached + b"}"]) + b"]")
         if not request.tools:
             fields.append(b'"tool_choice":{"type":"none"}')
-    fields.append(b'"messages":[' + b",".join(_encoded(request.messages, request.spec, spec)) + b"]")
+    prefix, encode = request.prefix or Prefix(), partial(_encoded, meant_for=request.spec, spec=spec)
+    fields.append(b'"messages":[' + prefix.joined(request.messages, spec.model, encode) + b"]")
     return b"{" + b",".join(fields) + b"}"
 
 
-def _encoded(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
+@lru_cache(maxsize=256)
+def _json_text(system: str) -> bytes:
+    """A system prompt as JSON; cached, because it goes out with every turn of every agent of one kind."""
+    return to_json(system)
+
+
+def _encoded(messages: Sequence[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterable[bytes]:
     """The messages as bytes. Thinking blocks are bound to the model that wrote them: no other model gets them."""
+    if meant_for.model == spec.model and {message.model for message in messages} <= {None, spec.model}:
+        return encoded(messages)
+    return _without_thinking(messages, meant_for, spec)
+
+
+def _without_thinking(messages: Iterable[Message], meant_for: ModelSpec, spec: ModelSpec) -> Iterator[bytes]:
     for message in messages:
         author = message.model or meant_for.model
         if author == spec.model or message.role == "user":
@@ -120,10 +136,10 @@ def _usage(counted: Any) -> Usage:
     """The provider's token counts; invalid ones count as 0."""
 
     def count(of: Any, name: str) -> int:
-        number = of.get(name) if isinstance(of, Mapping) else None
+        number = of.get(name) if isinstance(of, dict) else None
         return number if isinstance(number, int) and 0 <= number < 2**53 else 0
 
-    of_lifetimes = counted.get("cache_creation") if isinstance(counted, Mapping) else None
+    of_lifetimes = counted.get("cache_creation") if isinstance(counted, dict) else None
     written = count(counted, "cache_creation_input_tokens")
     return Usage(
         input_tokens=count(counted, "input_tokens"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from registry import ModelSpec
-from runner.messages import Block, Message, Tool
+from runner.messages import Block, Message, Prefix, Tool
 from runner.provider_error import ProviderError
 
 OnAttempt = Callable[[str, int], None]
@@ -59,6 +59,8 @@ class Request:
     """Called before each attempt; text that an earlier attempt streamed is then void."""
     pause: Pause | None = None
     """Waits between two attempts, in place of the adapter."""
+    prefix: Prefix | None = None
+    """Where an adapter keeps the encoded earlier messages of a conversation."""
 
     @property
     def shown(self) -> Sequence[Tool]:

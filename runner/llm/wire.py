@@ -18,7 +18,6 @@ from urllib.parse import SplitResult, urlsplit
 
 if TYPE_CHECKING:
     import aiohttp
-    from multidict import CIMultiDict
 
 PATH = "/v1/messages"
 DEFAULT_URL = "https://api.anthropic.com"
@@ -91,12 +90,10 @@ class Wire:
     def __init__(self, base_url: str | None, key: str) -> None:
         import aiohttp
         import yarl
-        from multidict import CIMultiDict
 
         address = f"{(base_url or DEFAULT_URL).rstrip('/')}{PATH}"
-        self._url = yarl.URL(address)
+        self._url, self._key = yarl.URL(address), key
         self._names = urlsplit(address)
-        self._make_headers: type[CIMultiDict[str]] = CIMultiDict
         self._tls: Any = True
         if self._names.scheme == "https":
             import httpx2
@@ -104,20 +101,18 @@ class Wire:
             self._tls = httpx2.create_ssl_context()  # trusts the same authorities as the SDK
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         self._session: aiohttp.ClientSession | None = None
-        self.use_key(key)
 
     def use_key(self, key: str) -> None:
         """Use this key for later requests."""
-        self._headers = self._make_headers(recorded_headers(self._names, key))
+        self._key = key
+        if self._session is not None:
+            self._session.headers.update(recorded_headers(self._names, key))
 
     async def post(self, body: bytes) -> WireAnswer:
         """Send a request; returns once the headers are there. Raises the errors of aiohttp."""
-        headers = self._headers.copy()
-        headers["content-length"] = str(len(body))
         session = self._session or self._open()
-        return WireAnswer(
-            await session.post(self._url, data=body, headers=headers, allow_redirects=False, timeout=self._timeout)
-        )
+        length = {"content-length": str(len(body))}  # replaces the session's, in its place
+        return WireAnswer(await session.post(self._url, data=body, headers=length, allow_redirects=False))
 
     async def close(self) -> None:
         if self._session is not None:
@@ -128,7 +123,8 @@ class Wire:
 
         # 0 means no limit: concurrency is limited elsewhere.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS, ssl=self._tls)
-        self._session = aiohttp.ClientSession(connector=connector)
+        headers = list(recorded_headers(self._names, self._key))
+        self._session = aiohttp.ClientSession(connector=connector, headers=headers, timeout=self._timeout)
         return self._session
 
 

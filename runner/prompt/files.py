@@ -57,7 +57,7 @@ class PromptFiles:
         return f"context files could not be read: {named}; this was answered without them"
 
 
-async def files_for(execution: Execution, beside: UserParts, *, readable: Callable[[], bool]) -> str:
+async def files_for(execution: Execution, beside: UserParts, *, readable: bool) -> str:
     """The files for a prompt, in the room that its user parts leave; `readable` says whether the execution has a tool to
     read the rest of one. It never raises.
     """
@@ -69,7 +69,7 @@ async def files_for(execution: Execution, beside: UserParts, *, readable: Callab
     folder = services.settings.context_files.folder
     try:
         with anyio.fail_after(SECONDS):
-            made = partial(prompt_files, folder, patterns, room, readable=readable(), clear=services.upstreams.mask.text)
+            made = partial(prompt_files, folder, patterns, room, readable=readable, clear=services.upstreams.mask.text)
             files_shown = await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
     except Exception as error:  # an answer without files is better than none
         log.warning("execution %s continues without its files: %r", execution.id, error)

@@ -36,7 +36,7 @@ from runner.record import facts
 from runner.result import Result, file_artifact
 from runner.roles import EXTRACTOR, STAFF
 from runner.strategies.chain import Chain
-from runner.strategies.context import Lookups, PromptSources, StrategyContext
+from runner.strategies.context import StrategyContext
 from runner.strategies.function import Function
 from runner.strategies.iterate.strategy import Iterate
 from runner.strategies.loop.strategy import Loop
@@ -88,6 +88,7 @@ def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) 
     services, request, agent = execution.services, execution.request, execution.request.agent
     toolbox = _toolbox(execution, agent, children) if isinstance(agent, AgentSpec) and agent.strategy == "loop" else None
     execution.state.tools = toolbox
+    lookups = ExecutionLookups(execution, approvals, toolbox)
     work = StrategyContext(
         node=execution.node,
         request=request,
@@ -99,8 +100,8 @@ def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) 
         settings=services.settings,
         recorder=services.recorder,
         shutdown=services.shutdown,
-        sources=_prompt_sources(execution, toolbox),
-        lookups=_lookups(execution, approvals),
+        sources=lookups,
+        lookups=lookups,
         model=services.model_for(agent),
         toolbox=toolbox,
     )
@@ -115,28 +116,52 @@ def _toolbox(execution: Execution, agent: AgentSpec, children: ExecutionSubtree)
     return build_toolbox(execution.services, needs, children, own_tools(execution, agent))
 
 
-def _prompt_sources(execution: Execution, toolbox: Toolbox | None) -> PromptSources:
-    def readable() -> bool:
-        tool = toolbox.tools.tool(READ_RESULT) if toolbox is not None else None
-        return tool is not None and tool.name == READ_RESULT
+class ExecutionLookups:
+    """Implements `PromptSources` and `Lookups` for one execution: one object instead of a closure for each method."""
 
-    return PromptSources(
-        personal=partial(_personal, execution),
-        files=partial(files_for, execution, readable=readable),
-        server_instructions=partial(_server_instructions, execution),
-        mask=execution.services.upstreams.mask.text,
-    )
+    __slots__ = ("_approvals", "_execution", "_toolbox")
 
+    def __init__(self, execution: Execution, approvals: Approvals, toolbox: Toolbox | None) -> None:
+        self._execution, self._approvals, self._toolbox = execution, approvals, toolbox
 
-def _lookups(execution: Execution, approvals: Approvals) -> Lookups:
-    return Lookups(
-        gate=partial(_permission, execution, approvals),
-        tool_call=partial(execution.services.database.reads.tool_call, execution.id),
-        board=partial(_board, execution),
-        skills=partial(skills_of, execution),
-        same_step=partial(_same_step, execution),
-        resumes_elsewhere=execution.resumes_elsewhere,
-    )
+    # -- for its prompt ------------------------------------------------------------------------------------------------
+
+    async def personal(self) -> UserParts:
+        return await _personal(self._execution)
+
+    async def files(self, beside: UserParts) -> str:
+        tool = self._toolbox.tools.tool(READ_RESULT) if self._toolbox is not None else None
+        return await files_for(self._execution, beside, readable=tool is not None and tool.name == READ_RESULT)
+
+    async def server_instructions(self) -> Mapping[str, str]:
+        agent = self._execution.request.agent
+        servers = agent.mcp_servers if isinstance(agent, AgentSpec) else ()
+        return await self._execution.services.upstreams.instructions(servers, self._execution.id) if servers else {}
+
+    def mask(self, text: str) -> str:
+        return self._execution.services.upstreams.mask.text(text)
+
+    # -- for its strategy ----------------------------------------------------------------------------------------------
+
+    def gate(self) -> ApprovalGate:
+        return _permission(self._execution, self._approvals)
+
+    async def tool_call(self, row: str) -> Record | None:
+        return await self._execution.services.database.reads.tool_call(self._execution.id, row)
+
+    def board(self) -> Board:
+        services = self._execution.services
+        author = Author(self._execution.place, self._execution.life.epoch)
+        return Board(services.settings.work_items.board, services.database.reads.work_items, services.recorder, author)
+
+    async def skills(self, worker: AgentSpec, catalogue: Sequence[CatalogueEntry]) -> Sequence[Mapping[str, str]]:
+        return await skills_of(self._execution, worker, catalogue)
+
+    async def same_step(self, agent: str, prompt: str, seconds: float) -> Record | None:
+        return await _same_step(self._execution, agent, prompt, seconds)
+
+    def resumes_elsewhere(self) -> bool:
+        return self._execution.resumes_elsewhere()
 
 
 def _context(execution: Execution, work: StrategyContext) -> Context:
@@ -153,18 +178,6 @@ def _context(execution: Execution, work: StrategyContext) -> Context:
         errors=ErrorLog(execution.services.database.reads.error_records),
         _tell=work.set_activity,
     )
-
-
-def _board(execution: Execution) -> Board:
-    services = execution.services
-    author = Author(execution.place, execution.life.epoch)
-    return Board(services.settings.work_items.board, services.database.reads.work_items, services.recorder, author)
-
-
-async def _server_instructions(execution: Execution) -> Mapping[str, str]:
-    agent = execution.request.agent
-    servers = agent.mcp_servers if isinstance(agent, AgentSpec) else ()
-    return await execution.services.upstreams.instructions(servers, execution.id) if servers else {}
 
 
 async def _same_step(execution: Execution, agent: str, prompt: str, seconds: float) -> Record | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -36,35 +36,52 @@ log = logging.getLogger("outrider.strategies")
 UNSETTLED = "dates were not resolved: they were passed on as written"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSources:
+class PromptSources(Protocol):
     """Sources of those parts of a prompt that are not in the request."""
 
-    personal: Callable[[], Awaitable[UserParts]]
-    """Loads what the prompt says about the user."""
-    files: Callable[[UserParts], Awaitable[str]]
-    """Loads the files that the prompt shows."""
-    server_instructions: Callable[[], Awaitable[Mapping[str, str]]]
-    mask: Callable[[str], str] = str
-    """Replaces secrets in a text."""
+    async def personal(self) -> UserParts:
+        """Load what the prompt says about the user."""
+        ...
+
+    async def files(self, beside: UserParts) -> str:
+        """Load the files that the prompt shows, in the room that the user's part leaves."""
+        ...
+
+    async def server_instructions(self) -> Mapping[str, str]:
+        """The instructions of its servers, by name."""
+        ...
+
+    def mask(self, text: str) -> str:
+        """Replace secrets in a text."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Lookups:
+class Lookups(Protocol):
     """Queries and services of the surroundings that a strategy may use."""
 
-    gate: Callable[[], ApprovalGate]
-    """Asks a person to approve a call where that is required."""
-    tool_call: Callable[[str], Awaitable[Record | None]]
-    """Finds one of its own tool calls by row id."""
-    board: Callable[[], Board]
-    """Opens the board of work items; a fresh one for each attempt."""
-    skills: Callable[[AgentSpec, Sequence[CatalogueEntry]], Awaitable[Sequence[Mapping[str, str]]]]
-    """Lists names and descriptions of what a worker with this catalogue can do."""
-    same_step: Callable[[str, str, float], Awaitable[Record | None]]
-    """Finds a successful execution of an agent with the same first message within a number of seconds."""
-    resumes_elsewhere: Callable[[], bool]
-    """Whether it is being stopped without a terminal status, so that another process resumes it."""
+    def gate(self) -> ApprovalGate:
+        """Asks a person to approve a call where that is required."""
+        ...
+
+    async def tool_call(self, row: str) -> Record | None:
+        """Find one of its own tool calls by row id."""
+        ...
+
+    def board(self) -> Board:
+        """Open the board of work items; a fresh one for each attempt."""
+        ...
+
+    async def skills(self, worker: AgentSpec, catalogue: Sequence[CatalogueEntry]) -> Sequence[Mapping[str, str]]:
+        """Names and descriptions of what a worker with this catalogue can do."""
+        ...
+
+    async def same_step(self, agent: str, prompt: str, seconds: float) -> Record | None:
+        """Find a successful execution of an agent with the same first message within a number of seconds."""
+        ...
+
+    def resumes_elsewhere(self) -> bool:
+        """Whether it is being stopped without a terminal status, so that another process resumes it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

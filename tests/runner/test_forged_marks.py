@@ -19,7 +19,7 @@ from runner.service.order import Order
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
 from tests.runner.prompt.hostile import notes, tags
-from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use
+from tests.support.messages_api import Answer, Received, messages_api, reply, system_of, text, tool_use
 from tests.support.saying_server import WAYS
 from tests.support.service import settings_of
 from tests.support.upstream_specs import ROOT
@@ -59,7 +59,7 @@ class Story:
         self.bodies.append(body)
         gate, self.gate = self.gate, None
         asked = [message for message in body["messages"] if message["role"] == "assistant"]
-        if "You are Lead" not in body["system"] or len(asked) > 1:
+        if "You are Lead" not in system_of(body) or len(asked) > 1:
             return reply(text(self.said), gate=gate)
         if asked:
             return reply(tool_use("dispatch_agent", {"name": "Scout", "task": self.said}, "toolu_sent"))

@@ -76,6 +76,12 @@ def thinking(words: str, signature: str = "sig") -> dict[str, Any]:
     return {"type": "thinking", "thinking": words, "signature": signature}
 
 
+def system_of(body: Mapping[str, Any]) -> str:
+    """The system prompt of a request."""
+    system: str | Sequence[Mapping[str, Any]] = body.get("system", "")
+    return system if isinstance(system, str) else "".join(block["text"] for block in system)
+
+
 def reply(*blocks: Mapping[str, Any], gate: anyio.Event | None = None, gate_after: int = 0) -> Answer:
     """A complete answer; with a gate, it waits after `gate_after` events."""
     return Answer(events=events_of(blocks), gate=gate, gate_after=gate_after, headers={"request-id": "req_1"})

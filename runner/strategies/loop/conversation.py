@@ -22,7 +22,7 @@ from runner.compaction.summary import Kept
 from runner.core.history import History
 from runner.errors import Refusal
 from runner.llm.protocol import ModelError, Reply, Request
-from runner.messages import FULL, Block, Message, Tool, ToolCall, clean, distinct
+from runner.messages import FULL, Block, Message, Prefix, Tool, ToolCall, clean, distinct
 from runner.prompt.deliveries import delivery_message
 from runner.record import facts, turn_facts
 from runner.record.old_messages import data_of
@@ -55,6 +55,7 @@ class Conversation:
         "_model",
         "_opening",
         "_positions",
+        "_prefix",
         "_spec",
         "_tool_runner",
         "context",
@@ -70,6 +71,7 @@ class Conversation:
         self._model = context.model
         self._spec = context.settings.model_of(context.subject)
         self._positions = 0
+        self._prefix = Prefix()
         self._opening = Opening(context, self._agent)
         self._tool_runner = ToolRunner(context, self._agent)
         self._countdown = Countdown(context.allowance)
@@ -162,6 +164,7 @@ class Conversation:
             max_tokens=self._agent.max_tokens,
             on_attempt=self._calls.attempting,
             pause=self._calls.pause,
+            prefix=self._prefix,
         )
 
     async def _count_down(self) -> None:
@@ -296,7 +299,7 @@ class Conversation:
 
     async def accepted(self, answer: Result) -> Result | None:
         """Judge an answer; None if the model was told of a fault and has to answer again."""
-        self.transcript.called = {name for name in self.transcript.called if self._tool_runner.knows(name)}
+        self.transcript.called = frozenset(filter(self._tool_runner.knows, self.transcript.called))
         judged = judge(self._agent, answer, self.transcript, self.context.allowance.wrap_up, self.context.session)
         if isinstance(judged, Result):
             for warning in judged.metadata.get("warnings", ()):

@@ -28,9 +28,9 @@ class Transcript:
         """The newest text of the model: the answer if everything else is lost."""
         self.call_ids: set[str] = set()
         """Ids of all tool calls so far."""
-        self.called: set[str] = set()
+        self.called: frozenset[str] = frozenset()
         """Names of the tools called for the current task."""
-        self.objections: set[str] = set()
+        self.objections: frozenset[str] = frozenset()
         """Kinds of the objections raised against answers to it."""
         self.stop_reason = ""
         """Why the newest reply ended, as the provider names it."""
@@ -45,7 +45,7 @@ class Transcript:
         """Add a message; an empty reply is only counted."""
         if message.kind == "reply":
             text, self.unanswered, self.stop_reason = message.text, message.tool_calls, stop_reason
-            self.called.update(call.name for call in self.unanswered)
+            self.called |= {call.name for call in self.unanswered}
             self._read(message)
             if not text and not self.unanswered:
                 self.empty_answers += 1
@@ -58,9 +58,9 @@ class Transcript:
         elif message.kind == "delivery":
             self.empty_answers = 0  # the model has something new to answer
         elif message.kind in (REMINDER, CORRECTION):
-            self.objections.add(message.kind)
+            self.objections |= {message.kind}
         elif message.kind == "task":
-            self.called, self.objections = set(), set()
+            self.called = self.objections = frozenset()
         self.messages.append(message)
 
     def _read(self, reply: Message) -> None:

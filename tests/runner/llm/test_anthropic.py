@@ -11,7 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
+from bench.prompt_cache import PromptCache
 from runner.llm.protocol import Usage
+from runner.messages import Tool
 from tests.runner.llm.adapter import KEY, at, complete, failing, model
 from tests.runner.llm.asking import asked, assistant, called, tool, user
 from tests.support.messages_api import (
@@ -171,7 +173,7 @@ async def test_the_body_has_the_settings_of_the_model_and_marks_the_cache() -> N
         "stream": True,
         "cache_control": cache,
         "thinking": {"type": "adaptive", "display": "summarized"},
-        "system": "be brief",
+        "system": [{**text("be brief"), "cache_control": cache}],
         "messages": [{"role": "user", "content": [text("count the pods")]}],
     }
 
@@ -193,6 +195,19 @@ async def test_who_waits_for_others_is_cached_for_an_hour_unless_the_model_says_
         await complete(api, replace(at(api, cache=cache), tools=[tool("finish")], waits=waits))
         body = api.requests[0].body
     assert (body.get("cache_control"), body["tools"][0].get("cache_control")) == (mark, mark)
+    assert body["system"] == ([{**text("be brief"), "cache_control": mark}] if mark is not None else "be brief")
+
+
+@pytest.mark.parametrize("tools", [[], [tool("logs__query"), tool("finish")]], ids=["no tools", "two tools"])
+async def test_a_sibling_reads_tools_and_system_from_the_cache_entry_of_the_first(tools: list[Tool]) -> None:
+    cache = PromptCache(minimum=0)
+    async with messages_api(reply(text("ok"))) as api, model() as adapter:
+        for task in ("count the pods", "count the nodes"):
+            await adapter.complete(replace(at(api, user(task)), tools=tools), lambda _: None)
+    first, second = (received.body for received in api.requests)
+    cache.keep(cache.look(first))
+    use = cache.look(second)
+    assert use.read == use.shared > 0
 
 
 @pytest.mark.parametrize(

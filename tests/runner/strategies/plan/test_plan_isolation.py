@@ -26,7 +26,7 @@ from runner.service.order import Order
 from runner.text import escape_blocks
 from server.app import Blueprint, open_service
 from tests.faults.crash.scene import rows_of
-from tests.support.messages_api import Answer, Received, messages_api, reply, text, tool_use
+from tests.support.messages_api import Answer, Received, messages_api, reply, system_of, text, tool_use
 from tests.support.requirement import requirement
 from tests.support.service import settings_of
 
@@ -80,7 +80,7 @@ class Story:
 
 
 def who(body: Mapping[str, Any]) -> str:
-    found = re.search(r"You are ([\w-]+)", body["system"])
+    found = re.search(r"You are ([\w-]+)", system_of(body))
     assert found is not None
     return found[1]
 
@@ -99,7 +99,7 @@ def says(received: Received) -> Answer:
     body = received.body
     begins = len(body["messages"]) == 1
     match who(body):
-        case "Planner" if 'name="Lead"' in body["system"]:
+        case "Planner" if 'name="Lead"' in system_of(body):
             return plan(("part", "Lead", "find out more"))
         case "Planner":
             return _planned(first(body))
@@ -183,7 +183,7 @@ BELOW = ("email-agent", "Lead", "memory-agent")
 def test_the_planner_and_the_composer_see_the_user_the_memory_and_the_conversation(story: Story) -> None:
     planner, composer = story.of(1, "Planner")[0], story.of(1, "Composer")[-1]
     for body in (planner, composer):
-        system = body["system"]
+        system = system_of(body)
         assert f'<fact category="preferences">{FACT}</fact>' in system
         assert "Alexandra" in system
         assert MESSAGES[0] in system, "what the user said before"
@@ -199,7 +199,7 @@ def test_the_planner_and_the_composer_see_the_user_the_memory_and_the_conversati
 @requirement("S0-FR-7", "S0-FR-8", "S0-CTX-1", "S0-CTX-2")
 def test_no_memory_and_no_conversation_reaches_those_who_work_for_a_plan_at_any_depth(story: Story) -> None:
     below = [body for body in story.asked[1] if who(body) in BELOW]
-    nested = [body for body in story.asked[1] if who(body) in ("Planner", "Composer") and FACT not in body["system"]]
+    nested = [body for body in story.asked[1] if who(body) in ("Planner", "Composer") and FACT not in system_of(body)]
     assert {who(body) for body in nested} == {"Planner", "Composer"}, "a step that plans has staff of its own"
     assert {row["depth"] for row in story.rows} == {0, 1, 2, 3}
     for body in (*below, *nested):
@@ -211,10 +211,10 @@ def test_no_memory_and_no_conversation_reaches_those_who_work_for_a_plan_at_any_
 def test_every_agent_knows_the_name_and_the_time_zone_of_the_user(story: Story) -> None:
     assert {who(body) for body in story.asked[1]} == {"Planner", "Composer", *BELOW}
     for body in story.asked[1]:
-        assert "<name>Alexandra</name>\n  <timezone>America/Los_Angeles</timezone>" in body["system"]
-        now = re.search(r"<current_time>\w+day, ([\d: -]+) \(America/Los_Angeles\)</current_time>", body["system"])
+        assert "<name>Alexandra</name>\n  <timezone>America/Los_Angeles</timezone>" in system_of(body)
+        now = re.search(r"<current_time>\w+day, ([\d: -]+) \(America/Los_Angeles\)</current_time>", system_of(body))
         assert now is not None
-        for at in re.findall(r'<said by="\w+" at="([\d: -]+)">', body["system"]):
+        for at in re.findall(r'<said by="\w+" at="([\d: -]+)">', system_of(body)):
             apart = datetime.fromisoformat(now[1]) - datetime.fromisoformat(at)
             assert timedelta() <= apart < timedelta(minutes=5), "what was said is told on the user's clock, too"
 
@@ -226,8 +226,8 @@ def test_a_step_is_told_its_task_and_earlier_results_and_can_dispatch_no_agent(s
     assert len(mail["messages"]) == 1
     assert [tool["name"] for tool in mail["tools"]] == ["finish", "read_result"]
     assert [tool["name"] for tool in deeper["tools"]] == ["finish"]
-    assert "You know mail." in mail["system"]
-    part = next(body for body in story.of(1, "Planner") if FACT not in body["system"])
+    assert "You know mail." in system_of(mail)
+    part = next(body for body in story.of(1, "Planner") if FACT not in system_of(body))
     assert first(part) == (
         "for each item found, go deeper\n\n<context_from_previous_steps>\n"
         f'<step id="step_1" agent="email-agent" status="completed">\n{FOUND}\n</step>\n</context_from_previous_steps>'
@@ -236,7 +236,7 @@ def test_a_step_is_told_its_task_and_earlier_results_and_can_dispatch_no_agent(s
 
 @requirement("S0-PR-1", "S0-PR-2", "S0-PL-7", "S0-CTX-4")
 def test_the_parts_of_a_planners_prompt_come_in_their_order_and_each_agent_once(story: Story) -> None:
-    system = story.of(1, "Planner")[0]["system"]
+    system = system_of(story.of(1, "Planner")[0])
     parts = ("<current_time>", "You are Planner.", "Be kind.", "<user_context>", "<user_memory>", "<available_agents>")
     places = [system.index(part) for part in (*parts, "<conversation>", "<output_schema>")]
     assert places == sorted(places)
@@ -247,13 +247,13 @@ def test_the_parts_of_a_planners_prompt_come_in_their_order_and_each_agent_once(
         "resolve_time_range",
         "get_current_time",
     ]
-    assert "<user_memory>" not in story.of(0, "Planner")[0]["system"], "a part without content leaves no trace"
-    assert "<conversation>" not in story.of(0, "Planner")[0]["system"]
+    assert "<user_memory>" not in system_of(story.of(0, "Planner")[0]), "a part without content leaves no trace"
+    assert "<conversation>" not in system_of(story.of(0, "Planner")[0])
 
 
 @requirement("S0-PL-4", "S0-PL-6")
 def test_the_planner_is_told_to_plan_sparingly_and_to_work_in_what_it_knows_of_the_user(story: Story) -> None:
-    system = " ".join(story.of(0, "Planner")[0]["system"].split())
+    system = " ".join(system_of(story.of(0, "Planner")[0]).split())
     for rule in (
         "Use the fewest steps that do it.",
         "Each step stands for itself and says how to tell that it succeeded.",
@@ -273,12 +273,12 @@ def test_memory_is_written_and_searched_by_the_memory_agent_alone_and_outlives_t
     assert [(row["role"], row["step_id"]) for row in memory] == [("step", "step_1"), ("step", "step_3"), ("step", "step_1")]
     found = everything(story.of(2, "memory-agent")[1])
     assert FACT in found, "the search found it"
-    last = story.of(2, "Planner")[0]["system"]
+    last = system_of(story.of(2, "Planner")[0])
     assert (FACT in last, "Due on Friday" in last, "armadillo" in last) == (True, True, False), "older than the window"
 
 
 def test_what_is_remembered_or_was_said_breaks_out_of_no_block(story: Story) -> None:
-    system = story.of(2, "Planner")[0]["system"]
+    system = system_of(story.of(2, "Planner")[0])
     for words in (LEARNED, MESSAGES[1]):
         assert words.replace("</", "</~").replace("<available", "<~available").replace("<user", "<~user") in system
     for block in ("user_memory", "conversation", "available_agents"):
