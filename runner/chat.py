@@ -6,26 +6,24 @@ each failure: every message gets an answer. It does not know when a message may 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from db.clock import moment
 from db.ids import new_id
-from db.rows.executions import NewExecution
-from db.rows.reads import Record
-from db.rows.users import NewChatMessage, UserAnswer
 from db.status import ExecutionStatus
 from runner.messages import clean
 from runner.origin import User
-from runner.result import OWN_WORDS, Outcome, Result
+from runner.result import BUDGETS, OWN_WORDS, Outcome, Problem, Result
 from runner.text import language_of, tokens_of
 
 if TYPE_CHECKING:
+    from db.rows.executions import NewExecution
+    from db.rows.reads import Record
+    from db.rows.users import NewChatMessage, UserAnswer
     from runner.snapshot import Snapshot
-from collections.abc import Mapping
-
-from runner.result import BUDGETS, Problem
 
 LONGEST = 20_000
 """Maximum characters of a user's message."""
@@ -53,6 +51,8 @@ class ChatMessage:
 
 def heard_of(new: NewExecution) -> NewChatMessage:
     """The user's message that an execution answers: its task."""
+    from db.rows.users import NewChatMessage  # late: the sentences of a chat need no database
+
     assert new.user_id is not None
     text = new.task or ""
     return NewChatMessage(new_id(), new.user_id, text, _tokens(text), new.created_at, new.id)
@@ -65,6 +65,8 @@ def language_for(message: str, user: User | None) -> str:
 
 def answer_of(execution: str, status: ExecutionStatus, result: Result | None, language: str) -> UserAnswer:
     """The answer to the user whose message an execution handled."""
+    from db.rows.users import UserAnswer  # late, as above
+
     text = clean(_spoken(execution, status, result, language))
     return UserAnswer(execution, text, _tokens(text))
 

@@ -10,15 +10,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import from_json
 
-from db.rows.approvals import Row, digest
 from registry import CatalogueEntry
 from runner.messages import ToolCall
 from runner.provider_error import PROVIDER
 from runner.result import Result
+
+if TYPE_CHECKING:
+    from db.rows.approvals import Row
 
 DISPATCH = "dispatch_agent"
 """The tool that starts an agent. Defined here because rehearsals know no tools but look for its answers."""
@@ -158,6 +160,8 @@ class Question:
     @property
     def shown(self) -> str:
         """The digest that a decision is bound to."""
+        from db.rows.approvals import digest  # late: snapshots are described where no database is open
+
         return digest(self.server, self.tool, self.arguments)
 
     @property

@@ -8,11 +8,8 @@ spends a quarter of its time in collections that find no garbage.
 from __future__ import annotations
 
 import gc
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import anyio
 
@@ -23,9 +20,8 @@ from registry import AgentSpec, Settings, restore
 from runner.core.execution import Execution
 from runner.core.services import Services
 from runner.core.shutdown import ShelteredGroup, Shutdown
-from runner.functions.callables import AgentFunction, Called, configured, registered
+from runner.functions.callables import Called, configured, registered
 from runner.llm.models import FailureContext, Models
-from runner.llm.protocol import ModelChooser
 from runner.llm.throttle import ThrottledModels
 from runner.record import facts
 from runner.record.events import Bus
@@ -34,30 +30,15 @@ from runner.record.recorder import Recorder
 from runner.result import Code
 from runner.service.dispatcher import Dispatcher, open_dispatcher
 from runner.service.tool_drift import DriftWatch
-from runner.tools.protocol import ToolExecutor
 from runner.tools.secrets import Mask, masked_logs
 from runner.tools.upstream.notices import UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import Upstreams
+from server.blueprint import Blueprint
+
+__all__ = ["Blueprint", "open_service", "patient_collector"]
 
 YOUNG = 10_000
 """Allocations between two collections of the youngest generation. An agent's turn makes a few hundred short-lived ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blueprint:
-    """The arguments of `open_service`."""
-
-    settings: Settings
-    database: Path
-    pace: float = 0.0
-    """Seconds that each rehearsed reply takes, so that a user can follow it."""
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    models: ModelChooser | None = None
-    """Replaces the models of the configuration."""
-    extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = ()
-    """Tools of the program that embeds Outrider."""
-    functions: Mapping[str, AgentFunction] = field(default_factory=dict)
-    """Function agents of that program, by name. The settings must have been loaded with them as `registered`."""
 
 
 @asynccontextmanager

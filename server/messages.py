@@ -7,7 +7,7 @@ repeats only the id; an accepted message is plain JSON without NaN or lone surro
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import mcp_types as t
 from pydantic import ValidationError
@@ -43,6 +43,11 @@ def message_of(data: bytes) -> t.JSONRPCMessage:
         # The sender waits for an answer, which a notification never gets.
         raise NotAMessage(t.INVALID_REQUEST, "the `id` of a request is a text or a whole number")
     return message
+
+
+def too_long(ends: bytes, cap: int) -> NoReturn:
+    """Refuse a message of which only the two ends were kept; raises NotAMessage."""
+    raise NotAMessage(t.INVALID_REQUEST, f"the message is longer than {cap // 1024**2} MB", id_at_ends(ends))
 
 
 def _id_in(content: Any) -> int | str | None:

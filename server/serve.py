@@ -14,23 +14,23 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
-from mcp.server.lowlevel import Server
 
 from db.errors import StoreError
 from db.latch import Latch
-from db.store.outage import Trouble
-from server.mcp_face.server import Service, mcp_server
+from server.identity import LOCAL
 from server.mcp_face.updates import Updates
+from server.service import Service
 from server.shutdown import come_to_rest, leave_after
 
 if TYPE_CHECKING:
+    from db.store.outage import Trouble
     from runner.service.dispatcher import Dispatcher
-    from server.app import Blueprint
+    from server.blueprint import Blueprint
 
 log = logging.getLogger("outrider.serving")
 
@@ -46,7 +46,7 @@ LEFT = 130
 
 GONE, STOPPED = "its client went away", "the server stopped"
 
-Transport = Callable[[Server[Any]], Awaitable[None]]
+Transport = Callable[[Service], Awaitable[None]]
 """Carries messages until its clients have disconnected."""
 
 
@@ -63,26 +63,37 @@ class Serving:
 
     async def run(self, transport: Transport) -> None:
         """Serve until the transport ends or a signal arrives, then shut down in order."""
-        server = mcp_server(self.service, self.updates)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._open, name="open the service")
                 carrying = anyio.CancelScope()
                 group.start_soon(self._mind, signals, carrying, group, name="mind signals")
                 with carrying:
-                    await transport(server)
+                    await transport(self.service)
                     await self._part()
                 group.cancel_scope.cancel("the clients are gone")
 
     async def _open(self) -> None:
-        # In a thread: the database layer takes half a second to import, and the first answers do not need it.
+        # In a thread, and in the order in which clients ask: the settings for the list of tools, the SDK for everything
+        # else, the database layer for executions. Each takes some hundred milliseconds to import.
+        blueprint = await anyio.to_thread.run_sync(self._settled)
+        self.service.load(blueprint.settings)
+        face = await anyio.to_thread.run_sync(import_module, "server.mcp_face.server")
+        self.service.serve(face.mcp_server(self.service, self.updates))
         app = await anyio.to_thread.run_sync(import_module, "server.app")
-        blueprint = await anyio.to_thread.run_sync(self.blueprint)
         async with app.open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
             await group.start(_adopt_in_time, dispatcher, name="adopt what others leave")
             self.service.open(dispatcher)
             await self.updates.run(dispatcher)
             group.cancel_scope.cancel("the clients are gone")
+
+    def _settled(self) -> Blueprint:
+        """The configuration, with the list of tools made once: its parts are cached."""
+        from server.mcp_face.tools import listed
+
+        blueprint = self.blueprint()
+        listed(blueprint.settings, LOCAL)
+        return blueprint
 
     async def left(self, session: str) -> None:
         """Apply `on_disconnect: cancel` to the executions of a session that its client has ended."""

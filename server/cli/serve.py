@@ -12,7 +12,7 @@ from server.cli.terminal.options import ConfigOption, DatabaseOption, chosen_dat
 from server.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from server.app import Blueprint
+    from server.blueprint import Blueprint
     from server.serve import Serving, Transport
 
 
@@ -33,7 +33,7 @@ def serve(
     from server.serve import Serving
 
     def blueprint() -> Blueprint:
-        from server.app import Blueprint
+        from server.blueprint import Blueprint
 
         return Blueprint(chosen_settings(config), chosen_database(db, config))
 

@@ -30,13 +30,14 @@ from server.http_face.errors import HttpFault, refusal
 from server.http_face.jwt import AccessTokens
 from server.http_face.listen import Address, bind, listen
 from server.http_face.security import AllowedNames, Guard, OneMessage, WholeBody
+from server.service import Service
 
 ENDPOINT = "/mcp"
 HEALTH = "/health"
 METADATA = "/.well-known/oauth-protected-resource"
 METHODS = ("GET", "POST", "DELETE")
 
-Carry = Callable[[Server[Any]], Coroutine[Any, Any, None]]
+Carry = Callable[[Service], Coroutine[Any, Any, None]]
 
 
 class HostProcess(Protocol):
@@ -63,9 +64,9 @@ def over_http(
     ways = verifiers(http, address, environ)
     listener, bound = bind(address)
 
-    async def carry(server: Server[Any]) -> None:
+    async def carry(service: Service) -> None:
         with listener:
-            async with http_app(server, http, bound, ways, backing) as app:
+            async with http_app(await service.server(), http, bound, ways, backing) as app:
                 await listen(app, listener, lambda: tell(bound.url + ENDPOINT), backing.stopping)
 
     return carry

@@ -7,7 +7,7 @@ the scope. The chat queue runs the message, and answers it also after the wait o
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -22,7 +22,9 @@ from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import ASK_FOR_IT, DEFAULT_WAIT, LONGEST_WAIT, DispatchTools, GetResultArguments
 from runner.tools.protocol import ToolResult
 from server.identity import SPEAK_FOR_ALL
-from server.mcp_face.client import Client
+
+if TYPE_CHECKING:
+    from server.mcp_face.client import Client
 
 SEND_USER_MESSAGE = "send_user_message"
 
@@ -48,7 +50,7 @@ class UserMessageArguments(Arguments):
 
 def chat_tools(client: Client) -> list[OwnTool[Any]]:
     """The tool, if the configuration has `chat`."""
-    if client.dispatcher.services.settings.chat is None:
+    if client.settings.chat is None:
         return []
     return [
         OwnTool(
@@ -100,12 +102,12 @@ class _ChatTools:
 
     def _locale(self, name: str) -> str:
         try:
-            return self._client.dispatcher.services.settings.user(name).locale
+            return self._client.settings.user(name).locale
         except UnknownName:  # the user was removed from the configuration after an earlier message
             return "en"
 
     def _may_speak_for(self, name: str) -> bool:
-        who, settings = self._client.who, self._client.dispatcher.services.settings
+        who, settings = self._client.who, self._client.settings
         if who.speaks_for_all:
             return True
         try:

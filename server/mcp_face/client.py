@@ -17,7 +17,7 @@ from db.errors import UnknownExecution
 from db.ids import PATTERN
 from db.rows.lists import ListFilter
 from db.store.writer import INTERVAL
-from registry import CatalogueEntry, UnknownName
+from registry import CatalogueEntry, Settings, UnknownName
 from runner.core.guard import entry_of
 from runner.core.history import name_of
 from runner.core.views import is_gone, snapshot_of_row, subtree_usage
@@ -80,8 +80,12 @@ class Client:
         return self.who.principal or "an MCP client"
 
     @property
+    def settings(self) -> Settings:
+        return self.dispatcher.services.settings
+
+    @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
-        return self.dispatcher.services.settings.offered()
+        return self.settings.offered()
 
     # -- start ---------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ after it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -30,7 +30,9 @@ from runner.tools.dispatch import (
 )
 from runner.tools.protocol import ToolResult
 from server.alerts import is_resolved, task_of, unwrapped
-from server.mcp_face.client import Client
+
+if TYPE_CHECKING:
+    from server.mcp_face.client import Client
 
 RUN_AGENT, RUN_CHAIN, SEND_MESSAGE = "run_agent", "run_chain", "send_message"
 
@@ -115,7 +117,7 @@ class _StartTools:
         return await self._dispatching.get_result(call, which)
 
     async def run_chain(self, _call: ToolCall, arguments: RunChainArguments) -> ToolResult:
-        settings = self._client.dispatcher.services.settings
+        settings = self._client.settings
         if not arguments.task.strip() and not arguments.input:
             return refuse("invalid_arguments", "the chain has nothing to work on", "give `input`, or say it in `task`")
         try:

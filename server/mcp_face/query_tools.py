@@ -7,22 +7,22 @@ only to local callers and callers with the scope `executions:read_all`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from db.errors import QueryRefused
 from db.ids import PATTERN
-from db.rows.lists import ListFilter
 from db.status import ExecutionStatus
 from registry import fold
-from runner.core.views import elapsed_in
 from runner.messages import ToolCall
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import first_words, missing
 from runner.tools.protocol import ToolResult
 from runner.tools.read_result import read_result_tool
-from server.mcp_face.client import Client
+
+if TYPE_CHECKING:
+    from server.mcp_face.client import Client
 
 LIST_EXECUTIONS, TREE, QUERY = "list_executions", "get_execution_tree", "query_executions"
 
@@ -96,6 +96,8 @@ class _QueryTools:
         return found.result.text if found is not None and found.result is not None else None
 
     async def list_executions(self, _call: ToolCall, arguments: ListExecutionsArguments) -> ToolResult:
+        from db.rows.lists import ListFilter  # late: the tools are listed before the database layer is imported
+
         if arguments.before is not None and not PATTERN.fullmatch(arguments.before):
             return refuse("invalid_arguments", "`before` is not an execution id", "give `next_before` of the last answer")
         wanted = ListFilter(
@@ -113,7 +115,7 @@ class _QueryTools:
 
     def _spelt(self, name: str | None) -> str | None:
         """The configured spelling of an agent or chain name."""
-        settings = self._client.dispatcher.services.settings
+        settings = self._client.settings
         known = {fold(each): each for each in (*settings.agents, *settings.chains)}
         return known.get(fold(name), name) if name is not None else None
 
@@ -132,6 +134,8 @@ class _QueryTools:
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     """One execution in a list or tree, without empty fields and without an outcome equal to the status."""
+    from runner.core.views import elapsed_in  # late, as above
+
     line = {
         "execution_id": row["id"],
         "agent": row["agent"],

@@ -1,17 +1,16 @@
 """The MCP server: the handler of each method, the same for stdio and HTTP and for both eras of the protocol.
 
-Owns the registration, the `Client` of a request, the instructions for a client's model, and the error a client gets when a
-handler raises (the SDK would send the text of the exception). Must not know: the transport. Handlers import late and wait
-for the service, so that `initialize` is answered before the configuration and the database are loaded.
+Owns the registration, the `Client` of a request, and the error a client gets when a handler raises (the SDK would send the
+text of the exception). Must not know: the transport. Handlers import late and wait for the service, so that the server
+takes messages before the database is open. Over stdio its first answers are given by `server/mcp_face/early.py`, before the
+SDK is imported; a test compares the two.
 """
 
 from __future__ import annotations
 
 import logging
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import mcp_types as t
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -25,11 +24,12 @@ from pydantic import ValidationError
 from db.errors import UnknownExecution
 from server.identity import identity_of
 from server.mcp_face.elicitation import PersonWanted, Round, person_behind, sealed_rounds
+from server.mcp_face.introduction import DESCRIPTION, INSTRUCTIONS, NAME, TITLE, UNCHANGED_MS, version
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
+from server.service import Service
 
 if TYPE_CHECKING:
-    from runner.service.dispatcher import Dispatcher
     from server.mcp_face.client import Client
 
 
@@ -39,68 +39,21 @@ RESOURCE_NOT_FOUND = -32002
 """In the older era; in the newer one the code is INVALID_PARAMS."""
 UNCHANGING: tuple[CacheableMethod, ...] = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 """Methods with a constant answer: there is no reload."""
-UNCHANGED_MS = 60_000
 STDIO = "stdio"
 
 log = logging.getLogger("outrider.mcp")
 
 LONGEST_METHOD = 100
 
-INSTRUCTIONS = """\
-Outrider runs agents for you in the background. Each dispatched agent is an execution with an id.
-
-When to dispatch: for work that needs tools or knowledge an agent has and you have not, that takes long, or that splits into
-independent parts. Give every fact the agent needs in `task`: it sees nothing of this conversation. Dispatch what is
-independent at once, one call each, before you wait for any of it.
-
-How to wait: `dispatch_agent` and `run_chain` answer at once with an execution_id, never with a result. Then call `wait_for`
-with all ids (mode `any` to work on what is there, `all` for everything) or `get_result` with one. An answer `running` is
-normal: ask again after `retry_after_seconds`, or go on with something else. A call never waits longer than 50 seconds; the
-execution goes on all the same, also when this conversation ends.
-
-Never guess or invent a result. Until an execution has ended you do not have one; say so if you are asked. A result may be
-`partial`, `failed`, `timed_out` or `cancelled`: report that, and what was found.
-
-An answer with `waiting_for: approval` means that your user must decide whether a call of an agent may run. You cannot
-decide: tell the user which execution waits, and for which call with which arguments, and go on waiting.
-
-Steer a running agent with `send_message`, stop one with `cancel_agent` (mode `wrap_up` lets it answer with what it has).
-Long results are cut; `read_result` reads on. `get_execution_tree` shows who did what and what it cost;
-`list_executions` has earlier executions, too. The last six characters of an id will do.
-"""
-
-
-class Service:
-    """Hands out the dispatcher once the service has opened."""
-
-    def __init__(self) -> None:
-        self._opened = anyio.Event()
-        self._dispatcher: Dispatcher | None = None
-
-    def open(self, dispatcher: Dispatcher) -> None:
-        """Publish the dispatcher and wake the waiting handlers."""
-        self._dispatcher = dispatcher
-        self._opened.set()
-
-    @property
-    def is_open(self) -> bool:
-        return self._dispatcher is not None
-
-    async def dispatcher(self) -> Dispatcher:
-        """Wait until the service has opened."""
-        await self._opened.wait()
-        assert self._dispatcher is not None
-        return self._dispatcher
-
 
 def mcp_server(service: Service, updates: Updates) -> Server[Any]:
     """The MCP server. Its handlers wait for the service where they need it."""
     handlers = _Handlers(service, updates)
     server: Server[Any] = Server(
-        "outrider",
-        version=version("outrider"),
-        title="Outrider",
-        description="Dispatch agents, watch them work, collect their results.",
+        NAME,
+        version=version(),
+        title=TITLE,
+        description=DESCRIPTION,
         instructions=INSTRUCTIONS,
         cache_hints=dict.fromkeys(UNCHANGING, CacheHint(UNCHANGED_MS)),
         on_list_tools=handlers.list_tools,
@@ -159,10 +112,10 @@ class _Handlers:
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     async def list_tools(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListToolsResult:
-        client = await self.client(ctx)
+        settings, who = await self._service.settings(), identity_of(ctx.request)
         from server.mcp_face.tools import listed
 
-        return t.ListToolsResult(tools=listed(client))
+        return t.ListToolsResult(tools=[t.Tool.model_validate(tool) for tool in listed(settings, who)])
 
     async def call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
@@ -170,7 +123,7 @@ class _Handlers:
         before = Round.of(params.request_state)
         client = await self.client(ctx, before)
         from runner.messages import ToolCall
-        from server.mcp_face.tools import called, called_again, dispatched
+        from server.mcp_face.calls import called, called_again, dispatched
 
         call = ToolCall(str(ctx.request_id), params.name, params.arguments or {})
         try:
@@ -235,16 +188,16 @@ class _Handlers:
     # -- prompts and completion ----------------------------------------------------------------------------------------
 
     async def list_prompts(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListPromptsResult:
-        dispatcher = await self._service.dispatcher()
+        settings = await self._service.settings()
         from server.mcp_face.prompts import listed
 
-        return t.ListPromptsResult(prompts=listed(dispatcher.services.settings))
+        return t.ListPromptsResult(prompts=listed(settings))
 
     async def get_prompt(self, _ctx: Context, params: t.GetPromptRequestParams) -> t.GetPromptResult:
-        dispatcher = await self._service.dispatcher()
+        settings = await self._service.settings()
         from server.mcp_face.prompts import made
 
-        chain = dispatcher.services.settings.chains.get(params.name)
+        chain = settings.chains.get(params.name)
         if chain is None:
             raise MCPError(t.INVALID_PARAMS, "there is no prompt of this name; `prompts/list` has them")
         try:

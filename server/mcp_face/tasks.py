@@ -19,12 +19,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
 from server.mcp_face.elicitation import GOES_ON, can_be_asked, elicitation
+from server.mcp_face.introduction import TASKS
 
 if TYPE_CHECKING:
     from runner.snapshot import Question, Snapshot
     from server.mcp_face.client import Client
 
-TASKS = "io.modelcontextprotocol/tasks"
 OURS = frozenset({"internal", "interrupted", "function_failed"})
 """Internal errors, as opposed to failed work: the execution has no result."""
 LATE = "io.github.outrider-dev/late"
@@ -166,7 +166,7 @@ def _result(child: Snapshot, used: Mapping[str, Any] | None) -> Mapping[str, Any
     """The result of the call, as if it had waited."""
     from runner.tools.builtin import answer
     from runner.tools.dispatch import GET_RESULT, describe
-    from server.mcp_face.tools import wire
+    from server.mcp_face.calls import wire
 
     # `note` is required by the output schema of the tools that dispatch.
     result = wire(GET_RESULT, answer(describe(child, used) | {"note": "It has ended."}))

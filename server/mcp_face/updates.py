@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp.server.session import ServerSession
-from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 
 from db.errors import StoreError
 
 if TYPE_CHECKING:
+    from mcp.server.session import ServerSession
+    from mcp.shared.subscriptions import ServerEvent
+
     from runner.record.events import Event
     from runner.service.dispatcher import Dispatcher
 
@@ -34,7 +35,7 @@ SEND_SECONDS = 5.0
 MOST_LEGACY = 1_000
 """Subscriptions of the older era, all clients together; above it the oldest is dropped. Dead sessions are not reported."""
 
-Listener = Callable[[ServerEvent], None]
+Listener = Callable[["ServerEvent"], None]
 
 
 class Behind(NamedTuple):
@@ -132,6 +133,8 @@ class Updates:
                     self._something.set()
 
     async def _tell_in_time(self, group: TaskGroup) -> None:
+        from mcp.shared.subscriptions import ResourceUpdated  # late: the process answers before the SDK is imported
+
         while True:
             await self._something.wait()
             await anyio.sleep(GATHER_SECONDS)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import anyio
-from mcp.server.lowlevel import Server
 
 from registry import HttpSpec, load
 from server.app import Blueprint
 from server.http_face.app import over_http
 from server.http_face.listen import parse_address
 from server.serve import Serving
+from server.service import Service
 from tests.conformance.changing import enter_changes
 from tests.conformance.installation import Installation
 from tests.conformance.work import AGENTS, ASKING, FUNCTIONS, GATED, enter_work
@@ -39,12 +38,12 @@ def main(folder: Path) -> None:
     serving = Serving(blueprint)
     carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving)
 
-    async def with_fixtures(server: Server[Any]) -> None:
-        installation = Installation(server)
+    async def with_fixtures(service: Service) -> None:
+        installation = Installation(await service.server())
         installation.install()
         enter_work(installation.product)
         enter_changes(serving.updates)
-        await carry(server)
+        await carry(service)
 
     anyio.run(serving.run, with_fixtures)
 

@@ -18,7 +18,7 @@ from mcp.server.mcpserver import require_client_extension
 from registry import AgentSpec
 from runner.functions.callables import AgentFunction
 from runner.result import Outcome, Result
-from server.mcp_face.tasks import TASKS
+from server.mcp_face.introduction import TASKS
 from tests.conformance.asking import NAME, content_of, elicitation
 from tests.conformance.fixture import FIXTURES, Answer, Context, Fixture, Run
 from tests.conformance.fixture import say as told

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import mcp.types as t
 
 from registry import ChatSpec, load
-from server.mcp_face.client import Client, RequestInfo
+from server.identity import LOCAL
+from server.mcp_face.calls import ERROR, ERROR_TYPES
+from server.mcp_face.introduction import TASKS
 from server.mcp_face.resources import RESOURCES, TEMPLATES
 from server.mcp_face.schemas import ExecutionState
-from server.mcp_face.tasks import TASKS
-from server.mcp_face.tools import ERROR, ERROR_TYPES, STARTING, TABLE, listed
+from server.mcp_face.tools import STARTING, TABLE, listed
 from tests.support.sources import ROOT
 
 README = ROOT / "README.md"
@@ -70,8 +70,8 @@ completed), `cancelled`, or `failed` for a fault of Outrider's own.
 def tools() -> list[t.Tool]:
     """The tools a local client sees with the configuration that comes with Outrider, with an agent that answers users."""
     settings = load(ROOT / "config.yaml", {})
-    services = SimpleNamespace(settings=replace(settings, chat=ChatSpec(next(iter(settings.agents)))))
-    return listed(Client(cast("Any", SimpleNamespace(services=services)), RequestInfo()))
+    settings = replace(settings, chat=ChatSpec(next(iter(settings.agents))))
+    return [t.Tool.model_validate(tool) for tool in listed(settings, LOCAL)]
 
 
 def page() -> str:

@@ -14,7 +14,7 @@ from runner.strategies.loop import notes
 from runner.strategies.plan import answer
 from runner.tools.builtin import refuse
 from runner.tools.upstream import http_response
-from server.mcp_face.tools import wire
+from server.mcp_face.calls import wire
 from tests.resume.test_old_database import EXPECTED, resume_all, unpack
 from tests.runner.compaction.test_long_conversations import (
     test_wherever_a_crash_cuts_it_the_next_request_is_the_one_it_would_have_made as crashes_anywhere,

@@ -19,9 +19,10 @@ from mcp.client import Client
 
 from registry import AgentSpec
 from runner.tools.protocol import ToolExecutor
-from server.mcp_face.server import Service, mcp_server
-from server.mcp_face.tools import ERROR
+from server.mcp_face.calls import ERROR
+from server.mcp_face.server import mcp_server
 from server.mcp_face.updates import Updates
+from server.service import Service
 from tests.support.models import ScriptedModel
 from tests.support.service import Bench, bench
 

@@ -24,6 +24,7 @@ from registry import load
 from server.http_face.app import over_http
 from server.http_face.listen import Address, parse_address
 from server.identity import identity_of
+from server.service import Service
 
 MODERN = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
@@ -120,7 +121,9 @@ async def served(
     carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, NothingBehind())
     async with anyio.create_task_group() as group:
         here = Served("", Address("", 0))
-        group.start_soon(carry, small_server(here), name="serve over HTTP")
+        service = Service()
+        service.serve(small_server(here))
+        group.start_soon(carry, service, name="serve over HTTP")
         with anyio.fail_after(TIME):
             await ready.wait()
         here.url = urls[0]

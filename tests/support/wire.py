@@ -20,7 +20,7 @@ import httpx2
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from server.mcp_face.tools import ERROR
+from server.mcp_face.calls import ERROR
 from tests.support.shell import SCRIPT, Shell
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"

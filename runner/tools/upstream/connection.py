@@ -8,8 +8,8 @@ no call is served.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -40,9 +40,8 @@ logger = logging.getLogger("outrider.upstream")
 
 
 async def load_sdk() -> None:
-    """Import the SDK in a thread: it takes most of a second."""
-    if "mcp" not in sys.modules:
-        await anyio.to_thread.run_sync(import_module, "mcp")
+    """Import the SDK in a thread: it takes half a second. If another thread imports it already, this waits, too."""
+    await anyio.to_thread.run_sync(import_module, "mcp")
 
 
 class Unavailable(Exception):
@@ -102,11 +101,14 @@ class Connection:
     async def run(self) -> None:
         """Connect, and keep the client open until the connection is closed or lost; raises nothing but cancellation."""
         try:
-            await load_sdk()
             async with anyio.create_task_group() as tasks:
                 self._starting = tasks.cancel_scope
-                tasks.start_soon(self._watch_start, tasks.cancel_scope)
-                await self._live(tasks)
+                if self.spec.command is None:
+                    await load_sdk()  # the transport over HTTP is the SDK's
+                async with self._transport() as streams:
+                    await load_sdk()  # while the process starts
+                    tasks.start_soon(self._watch_start, tasks.cancel_scope)
+                    await self._live(streams, tasks)
         except Exception as error:
             self.fail(_reason(error))
             logger.debug("connection to %s ended", self.spec.name, exc_info=error)
@@ -178,11 +180,12 @@ class Connection:
             self.fail(f"did not answer within {self.spec.start_timeout:g} s of its start")
             scope.cancel()
 
-    async def _live(self, tasks: TaskGroup) -> None:
+    async def _live(self, streams: Any, tasks: TaskGroup) -> None:
         from mcp import Client
 
         listening = anyio.CancelScope()
-        async with Client(self._transport(), mode=self.mode, cache=None, message_handler=self._on_message) as client:
+        transport = nullcontext(streams)
+        async with Client(transport, mode=self.mode, cache=None, message_handler=self._on_message) as client:
             self._client = client
             who = client.server_info
             logger.info(

@@ -96,6 +96,8 @@ class _Pipe:
         self._meter = Meter()
         self._open: dict[str, str] = {}
         """The unanswered requests, by id; any other answer is dropped here, before it costs more."""
+        self._asked = anyio.Event()
+        """Set by the first message to the server. Reading begins then: until then the SDK may still be imported."""
         self._stderr_read = anyio.Event()
         self.written = anyio.Event()
 
@@ -108,6 +110,7 @@ class _Pipe:
 
     async def read(self) -> None:
         """Pass messages to the session until the output ends, then report how it ended."""
+        await self._asked.wait()
         try:
             async for line in read_lines(self._metered()):
                 await self._pass_on(line)
@@ -126,6 +129,7 @@ class _Pipe:
         """Write the session's messages to the server."""
         try:
             async for message in self._from_session:
+                self._asked.set()
                 self._track(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.stdin.send(text.encode() + b"\n")

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner.result import UNVERIFIED, Result, remark
 from server.cli.show.report import files_of, place_of, put_result, to_the_cause
+from server.cli.show.tree_columns import drawn
 from server.cli.show.tree_model import TreeModel
-from server.cli.show.tree_rows import asked_of, drawn, rows_of
+from server.cli.show.tree_rows import asked_of, rows_of
 from server.cli.show.wording import EXPIRED, count, duration, happening, price, tokens, unknown_outcome
 from server.cli.terminal.options import command, runnable
 from server.cli.terminal.output import one_line, put

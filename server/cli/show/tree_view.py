@@ -18,7 +18,7 @@ import anyio
 
 from server.cli.show.tree_model import TreeModel
 from server.cli.show.tree_node import TreeNode
-from server.cli.show.tree_rows import asked_of, drawn, rows_of, words_of
+from server.cli.show.tree_rows import asked_of, rows_of, words_of
 from server.cli.show.wording import duration, price, tokens
 from server.cli.terminal.options import runnable
 from server.cli.terminal.output import ask, note, one_line, say
@@ -228,6 +228,8 @@ class WindowPainter:
     def _picture(self, model: TreeModel, most: int, *, fold: bool = True) -> Group:
         from rich.console import Group
         from rich.text import Text
+
+        from server.cli.show.tree_columns import drawn
 
         assert model.root is not None
         asked = [f"{node.agent} {asked_of(node)}" for node in model.asking.values()]  # whole: it is to be typed

@@ -338,6 +338,8 @@ async def test_the_entry_starts_a_server_from_any_folder_with_next_to_no_environ
     with anyio.fail_after(30):
         async with Client(start) as client:
             offered = {tool.name for tool in (await client.list_tools()).tools}
+            known = await client.call_tool("list_agents")  # needs the database, which the list of tools does not
 
     assert {"dispatch_agent", "get_result", "cancel_agent"} <= offered
+    assert not known.is_error
     assert desk.database.is_file()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from server.cli.show.tree_columns import drawn
 from server.cli.show.tree_model import TreeModel
 from server.cli.show.tree_node import TreeNode
-from server.cli.show.tree_rows import Row, drawn, rows_of
+from server.cli.show.tree_rows import Row, rows_of
 from server.cli.show.wording import duration, happening, price, tokens
 from server.shapes import shape
 

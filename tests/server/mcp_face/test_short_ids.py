@@ -15,8 +15,8 @@ from db.store.engine import sqlite_library
 from runner.messages import ToolCall
 from runner.tools.dispatch import ASK_FOR_IT
 from server.identity import Identity
+from server.mcp_face.calls import ERROR, called
 from server.mcp_face.client import Client, RequestInfo
-from server.mcp_face.tools import ERROR, called
 from tests.server.mcp_face.test_tasks import started, task_client, until
 from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import Face, face

@@ -11,7 +11,7 @@ import pytest
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
-from server.mcp_face.tasks import TASKS
+from server.mcp_face.introduction import TASKS
 from tests.server.mcp_face.test_tools import CONFIG
 from tests.support.face import Face, face
 from tests.support.models import crash, fail, gate, say

@@ -9,8 +9,8 @@ import pytest
 from runner.chat import phrase
 from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
+from server.mcp_face.calls import ERROR, called
 from server.mcp_face.client import Client, RequestInfo
-from server.mcp_face.tools import ERROR, called
 from tests.runner.strategies.route.commanded import crew
 from tests.server.mcp_face.test_approvals import Answering
 from tests.server.mcp_face.test_tools import TOOLS

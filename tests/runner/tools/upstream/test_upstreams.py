@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,6 +24,45 @@ from tests.support.upstream_specs import ROOT, call, ended, none_running, opened
 def test_importing_the_seam_does_not_import_the_sdk() -> None:
     program = "import sys, runner.tools.upstream.pool, runner.tools.upstream.stdio; sys.exit('mcp' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
+WHILE_IMPORTED = """
+import sys
+from pathlib import Path
+
+import anyio
+
+from registry.specs.upstreams import UpstreamSpec
+from tests.support.upstream_specs import ROOT, opened
+
+fifo, server = sys.argv[1:]
+
+
+class Gate:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "mcp":
+            assert Path(fifo).read_text() == "started\\n"  # waits for the server
+
+
+async def main():
+    command = ("sh", "-c", f"echo started > {fifo}; exec {sys.executable} -I -S {server}")
+    async with opened(UpstreamSpec(name="gate", command=command, cwd=ROOT)) as here:
+        print([tool.name for tool in await here.tools().list_tools()])
+
+
+sys.meta_path.insert(0, Gate)
+anyio.run(main)
+"""
+
+
+def test_a_server_is_started_before_the_sdk_is_imported(tmp_path: Path) -> None:
+    fifo, server = tmp_path / "fifo", ROOT / "tests" / "support" / "gate_server.py"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-c", WHILE_IMPORTED, str(fifo), str(server)]
+    told = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True, timeout=30)
+
+    assert told.stdout == "['gate__wait']\n"
 
 
 async def test_the_upstream_tools_are_a_tool_executor() -> None:
