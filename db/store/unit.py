@@ -67,6 +67,8 @@ class Ticket:
     write: Write
     patient: bool = True
     """Whether it waits for the end of an outage of the database; otherwise it fails with the reason."""
+    awaited: bool = False
+    """Whether its caller waits for the commit."""
     done: Latch = field(default_factory=Latch)
     held: bool = False
     touched: list[Any] = field(default_factory=list)

@@ -35,9 +35,10 @@ from db.store.unit import Event, Ticket, Write
 log = logging.getLogger("outrider.writer")
 
 BATCH = 32
-"""Writes per commit while the disk is fast: enough to share the fsync, few enough that the first callers continue while the
-rest is written."""
+"""Awaited writes per commit while the disk is fast: enough to share the fsync, few enough that the first callers continue
+while the rest is written. Writes that no caller waits for go with them."""
 LARGE_BATCH = 256
+"""Writes per commit at most."""
 SLOW_SECONDS = 0.02
 """After a commit that took so long, all queued writes share the next one."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -109,7 +110,7 @@ class Writer:
         Cancelling the caller does not cancel its write; with `shielded` the caller waits for it all the same. During an
         outage a write that is not `patient` raises DatabaseUnavailable, and nothing of it is applied.
         """
-        ticket = self.post(write, patient=patient)
+        ticket = self.post(write, patient=patient, awaited=True)
         try:
             await ticket.done.wait()
         except anyio.get_cancelled_exc_class():
@@ -122,13 +123,13 @@ class Writer:
             raise ticket.error
         return ticket
 
-    def post(self, write: Write, *, patient: bool = True) -> Ticket:
+    def post(self, write: Write, *, patient: bool = True, awaited: bool = False) -> Ticket:
         """Queue `write` without waiting; later writes still come after it."""
         if self._closed:
             raise WriterClosed
         if self.trouble is not None and not patient:
             raise self.trouble.error
-        ticket = Ticket(write, patient)
+        ticket = Ticket(write, patient, awaited)
         self._queue.put(ticket)
         return ticket
 
@@ -170,8 +171,7 @@ class Writer:
 
     def _work(self) -> None:
         while self._gather():
-            size = 1 if self._singly else self._batch
-            batch = self._waiting[:size]
+            batch = self._waiting[: 1 if self._singly else self._share()]
             began = time.monotonic()
             try:
                 events = self._committer.commit(batch)
@@ -186,6 +186,16 @@ class Writer:
             self._answer(self._checks)
             self._checks = []
         self._committer.close()
+
+    def _share(self) -> int:
+        """How many of the waiting writes go into the next commit."""
+        size = awaited = 0
+        for ticket in self._waiting[:LARGE_BATCH]:
+            size += 1
+            awaited += ticket.awaited
+            if awaited == self._batch:
+                break
+        return size
 
     def _gather(self) -> bool:
         """Take the queued writes, waiting while there are none or between two tries. False at the end."""
