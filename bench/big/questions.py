@@ -91,8 +91,6 @@ class Question:
     key: str
     title: str
     ask: Ask
-    goal: bool = True
-    """Whether its 95th percentile has to be at most 50 ms."""
 
 
 def _list(*, deep: bool, **drawn: Callable[[Draws], Any]) -> Ask:
@@ -178,12 +176,12 @@ LOOKUPS = (
     Question("ending-of", "id by its last 6, of a principal", _of_principal),
     Question("shorts", "short forms of 50 ids", _shorts),
     Question("call", "a tool call by its handle", _evidence),
-    Question("complete", "completion of an id in a shell", _completions, goal=False),
+    Question("complete", "completion of an id in a shell", _completions),
 )
 TREES = (
     Question("tree", "tree of 1,000 executions", lambda reads, draws: reads.tree(draws.large())),
     Question("tree-any", "tree of any execution", lambda reads, draws: reads.tree(draws.root())),
-    Question("show", "`show` of 1,000 executions", lambda reads, draws: _show(reads, draws, draws.large()), goal=False),
+    Question("show", "`show` of 1,000 executions", lambda reads, draws: _show(reads, draws, draws.large())),
     Question("show-any", "`show` of any execution", lambda reads, draws: _show(reads, draws, draws.execution())),
     Question("transcript", "transcript of 100 turns", lambda reads, draws: _transcript(reads, draws.long())),
     Question("transcript-any", "transcript of any execution", lambda reads, draws: _transcript(reads, draws.execution())),

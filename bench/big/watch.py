@@ -1,12 +1,11 @@
 """The time of a question, and how SQLite answers it.
 
-Owns the clock and the statements that were seen. Must not know: which questions there are. Invariant: a plan is that of a
+Owns the figures and the statements that were seen. Must not know: which questions there are. Invariant: a plan is that of a
 statement as it was sent, explained by the library that answered it.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,14 +28,22 @@ class Figure:
     """The times of one question, in milliseconds, and its plan."""
 
     times: list[float]
+    spent: list[float]
+    """Of the processor, by this process and those it started."""
     plan: Sequence[str]
     statements: int
     """How many statements one answer needs."""
 
-    def percentile(self, share: float) -> float:
-        """The time that this share of the answers did not exceed."""
-        ordered = sorted(self.times)
-        return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+    @property
+    def shown(self) -> str:
+        """The median and the 95th percentile, of the times and of the processor, as cells of a table."""
+        return " | ".join(f"{percentile(of, share):.1f}" for of in (self.times, self.spent) for share in (0.5, 0.95))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
 @contextmanager
@@ -73,8 +80,3 @@ def scans(connection: Any, sql: str, parameters: Any = ()) -> dict[str, str]:
             name, table = roots[opened[first]]
             found[name] = table
     return found
-
-
-def elapsed(began: float) -> float:
-    """Milliseconds since a reading of the clock."""
-    return (time.perf_counter() - began) * 1000
