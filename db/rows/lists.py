@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Executable, Select, column, func, literal_column, select, table
+from sqlalchemy import ColumnElement, Executable, Select, column, func, literal_column, select, table
 
 from db.ids import LAST
 from db.status import ExecutionStatus
@@ -117,11 +117,11 @@ class CommandCalls:
 
     async def of(self, caller: CommandCaller) -> list[Row]:
         """A caller's calls of an agent, newest first."""
-        mine = (
+        mine: tuple[ColumnElement[Any], ...] = (
             executions.c.parent_execution_id.is_(None),
             executions.c.agent == caller.agent,
             func.coalesce(executions.c.principal, literal_column("''")) == (caller.principal or ""),
             func.coalesce(executions.c.user_id, "") == (caller.user_id or ""),
-            literal_column("substr(executions.task, 1, 1) = '/'", Boolean),  # without parameters, as its index has it
+            literal_column("substr(executions.task, 1, 1) = '/'"),  # in the words of its index
         )
         return await self._run(select(executions).where(*mine).order_by(executions.c.id.desc()).limit(LOOKED_AT))

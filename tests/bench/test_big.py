@@ -24,7 +24,7 @@ import pytest
 from bench.big.filling import fill
 from bench.big.population import AGENTS, PRINCIPALS, Population
 from bench.big.questions import QUESTIONS, Draws
-from bench.big.watch import scans, watched
+from bench.big.watch import plan_of, scans, watched
 from db.ids import named_among, shortened
 from db.query.query import query, recent
 from db.rows.lists import ListFilter
@@ -124,6 +124,28 @@ async def test_without_its_index_a_question_reads_a_big_table(index: str, key: s
         connection.execute(f"drop index {index}")
 
     assert await read_as_a_whole(key, lame)
+
+
+@pytest.mark.parametrize(
+    ("key", "index"),
+    [
+        ("commands", "executions_commands"),
+        ("list-agent-top-level", "executions_roots_of_agent"),
+        ("list-principal-top-level", "executions_roots_of_principal"),
+        ("list-session", "executions_of_session"),
+        ("show", "events_stages"),
+        ("show", "events_upstream"),
+    ],
+)
+async def test_a_question_is_answered_by_the_index_made_for_it(key: str, index: str, path: Path) -> None:
+    with connected(path) as connection, watched() as seen:
+        reads, draws = Reads(path), Draws(path, connection, 1)
+        for _ in range(4):  # of some principal and of none
+            await QUESTIONS[key].ask(reads, draws)
+        await reads.close()
+        steps = {step for each in seen for step in plan_of(connection, each.sql, each.parameters)}
+
+    assert any(f" {index} " in step for step in steps), steps
 
 
 # -- answers -----------------------------------------------------------------------------------------------------------
