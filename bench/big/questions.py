@@ -188,6 +188,7 @@ TREES = (
     Question("events", "page of 1,000 events of a large tree", lambda reads, draws: _events(reads, draws, draws.large())),
     Question("events-any", "page of events of any tree", lambda reads, draws: _events(reads, draws, draws.root())),
 )
+_DAYS = "day, model, sum(executions) as executions, sum(tokens) as tokens, sum(cost_usd) as cost_usd"
 USAGE = (
     Question("usage", "usage below 1,000 executions", lambda reads, draws: reads.subtree_totals([draws.large()])),
     Question("usage-any", "usage below any execution", lambda reads, draws: reads.subtree_totals([draws.execution()])),
@@ -203,6 +204,9 @@ USAGE = (
         _sql("select * from critical_path where root_execution_id = ?", Draws.root),
     ),
     Question("sql-agents", "SQL: `agent_costs`", _sql("select * from agent_costs order by cost_usd desc")),
+    Question(
+        "sql-days", "SQL: `daily_usage` by day and model", _sql(f"select {_DAYS} from daily_usage group by day, model")
+    ),
     Question("sql-errors", "SQL: `tool_errors`", _sql("select * from tool_errors order by errors desc")),
     Question("sql-delegations", "SQL: `delegations`", _sql("select * from delegations")),
 )
