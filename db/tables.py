@@ -8,7 +8,9 @@ Times are text (UTC, ISO-8601), JSON is text, so that rows look the same in SQLi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from sqlalchemy import (
@@ -17,6 +19,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Table,
+    TableValuedAlias,
     Text,
     and_,
     bindparam,
@@ -25,9 +28,11 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.sql.elements import UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 from sqlmodel import Field, SQLModel
 
-from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN, RANDOM_DIGITS, TIME_DIGITS
+from db.ids import ALPHABET, LAST, LEAST_ENDING, PATTERN, RANDOM_DIGITS, SHORT, TIME_DIGITS
 
 
 class ExecutionRow(SQLModel, table=True):
@@ -46,12 +51,31 @@ class ExecutionRow(SQLModel, table=True):
             unique=True,
             sqlite_where=text("idempotency_key IS NOT NULL"),
         ),
-        Index("executions_of_principal", "principal", "id", sqlite_where=text("principal IS NOT NULL")),
+        Index("executions_of_principal", "principal", "id", "agent", "status", sqlite_where=text("principal IS NOT NULL")),
         Index("executions_open_of_user", "user_id", sqlite_where=text("user_id IS NOT NULL AND finished_at IS NULL")),
         Index("executions_in_status", "status", "id"),
         Index("executions_finished", "finished_at", sqlite_where=text("finished_at IS NOT NULL")),
-        Index("executions_of_agent", "agent", "id"),
-        Index("executions_roots", "parent_execution_id", "id", sqlite_where=text("parent_execution_id IS NULL")),
+        Index("executions_of_agent", "agent", "id", "status", "principal"),
+        Index("executions_roots", "parent_execution_id", "id", "status", sqlite_where=text("parent_execution_id IS NULL")),
+        Index(
+            "executions_roots_of_principal",
+            *("principal", "id", "agent", "status", "parent_execution_id"),
+            sqlite_where=text("parent_execution_id IS NULL AND principal IS NOT NULL"),
+        ),
+        Index(
+            "executions_roots_of_agent",
+            *("agent", "id", "status", "principal", "parent_execution_id"),
+            sqlite_where=text("parent_execution_id IS NULL"),
+        ),
+        Index("executions_of_session", "session_id", "id", sqlite_where=text("session_id IS NOT NULL")),
+        Index("executions_ending", text("substr(id, -6)")),
+        Index(
+            "executions_commands",
+            *("agent", text("coalesce(principal, '')"), "id"),
+            sqlite_where=text("parent_execution_id IS NULL AND substr(task, 1, 1) = '/'"),
+        ),
+        Index("executions_extractors", "user_id", "id", sqlite_where=text("role = 'extractor'")),
+        Index("executions_continuing", "continues_execution_id", sqlite_where=text("continues_execution_id IS NOT NULL")),
         Index(
             "executions_root_keys",
             text("coalesce(principal, '')"),
@@ -121,7 +145,19 @@ class EventRow(SQLModel, table=True):
     """An event; `seq` is taken under the commit lock, so replay by it never misses one."""
 
     __tablename__ = "events"
-    __table_args__ = (Index("events_root", "root_execution_id", "seq"),)
+    __table_args__ = (
+        Index("events_root", "root_execution_id", "seq"),
+        Index(
+            "events_stages",
+            *("root_execution_id", "seq"),
+            sqlite_where=text("type = 'execution.progress' AND json_extract(payload, '$.stage') IS NOT NULL"),
+        ),
+        Index(
+            "events_upstream",
+            *("root_execution_id", "seq"),
+            sqlite_where=text("type >= 'upstream.' AND type < 'upstream/'"),
+        ),
+    )
 
     seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     execution_id: str = Field(index=False)
@@ -179,7 +215,15 @@ class ToolCallRow(SQLModel, table=True):
     """One tool call and, once it has one, its result."""
 
     __tablename__ = "tool_calls"
-    __table_args__ = (Index("tool_calls_execution", "execution_id"),)
+    __table_args__ = (
+        Index("tool_calls_execution", "execution_id"),
+        Index("tool_calls_ending", text("substr(call_id, -6)")),
+        Index(
+            "tool_calls_failed",
+            *("tool", "error_type"),
+            sqlite_where=text("status = 'unknown' OR (is_error = 1 AND error_type IS NOT 'cancelled')"),
+        ),
+    )
 
     id: str = Field(primary_key=True)
     execution_id: str
@@ -203,7 +247,10 @@ class DeliveryRow(SQLModel, table=True):
     """An item in an execution's inbox: a child's end, a message, a request to wrap up."""
 
     __tablename__ = "deliveries"
-    __table_args__ = (Index("deliveries_waiting", "execution_id", "consumed_at"),)
+    __table_args__ = (
+        Index("deliveries_waiting", "execution_id", "consumed_at"),
+        Index("deliveries_of_child", "child_execution_id", sqlite_where=text("child_execution_id IS NOT NULL")),
+    )
 
     id: str = Field(primary_key=True)
     execution_id: str
@@ -287,6 +334,24 @@ class UpstreamToolRow(SQLModel, table=True):
     changed_at: str
 
 
+class DailyTotalRow(SQLModel, table=True):
+    """What the ended executions of an agent with a model used that were created on a day. Triggers keep it in step."""
+
+    __tablename__ = "daily_totals"
+
+    agent: str = Field(primary_key=True)
+    day: str = Field(primary_key=True)
+    model: str = Field(primary_key=True)
+    executions: int
+    completed: int
+    failed: int
+    cancelled: int
+    turns: int
+    tool_calls: int
+    tokens: int
+    cost_usd: float
+
+
 class FactRow(SQLModel, table=True):
     """A fact about a user. Triggers keep the full-text index `facts_text` in step."""
 
@@ -331,16 +396,39 @@ def below(top: str) -> CTE:
     return found.union_all(select(child.c.id).where(child.c.parent_execution_id == found.c.id))
 
 
+def unindexed(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A column whose condition is checked row by row: the index of another condition leaves fewer rows.
+
+    Without statistics, the planner would have to guess which one does.
+    """
+    return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
+
+
+def each_of(values: Sequence[str]) -> TableValuedAlias:
+    """Values as the rows of a table with the column `value`: one parameter, however many there are."""
+    return func.json_each(json.dumps(list(values))).table_valued("value")
+
+
 def columns_of(row: Any) -> dict[str, Any]:
     """The columns of a row that is a flat, slotted dataclass."""
     return {name: getattr(row, name) for name in row.__slots__}
 
 
-def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElement[bool]]:
-    """The rows that a whole id, its beginning or its end may mean: conditions to try in order.
+def ending(identifiers: ColumnElement[str]) -> ColumnElement[str]:
+    """The last six characters, as the indexes have them: with the number as a parameter, none would be searched."""
+    return func.substr(identifiers, literal_column(str(-SHORT)))
 
-    Only the last one scans every row.
-    """
+
+def ends_with(identifiers: ColumnElement[str], given: str) -> ColumnElement[bool]:
+    """The rows with this end, of at least four characters."""
+    if len(given) < SHORT:
+        missing = product(ALPHABET, repeat=SHORT - len(given))
+        return ending(identifiers).in_(["".join((*each, given)) for each in missing])
+    return and_(ending(identifiers) == given[-SHORT:], func.substr(identifiers, -len(given)) == given)
+
+
+def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElement[bool]]:
+    """The rows that a whole id, its beginning or its end may mean: conditions to try in order."""
     if not 0 < len(given) <= TIME_DIGITS + RANDOM_DIGITS or not set(given) <= set(ALPHABET):
         return
     if PATTERN.fullmatch(given):
@@ -348,4 +436,4 @@ def meanings(identifiers: ColumnElement[str], given: str) -> Iterator[ColumnElem
         return
     yield and_(identifiers >= given, identifiers < given + LAST)
     if len(given) >= LEAST_ENDING:
-        yield func.substr(identifiers, -len(given)) == given
+        yield ends_with(identifiers, given)

@@ -11,14 +11,37 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Executable, bindparam, delete, exists, func, literal, or_, select, union_all, update
+from sqlalchemy import (
+    BindParameter,
+    Executable,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from db.rows.plans import plans
-from db.rows.users import EXTRACTOR, chat_messages
+from db.rows.users import IS_EXTRACTION, chat_messages
 from db.rows.work_items import work_items
 from db.status import OPEN
 from db.store.unit import Statement, Write
-from db.tables import approvals, deliveries, error_records, events, executions, facts, messages, model_calls, tool_calls
+from db.tables import (
+    approvals,
+    deliveries,
+    error_records,
+    events,
+    executions,
+    facts,
+    messages,
+    model_calls,
+    tool_calls,
+    unindexed,
+)
 
 Row = Mapping[str, Any]
 
@@ -81,8 +104,8 @@ class Belongings:
         in_tree = select(_later.c.id).where(_later.c.root_execution_id == root)
         said = select(chat_messages.c.id).where(chat_messages.c.execution_id.in_(in_tree))
         repeats = select(literal(1)).select_from(read).where(read.c.value.in_(said)).correlate(executions).exists()
-        query = select(executions.c.id).where(executions.c.role == EXTRACTOR, repeats)
-        return [row["id"] for row in await self._run(query.order_by(executions.c.id))]
+        query = select(executions.c.id).where(IS_EXTRACTION, repeats)
+        return [row["id"] for row in await self._run(query.order_by(unindexed(executions.c.id)))]
 
     async def of(self, roots: Sequence[str]) -> dict[str, int]:
         """How many rows of each table belong to these trees."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Executable, Select, column, func, select, table
+from sqlalchemy import ColumnElement, Executable, Select, column, func, literal_column, select, table
 
 from db.ids import LAST
 from db.status import ExecutionStatus
@@ -42,8 +42,8 @@ class ListFilter:
 
 
 def listed(wanted: ListFilter) -> Select[Any]:
-    """One page."""
-    query = select(executions).where(executions.c.id < (wanted.before if wanted.before is not None else LAST))
+    """One page. Its ids are found in an index alone, so what does not match is passed over without its row."""
+    query = select(executions.c.id).where(executions.c.id < (wanted.before if wanted.before is not None else LAST))
     if wanted.since is not None:
         query = query.where(executions.c.id >= wanted.since)
     equal = {
@@ -57,19 +57,19 @@ def listed(wanted: ListFilter) -> Select[Any]:
             query = query.where(executions.c[name] == value)
     if wanted.only_roots:
         query = query.where(executions.c.parent_execution_id.is_(None))
-    return query.order_by(executions.c.id.desc()).limit(wanted.limit)
+    page = query.order_by(executions.c.id.desc()).limit(wanted.limit).subquery("page")
+    return select(executions).join(page, page.c.id == executions.c.id).order_by(page.c.id.desc())
 
 
 def recently_completed(agent: str, principal: str | None) -> Select[Any, Any]:
     """Start and end of an agent's last completed executions; with a principal, among its latest ones."""
     looked_at: Any = executions
     if principal is not None:
-        own = select(executions).where(executions.c.principal == principal)
+        own = select(executions.c.id, executions.c.agent, executions.c.status).where(executions.c.principal == principal)
         looked_at = own.order_by(executions.c.id.desc()).limit(OWN).subquery()
-    query = select(looked_at.c.started_at, looked_at.c.finished_at).where(
-        looked_at.c.agent == agent, looked_at.c.status == ExecutionStatus.COMPLETED.value
-    )
-    return query.order_by(looked_at.c.id.desc()).limit(RECENT)
+    ids = select(looked_at.c.id).where(looked_at.c.agent == agent, looked_at.c.status == ExecutionStatus.COMPLETED.value)
+    last = ids.order_by(looked_at.c.id.desc()).limit(RECENT).subquery("last")
+    return select(executions.c.started_at, executions.c.finished_at).join(last, last.c.id == executions.c.id)
 
 
 FIELDS = (
@@ -92,7 +92,8 @@ class Delegations:
         query = select(*(_view.c[name] for name in ("execution_id", *FIELDS)))
         if principal is not None:
             query = query.where(_view.c.principal == principal)
-        return await self._run(query.order_by(_view.c.execution_id))
+        found = await self._run(query)  # sorted here: few are tracked, and SQLite would read all executions in order
+        return sorted(found, key=lambda row: row["execution_id"])
 
 
 LOOKED_AT = 100
@@ -116,11 +117,11 @@ class CommandCalls:
 
     async def of(self, caller: CommandCaller) -> list[Row]:
         """A caller's calls of an agent, newest first."""
-        mine = (
+        mine: tuple[ColumnElement[Any], ...] = (
             executions.c.parent_execution_id.is_(None),
             executions.c.agent == caller.agent,
-            func.coalesce(executions.c.principal, "") == (caller.principal or ""),
+            func.coalesce(executions.c.principal, literal_column("''")) == (caller.principal or ""),
             func.coalesce(executions.c.user_id, "") == (caller.user_id or ""),
-            func.substr(executions.c.task, 1, 1) == "/",
+            literal_column("substr(executions.task, 1, 1) = '/'"),  # in the words of its index
         )
         return await self._run(select(executions).where(*mine).order_by(executions.c.id.desc()).limit(LOOKED_AT))

@@ -22,7 +22,7 @@ from db.clock import stamp
 from db.rows.transcript import fenced
 from db.status import ExecutionStatus
 from db.store.unit import Event, Statement, Write
-from db.tables import below, columns_of, executions, messages
+from db.tables import below, columns_of, executions, messages, unindexed
 
 Row = Mapping[str, Any]
 
@@ -166,16 +166,16 @@ class Plans:
             select(executions)
             .join(messages, and_(messages.c.execution_id == executions.c.id, messages.c.position == 0))
             .where(
-                executions.c.agent == like.agent,
+                unindexed(executions.c.agent) == like.agent,
                 executions.c.role == "step",
-                executions.c.status == ExecutionStatus.COMPLETED.value,
+                unindexed(executions.c.status) == ExecutionStatus.COMPLETED.value,
                 executions.c.outcome == "completed",
                 executions.c.config_hash == like.config_hash,
-                executions.c.user_id.is_not_distinct_from(like.user_id),
-                executions.c.principal.is_not_distinct_from(like.principal),
+                unindexed(executions.c.user_id).is_not_distinct_from(like.user_id),
+                unindexed(executions.c.principal).is_not_distinct_from(like.principal),
                 executions.c.finished_at >= like.since,
                 messages.c.content == like.first,
             )
         )
-        found = await self._run(query.order_by(executions.c.id.desc()).limit(1))
+        found = await self._run(query.order_by(unindexed(executions.c.id).desc()).limit(1))
         return found[0] if found else None

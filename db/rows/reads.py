@@ -11,21 +11,23 @@ from statistics import median
 from typing import Any
 
 import anyio
-from sqlalchemy import Executable, and_, case, column, func, or_, select, table
+from sqlalchemy import Executable, and_, column, func, literal_column, or_, select, table, union_all
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from db.clock import moment
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
-from db.ids import SHORT, shortened
+from db.ids import LAST, SHORT, shortened
 from db.rows.approvals import Questions, asked_to_repeat
 from db.rows.deletion import Belongings
 from db.rows.error_records import ErrorRecords
 from db.rows.interrupted import InterruptedTrees
 from db.rows.lists import CommandCalls, Delegations, ListFilter, listed, recently_completed
 from db.rows.memories import Facts
+from db.rows.overview import Overview, pricing_kind, tells_stage
 from db.rows.plans import Plans
 from db.rows.transcript import OPEN_CALLS
+from db.rows.trees import summed, tree_query
 from db.rows.users import UserReads
 from db.rows.work_items import WorkItems
 from db.status import OPEN
@@ -36,40 +38,20 @@ from db.tables import (
     below,
     config_snapshots,
     deliveries,
+    each_of,
+    ending,
     executions,
     meanings,
     messages,
     model_calls,
     of_key,
     tool_calls,
+    unindexed,
     upstream_tools,
 )
 from db.tables import events as events_table
 
 Record = Mapping[str, Any]
-
-_tree_view = table(
-    "execution_tree",
-    *(
-        column(name)
-        for name in [
-            "root_execution_id",
-            "id",
-            "parent_execution_id",
-            "depth",
-            "path",
-            "agent",
-            "status",
-            "own_seconds",
-            "own_tokens",
-            "own_cost_usd",
-            "subtree_seconds",
-            "subtree_tokens",
-            "subtree_cost_usd",
-            "subtree_executions",
-        ]
-    ),
-)
 
 _totals = table(
     "subtree_totals", *(column(name) for name in ("id", "executions", "turns", "tool_calls", "tokens", "cost_usd"))
@@ -90,6 +72,8 @@ class Reads:
         self._path = path
         self._engine: AsyncEngine = open_reader(path)
         follow(self._engine, openings)
+        self.overview = Overview(self._all)
+        """Sums, prices and events of many trees."""
         self.questions = Questions(self._all)
         """Approval questions."""
         self.interrupted = InterruptedTrees(self._all)
@@ -194,7 +178,7 @@ class Reads:
         for meant in meanings(executions.c.id, given):
             query = select(executions.c.id).where(meant)
             if principal is not None:
-                query = query.where(executions.c.principal == principal)
+                query = query.where(unindexed(executions.c.principal) == principal)
             rows = await self._all(query.order_by(executions.c.id).limit(100))
             if rows:
                 return [str(row["id"]) for row in rows]
@@ -205,11 +189,15 @@ class Reads:
         return (await self.shorts([identifier]))[identifier]
 
     async def shorts(self, identifiers: Sequence[str]) -> Mapping[str, str]:
-        """The short forms of many ids, by one query over all executions."""
-        ends = sorted({identifier[-SHORT:] for identifier in identifiers})
-        alike = or_(func.substr(executions.c.id, -SHORT).in_(ends), func.substr(executions.c.id, 1, SHORT).in_(ends))
-        others = [str(row["id"]) for row in await self._all(select(executions.c.id).where(alike))]
-        return {identifier: shortened(identifier, others) for identifier in identifiers}
+        """The short forms of many ids, by one query that searches all executions for each of them."""
+        given = each_of(sorted({identifier[-SHORT:] for identifier in identifiers}))
+        begin = and_(executions.c.id >= given.c.value, executions.c.id < given.c.value.concat(LAST))
+        meant = (ending(executions.c.id) == given.c.value, begin)
+        alike = [select(given.c.value, executions.c.id).select_from(given).join(executions, on) for on in meant]
+        others = dict[str, list[str]]()
+        for row in await self._all(union_all(*alike)):
+            others.setdefault(row["value"], []).append(row["id"])
+        return {identifier: shortened(identifier, others.get(identifier[-SHORT:], ())) for identifier in identifiers}
 
     async def children(self, parent: str) -> list[Record]:
         """The children of an execution, in order."""
@@ -218,15 +206,7 @@ class Reads:
 
     async def tree(self, top: str) -> list[Record]:
         """An execution and everything below it, parents before children, siblings in order, with subtree sums."""
-        sums = [_tree_view.c[name] for name in ("own_seconds", "own_tokens", "subtree_seconds", "subtree_tokens")]
-        sums += [_tree_view.c[name] for name in ("subtree_cost_usd", "subtree_executions")]
-        query = (
-            select(executions, _tree_view.c.depth.label("level"), *sums)
-            .join(_tree_view, _tree_view.c.id == executions.c.id)
-            .where(executions.c.id.in_(select(below(top).c.id)))
-        )
-        rows = await self._all(query.order_by(executions.c.created_at, executions.c.position))
-        return _depth_first(rows, top)
+        return summed(await self._all(tree_query(top)), top)
 
     async def subtree_totals(self, tops: Sequence[str]) -> Mapping[str, Record]:
         """The usage of each execution and its subtree, open ones included; by one query."""
@@ -234,14 +214,17 @@ class Reads:
 
     async def roots(self, limit: int, only_open: bool = False) -> list[Record]:
         """Top-level executions, newest first, with the sums of their trees."""
-        query = (
-            select(executions, _tree_view.c.subtree_tokens, _tree_view.c.subtree_cost_usd, _tree_view.c.subtree_executions)
-            .join(_tree_view, _tree_view.c.id == executions.c.id)
-            .where(executions.c.parent_execution_id.is_(None))
-        )
-        if only_open:
-            query = query.where(executions.c.status.in_(_OPEN))
-        return await self._all(query.order_by(executions.c.created_at.desc()).limit(limit))
+        query = select(executions)
+        if only_open:  # few executions are open, and many are top-level
+            query = query.where(executions.c.status.in_(_OPEN), unindexed(executions.c.parent_execution_id).is_(None))
+        else:
+            query = query.where(executions.c.parent_execution_id.is_(None))
+        rows = await self._all(query.order_by(executions.c.id.desc()).limit(limit))
+        sums = await self.overview.sums([row["id"] for row in rows])
+        return [
+            {**row, **{f"subtree_{name}": sums[row["id"]][name] for name in ("tokens", "cost_usd", "executions")}}
+            for row in rows
+        ]
 
     async def listing(self, wanted: ListFilter) -> list[Record]:
         """Executions, newest first."""
@@ -331,15 +314,15 @@ class Reads:
 
     async def evidence(self, call: str) -> Record | None:
         """One tool call of any execution, by its row id or by the id the model gave it; None unless exactly one matches."""
-        named = or_(tool_calls.c.id == call, tool_calls.c.call_id == call)
+        handle = and_(ending(tool_calls.c.call_id) == call[-SHORT:], tool_calls.c.call_id == call)
+        named = or_(tool_calls.c.id == call, handle)
         query = select(tool_calls, executions.c.agent).join(executions, executions.c.id == tool_calls.c.execution_id)
         found = await self._all(query.where(named).limit(2))
         return found[0] if len(found) == 1 else None
 
     async def pricing(self, top: str) -> Mapping[str, frozenset[str]]:
         """The kinds of pricing of a subtree's model calls, by execution: `rehearsed`, `priced` …"""
-        kind = case((model_calls.c.rehearsed == 1, "rehearsed"), else_=model_calls.c.pricing)  # lost ones, too
-        query = select(model_calls.c.execution_id, kind.label("pricing")).distinct()
+        query = select(model_calls.c.execution_id, pricing_kind()).distinct()
         found: dict[str, frozenset[str]] = {}
         for row in await self._all(query.where(model_calls.c.execution_id.in_(select(below(top).c.id)))):
             found[row["execution_id"]] = found.get(row["execution_id"], frozenset()) | {row["pricing"]}
@@ -360,7 +343,7 @@ class Reads:
         query = select(events_table).where(
             events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
             events_table.c.execution_id.in_(select(below(top).c.id)),
-            events_table.c.type.startswith("upstream."),
+            literal_column("events.type >= 'upstream.' AND events.type < 'upstream/'"),  # in the words of its index
         )
         return await self._all(query.order_by(events_table.c.seq))
 
@@ -369,8 +352,7 @@ class Reads:
         query = select(events_table.c.execution_id, events_table.c.payload).where(
             events_table.c.root_execution_id.in_(select(executions.c.root_execution_id).where(executions.c.id == top)),
             events_table.c.execution_id.in_(select(below(top).c.id)),
-            events_table.c.type == "execution.progress",
-            func.json_extract(events_table.c.payload, "$.stage").is_not(None),
+            tells_stage(),
         )
         return {row["execution_id"]: row["payload"] for row in await self._all(query.order_by(events_table.c.seq))}
 
@@ -425,16 +407,3 @@ class Reads:
         """Whether an execution was asked to wrap up."""
         query = select(deliveries.c.id).where(deliveries.c.execution_id == execution, deliveries.c.kind == "wrap_up")
         return bool(await self._all(query.limit(1)))
-
-
-def _depth_first(rows: Sequence[Record], top: str) -> list[Record]:
-    below: dict[str | None, list[Record]] = {}
-    for row in rows:
-        below.setdefault(row["parent_execution_id"] if row["id"] != top else None, []).append(row)
-    ordered: list[Record] = []
-    waiting = list(below.get(None, ()))
-    while waiting:
-        row = waiting.pop(0)
-        ordered.append(row)
-        waiting[:0] = below.get(row["id"], [])
-    return ordered

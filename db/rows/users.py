@@ -15,7 +15,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Executable, ForeignKey, Index, Text, bindparam, exists, literal, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    ForeignKey,
+    Index,
+    Text,
+    bindparam,
+    exists,
+    literal,
+    literal_column,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlmodel import Field, SQLModel
 
@@ -23,7 +36,7 @@ from db.clock import stamp
 from db.ids import new_id
 from db.status import OPEN, ExecutionStatus
 from db.store.unit import Added, Statement, Write
-from db.tables import columns_of, executions
+from db.tables import columns_of, executions, unindexed
 
 Row = Mapping[str, Any]
 
@@ -104,6 +117,8 @@ USER, ASSISTANT = "user", "assistant"
 
 EXTRACTOR = "extractor"
 """The role of an execution that extracts facts from a conversation."""
+IS_EXTRACTION = executions.c.role == literal_column(f"'{EXTRACTOR}'")
+"""Without a parameter, as its index has it."""
 _LEARNED = sorted(each.value for each in (*OPEN, ExecutionStatus.COMPLETED))
 _FEW = 10
 
@@ -202,7 +217,7 @@ class UserReads:
 
     async def extractions(self, user: str, agent: str) -> list[Row]:
         """An agent's latest extractions from a user's messages, newest first, without failed ones."""
-        learned = executions.c.agent == agent, executions.c.role == EXTRACTOR, executions.c.status.in_(_LEARNED)
+        learned = unindexed(executions.c.agent) == agent, IS_EXTRACTION, unindexed(executions.c.status).in_(_LEARNED)
         query = select(executions).where(*learned, executions.c.user_id == user)
         return await self._run(query.order_by(executions.c.id.desc()).limit(_FEW))
 

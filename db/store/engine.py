@@ -29,6 +29,10 @@ from db.store.location import read_only_uri
 BUSY_MILLISECONDS = 2_000
 """How long SQLite itself waits for a writer that does not know our lock (a shell with the file open)."""
 
+STATEMENTS = 1_000
+"""Prepared statements that a connection keeps: more than Outrider has. A full cache, for example of the statements of
+migrations, gives up the newest: two statements in turn would be prepared each time."""
+
 
 def sqlite_library() -> ModuleType:
     """The SQLite module of this process: the bundled, fixed one where a wheel exists, else Python's own."""
@@ -66,7 +70,7 @@ def open_writer(path: Path) -> Engine:
         URL.create("sqlite", database=str(path)),
         module=sqlite_library(),
         poolclass=StaticPool,
-        connect_args={"check_same_thread": False},
+        connect_args={"check_same_thread": False, "cached_statements": STATEMENTS},
     )
     event.listen(engine, "connect", lambda connection, _record: _refuse_a_stranger(connection, path))
     event.listen(engine, "connect", lambda connection, _record: _prepare_for_writing(connection))
@@ -110,7 +114,9 @@ def connect_read_only(path: Path) -> aiosqlite.Connection:
     """A connection that can neither write nor checkpoint; await it to open it. Its thread never keeps the process alive."""
 
     def connect() -> sqlite3.Connection:
-        connection: sqlite3.Connection = sqlite_library().connect(read_only_uri(path), uri=True)
+        connection: sqlite3.Connection = sqlite_library().connect(
+            read_only_uri(path), uri=True, cached_statements=STATEMENTS
+        )
         for pragma in (f"busy_timeout={BUSY_MILLISECONDS}", "query_only=1", "wal_autocheckpoint=0"):
             connection.execute(f"PRAGMA {pragma}").close()
         return connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from db.rows.reads import Reads
 
 
-RECENT = 50
+RECENT, MOST = 50, 10_000
+"""The most executions that are listed: with ended ones, and of open ones."""
 COLUMNS = ("", "id", "agent", "doing", "age", "executions", "tokens", "cost", "task")
 SPARE = ("executions", "tokens", "cost", "age", "agent")
 """What a narrow terminal can do without, the first soonest."""
@@ -42,7 +43,7 @@ def ps(
     from server.cli.show.table import aligned
     from server.cli.terminal.output import note, put, put_json
 
-    found = anyio.run(_entries, chosen_database(db, config), every)
+    found = anyio.run(entries, chosen_database(db, config), every)
     if as_json:
         put_json(found)
     elif found:
@@ -64,35 +65,44 @@ def _remarks(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"a tree that needs something is not resumed until a process has it: {hints}"
 
 
-async def _entries(database: Path, every: bool) -> list[dict[str, Any]]:
+async def entries(database: Path, every: bool) -> list[dict[str, Any]]:
+    """The listed executions as objects; the number of queries does not depend on how many there are."""
     from dataclasses import asdict
 
     from server.cli.store import lacks_by_tree, reading
 
     async with reading(database) as reads:
-        limit = RECENT if every else 10_000
-        roots = await reads.roots(limit, only_open=not every)
-        short = await reads.shorts([row["id"] for row in roots])
+        roots = await reads.roots(RECENT if every else MOST, only_open=not every)
+        ids = [row["id"] for row in roots]
+        short, pricing = await reads.shorts(ids), await reads.overview.pricing(ids)
+        gone = _gone(database, roots)
+        doing = await _doing(reads, [row for row in roots if row["finished_at"] is None])
         lacks = await lacks_by_tree(reads, database)
-        return [
-            {
-                "id": row["id"],
-                "short_id": short[row["id"]],
-                **await _entry(reads, database, row),
-                "needs": [{**asdict(lack), "words": str(lack)} for lack in lacks.get(row["id"], ())],
-            }
-            for row in roots
-        ]
+    return [
+        {
+            "id": row["id"],
+            "short_id": short[row["id"]],
+            **_entry(row, gone, doing.get(row["id"]) or row["reason"] or row["outcome"] or row["status"]),
+            "pricing": sorted(pricing.get(row["id"], ())),
+            "needs": [{**asdict(lack), "words": str(lack)} for lack in lacks.get(row["id"], ())],
+        }
+        for row in roots
+    ]
 
 
-async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+def _gone(database: Path, roots: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The owners of open executions that have ended."""
+    from db.store.owners import is_alive
+
+    owners = {row["owner"] for row in roots if row["finished_at"] is None and row["owner"] is not None}
+    return {owner for owner in owners if not is_alive(database, owner)}
+
+
+def _entry(row: Mapping[str, Any], gone: Collection[str], doing: str) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from db.clock import moment
-    from db.store.owners import is_alive
 
-    is_open = row["finished_at"] is None
-    pricing = await reads.pricing(row["id"])
     return {
         "agent": row["agent"],
         "status": row["status"],
@@ -100,26 +110,44 @@ async def _entry(reads: Reads, database: Path, row: Mapping[str, Any]) -> dict[s
         "reason": row["reason"],
         "task": row["task"],
         "owner": row["owner"],
-        "owner_gone": is_open and row["owner"] is not None and not is_alive(database, row["owner"]),
+        "owner_gone": row["finished_at"] is None and row["owner"] in gone,
         "cancel_requested": row["cancel_requested_at"] is not None,
-        "doing": await _doing(reads, row) if is_open else row["reason"] or row["outcome"] or row["status"],
+        "doing": doing,
         "age_seconds": round((datetime.now(UTC) - moment(row["created_at"])).total_seconds(), 3),
         "executions": row["subtree_executions"],
         "tokens": row["subtree_tokens"],
         "cost_usd": row["subtree_cost_usd"],
-        "pricing": sorted({kind for kinds in pricing.values() for kind in kinds}),
     }
 
 
-async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
-    from server.cli.show.wording import EXPIRED, happening, waits
+async def _doing(reads: Reads, roots: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What each of these open trees does."""
+    ids = [row["id"] for row in roots]
+    asked: dict[str, list[Mapping[str, Any]]] = {}
+    for question in await reads.questions.open() if roots else ():
+        asked.setdefault(question["root_execution_id"], []).append(question)
+    shorts = await reads.shorts([each[0]["execution_id"] for each in asked.values()]) if asked else {}
+    events, stages = await reads.overview.last_events(ids), await reads.overview.stages(ids)
+    return {
+        row["id"]: _asking(asked[row["id"]], shorts)
+        if row["id"] in asked
+        else _at_work(row, events.get(row["id"]), stages.get(row["id"]))
+        for row in roots
+    }
 
-    if asked := await reads.questions.open(row["id"]):
-        first, more = asked[0], f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        alone = len({each["id"] for each in asked if each["execution_id"] == first["execution_id"]}) == 1
-        which = await reads.short(first["execution_id"]) if alone else first["id"]
-        return f"{first['agent']} {waits(first['tool'], which)}{more}"
-    event = await reads.last_event(row["id"])
+
+def _asking(asked: Sequence[Mapping[str, Any]], shorts: Mapping[str, str]) -> str:
+    from server.cli.show.wording import waits
+
+    first, more = asked[0], f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+    alone = len({each["id"] for each in asked if each["execution_id"] == first["execution_id"]}) == 1
+    which = shorts[first["execution_id"]] if alone else first["id"]
+    return f"{first['agent']} {waits(first['tool'], which)}{more}"
+
+
+def _at_work(row: Mapping[str, Any], event: Mapping[str, Any] | None, stage: str | None) -> str:
+    from server.cli.show.wording import EXPIRED, happening
+
     if event is None:
         return str(row["status"])
     if event["type"] == "approval.requested":  # and it is not open: its time ended while no process ran the execution
@@ -127,7 +155,6 @@ async def _doing(reads: Reads, row: Mapping[str, Any]) -> str:
     words = happening(event["type"], json.loads(event["payload"]))
     if event["execution_id"] != row["id"]:
         words = f"{event['agent']}: {words}"
-    stage = (await reads.stages(row["id"])).get(row["id"])
     where = happening("execution.progress", json.loads(stage)) if stage is not None else words
     return words if where == words else f"{where} · {words}"
 

@@ -19,8 +19,8 @@ from db.store.unit import Added, Write
 from tests.db.store import Store, ending, message, model_call, outcome, question, tool_start
 from tests.support.requirement import requirement
 
-KEPT = ["config_snapshots", "facts", "upstream_tools", "users", "work_items"]
-"""Of no tree alone: what is remembered of people is theirs, and what is to be done stays to be done."""
+KEPT = ["config_snapshots", "daily_totals", "facts", "upstream_tools", "users", "work_items"]
+"""Of no tree alone: what is remembered of people is theirs, what is to be done stays to be done, sums are of many trees."""
 
 
 async def grow(store: Store) -> Place:
@@ -68,6 +68,7 @@ async def test_a_deleted_tree_leaves_no_row_in_any_table_and_its_neighbour_keeps
     assert (await store.apply(delete_tree(doomed.id))).held
 
     assert counts(store) == counts(store, neighbour) == before
+    assert store.sql("select executions from agent_costs") == [{"executions": before["executions"]}]
     assert store.sql("pragma foreign_key_check") == []
     assert not (await store.apply(delete_tree(doomed.id))).held
 

@@ -175,6 +175,40 @@ def test_the_costs_of_an_agent_are_the_sums_of_its_executions(connection: sqlite
         assert view["cost_usd"] == pytest.approx(sum(row["cost_usd"] for row in own))
 
 
+ALL_USED = """
+    select agent, substr(created_at, 1, 10) as day, coalesce(model, '') as model, count(*) as executions,
+        sum(status = 'completed') as completed, sum(status in ('failed', 'timed_out')) as failed,
+        sum(status = 'cancelled') as cancelled, sum(turns) as turns, sum(tool_call_count) as tool_calls,
+        sum(input_tokens + output_tokens + cache_read_tokens + cache_write_tokens) as tokens, sum(cost_usd) as cost_usd
+    from executions group by 1, 2, 3 order by 1, 2, 3"""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(rows=forests(), data=st.data())
+def test_daily_usage_is_the_sum_of_all_executions_whatever_became_of_them(
+    connection: sqlite3.Connection, rows: list[Row], data: st.DataObject
+) -> None:
+    changes = st.sampled_from(
+        [
+            "update executions set finished_at = '2026-03-01T00:00:00.000000Z', status = 'failed' where id = ?",
+            "update executions set turns = turns + 1, cost_usd = cost_usd + 0.5 where id = ?",
+            "update executions set model = 'another', input_tokens = 7 where id = ?",
+            "delete from executions where id = ?",
+        ]
+    )
+    open_ = data.draw(st.sets(st.sampled_from([row["id"] for row in rows])))
+    filled(connection, [row | ({"finished_at": None} if row["id"] in open_ else {}) for row in rows])
+    try:
+        for change in data.draw(st.lists(changes, max_size=8)):
+            connection.execute(change, (data.draw(st.sampled_from(rows))["id"],))
+        found = [dict(row) for row in connection.execute("select * from daily_usage order by agent, day, model")]
+        expected = [dict(row) for row in connection.execute(ALL_USED)]
+    finally:
+        connection.execute("rollback")
+
+    assert found == expected
+
+
 @pytest.mark.parametrize("view", ["execution_tree", "subtree_totals", "critical_path"])
 @pytest.mark.parametrize("column", ["root_execution_id", "id"])
 def test_a_question_about_one_tree_reads_no_other(connection: sqlite3.Connection, view: str, column: str) -> None:
