@@ -7,10 +7,13 @@ handlers; here they exist before it is imported. A test compares the two, so an 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 NAME, TITLE = "outrider", "Outrider"
 DESCRIPTION = "Dispatch agents, watch them work, collect their results."
+VERSION = version(NAME)
+"""Read at once: for an answer it would be read while a thread imports the modules that this needs, and wait for them."""
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions of the older era. A client that asks for another one is offered the last."""
@@ -47,20 +50,13 @@ Long results are cut; `read_result` reads on. `get_execution_tree` shows who did
 Answer = Mapping[str, Any]
 
 
-def version() -> str:
-    """The version of Outrider."""
-    from importlib.metadata import version  # late: `outrider --help` and others never need it
-
-    return version(NAME)
-
-
 def greeting(wanted: str) -> Answer:
     """The answer to `initialize`."""
     return {
         "capabilities": _capabilities(changes=False),
         "instructions": INSTRUCTIONS,
         "protocolVersion": wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
-        "serverInfo": {"description": DESCRIPTION, "name": NAME, "title": TITLE, "version": version()},
+        "serverInfo": {"description": DESCRIPTION, "name": NAME, "title": TITLE, "version": VERSION},
     }
 
 
@@ -79,7 +75,7 @@ def discovery() -> Answer:
 
 def stamp() -> Answer:
     """The `_meta` of every answer of the newer era."""
-    about = {"name": NAME, "title": TITLE, "version": version(), "description": DESCRIPTION}
+    about = {"name": NAME, "title": TITLE, "version": VERSION, "description": DESCRIPTION}
     return {"io.modelcontextprotocol/serverInfo": about}
 
 

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from db.errors import UnknownExecution
 from server.identity import identity_of
 from server.mcp_face.elicitation import PersonWanted, Round, person_behind, sealed_rounds
-from server.mcp_face.introduction import DESCRIPTION, INSTRUCTIONS, NAME, TITLE, UNCHANGED_MS, version
+from server.mcp_face.introduction import DESCRIPTION, INSTRUCTIONS, NAME, TITLE, UNCHANGED_MS, VERSION
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
 from server.service import Service
@@ -51,7 +51,7 @@ def mcp_server(service: Service, updates: Updates) -> Server[Any]:
     handlers = _Handlers(service, updates)
     server: Server[Any] = Server(
         NAME,
-        version=version(),
+        version=VERSION,
         title=TITLE,
         description=DESCRIPTION,
         instructions=INSTRUCTIONS,
