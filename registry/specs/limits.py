@@ -84,6 +84,10 @@ class LimitOverrides(Entry):
     tool_timeout: Seconds | None = Field(default=None, description="time for one upstream tool call")
     approval_timeout: Seconds | None = Field(default=None, description="time for a person to approve a call")
 
+    def __hash__(self) -> int:
+        """Hash the values: layers are the key of a cache."""
+        return hash(tuple(self.__dict__.values()))
+
     def values(self) -> dict[str, object]:
         """Return the values that this layer sets, by name."""
         return {name: value for name in LIMIT_NAMES if (value := getattr(self, name)) is not None}
@@ -95,6 +99,8 @@ class LimitOverrides(Entry):
 
 class ServiceLimitOverrides(LimitOverrides):
     """`defaults.limits`: the layer under every agent, and the limits of the service as a whole."""
+
+    __hash__ = LimitOverrides.__hash__
 
     max_concurrent_roots: Count | None = Field(default=None, description="top-level executions that run at once")
     max_concurrent_model_calls: Count | None = Field(default=None, description="model calls in flight at once")
