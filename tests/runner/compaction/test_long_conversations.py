@@ -24,6 +24,7 @@ from tests.support.messages_api import messages_api, tool_use
 from tests.support.models import ScriptedModel
 from tests.support.servers import raw_server
 from tests.support.service import Bench, settings_of
+from tests.support.sources import ROOT
 from tests.support.write_ahead_log import Recording, unfolded
 
 CONFIG = """
@@ -35,6 +36,8 @@ agents:
   Scout: {{description: scouts}}
 """
 ENVIRON = {"ANTHROPIC_API_KEY": "canary-key"}
+MIGRATIONS = len({file.name[:4] for file in (ROOT / "db" / "migrations").glob("[0-9]*.sql")})
+"""The first commits of a database."""
 
 
 def upstream(turn: int) -> dict[str, Any]:
@@ -103,7 +106,7 @@ async def test_an_agent_of_two_hundred_turns_stays_inside_its_window_and_knows_w
 
 def moments(recording: Recording) -> list[int]:
     """Some moments of its life: one in a while, and each at which the last thing that was written made room."""
-    commits = recording.commits[21:-20]  # the first ones are migrations
+    commits = recording.commits[MIGRATIONS + 1 : -20]
     last = "select kind from messages where execution_id = (select min(id) from executions) order by position desc limit 1"
     made_room: list[int] = []
     with tempfile.TemporaryDirectory() as name:
