@@ -89,11 +89,9 @@ class Wire:
 
     def __init__(self, base_url: str | None, key: str) -> None:
         import aiohttp
-        import yarl
 
-        address = f"{(base_url or DEFAULT_URL).rstrip('/')}{PATH}"
-        self._url, self._key = yarl.URL(address), key
-        self._names = urlsplit(address)
+        self._url, self._key = f"{(base_url or DEFAULT_URL).rstrip('/')}{PATH}", key
+        self._names = urlsplit(self._url)
         self._tls: Any = True
         if self._names.scheme == "https":
             import httpx2

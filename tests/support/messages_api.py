@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.tls import TLSListener
 
 PIECE = 7
 """Characters of one delta: few, so that text and tool arguments always arrive in several."""
@@ -292,14 +294,15 @@ async def _send_chunk(stream: ByteStream, data: bytes, pace: float) -> None:
 
 
 @contextlib.asynccontextmanager
-async def messages_api(*answers: Answer | Choose) -> AsyncIterator[MessagesApi]:
+async def messages_api(*answers: Answer | Choose, tls: ssl.SSLContext | None = None) -> AsyncIterator[MessagesApi]:
     """Serve these answers in order, then the last one for ever; or the answers that a function chooses."""
     chooser = answers[0] if answers and callable(answers[0]) else None
     api = MessagesApi(chooser or [answer for answer in answers if isinstance(answer, Answer)])
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(SocketAttribute.local_port)
-    api.url = f"http://127.0.0.1:{port}"
-    async with listener, anyio.create_task_group() as group:
-        group.start_soon(listener.serve, api.serve)
+    api.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
+    serving = listener if tls is None else TLSListener(listener, tls, standard_compatible=False)
+    async with serving, anyio.create_task_group() as group:
+        group.start_soon(serving.serve, api.serve)
         yield api
         group.cancel_scope.cancel()

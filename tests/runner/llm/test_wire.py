@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import ssl
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
 
 import anyio
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from registry import ModelSpec
 from runner.llm import wire
 from runner.llm.endpoint import Endpoint
-from tests.runner.llm.adapter import at, complete, model
+from tests.runner.llm.adapter import ONCE, at, complete, failing, model
 from tests.runner.llm.asking import asked
 from tests.support.messages_api import Answer, MessagesApi, Received, encode_event, events_of, messages_api, reply, text
 from tests.support.sources import ROOT
@@ -97,6 +105,39 @@ async def test_a_redirect_is_followed() -> None:
         async with messages_api(moved) as api:
             assert list((await complete(api)).content) == [text("moved")]
         assert there.requests[0].body["model"] == "claude-sonnet-5-5"
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """A server's TLS for 127.0.0.1; `ca.pem` in the folder is its authority."""
+    key, names = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(names, names, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    folder.joinpath("key.pem").write_bytes(private)
+    folder.joinpath("ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return context
+
+
+@pytest.mark.usefixtures("path")
+async def test_a_certificate_is_verified_by_the_authorities_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with messages_api(reply(text("sealed")), tls=certified(tmp_path)) as api:
+        assert (await failing(api, at(api, retry=ONCE))).kind == "connection"
+        assert not api.requests
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert list((await complete(api)).content) == [text("sealed")]
 
 
 @pytest.mark.usefixtures("path")
