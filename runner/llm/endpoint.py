@@ -77,8 +77,9 @@ class Endpoint:
             if answer.status >= 400:
                 raise StatusRefused(answer.status, answer.headers, await _error_body(answer))
             await answer.aclose()  # a redirect
-        if self._sdk is None:
-            self._sdk = await anyio.to_thread.run_sync(_Sdk, self._base_url, self._key)
+        made = await anyio.to_thread.run_sync(_Sdk, self._base_url, self._key) if self._sdk is None else None
+        self._sdk = self._sdk or made  # another request may have made one meanwhile; nothing is open in this one
+        assert self._sdk is not None
         return await self._sdk.post(body)
 
     async def close(self) -> None:

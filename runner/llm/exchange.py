@@ -58,7 +58,7 @@ def request_body(request: Request, spec: ModelSpec) -> bytes:
     return b"{" + b",".join(fields) + b"}"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _json_text(system: str) -> bytes:
     """A system prompt as JSON; cached, because it goes out with every turn of every agent of one kind."""
     return to_json(system)
