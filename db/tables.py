@@ -75,6 +75,14 @@ class ExecutionRow(SQLModel, table=True):
             sqlite_where=text("parent_execution_id IS NULL AND substr(task, 1, 1) = '/'"),
         ),
         Index("executions_extractors", "user_id", "id", sqlite_where=text("role = 'extractor'")),
+        Index(
+            "executions_ended_badly",
+            *("parent_execution_id", "finished_at", "id", "status", "principal", "agent"),
+            sqlite_where=text(
+                "parent_execution_id IS NULL AND finished_at IS NOT NULL AND (status IN ('blocked', 'failed', 'timed_out') "
+                "OR reason IN ('cost_budget', 'token_budget'))"
+            ),
+        ),
         Index("executions_continuing", "continues_execution_id", sqlite_where=text("continues_execution_id IS NOT NULL")),
         Index(
             "executions_root_keys",
@@ -139,6 +147,8 @@ class ExecutionRow(SQLModel, table=True):
     """The user it works for."""
     delegation_path: str | None = Field(default=None, sa_type=Text)
     """JSON: its path, with the commands that agents carry out; None if there is no command in it."""
+    trace_context: str | None = Field(default=None, sa_type=Text)
+    """JSON: the trace context a root was started with; a resumed tree goes on in its trace."""
 
 
 class EventRow(SQLModel, table=True):
@@ -151,6 +161,11 @@ class EventRow(SQLModel, table=True):
             "events_stages",
             *("root_execution_id", "seq"),
             sqlite_where=text("type = 'execution.progress' AND json_extract(payload, '$.stage') IS NOT NULL"),
+        ),
+        Index(
+            "events_refused",
+            *("root_execution_id", "seq"),
+            sqlite_where=text("""type = 'timeline_event.completed' AND instr(payload, '"refused":') > 0"""),
         ),
         Index(
             "events_upstream",
@@ -350,6 +365,13 @@ class DailyTotalRow(SQLModel, table=True):
     tool_calls: int
     tokens: int
     cost_usd: float
+    input_tokens: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    output_tokens: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    cache_read_tokens: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    cache_write_tokens: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    seconds: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
+    price_kinds: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    """The kinds of price of its calls: 1 priced, 2 partly, 4 unpriced, 8 rehearsed."""
 
 
 class FactRow(SQLModel, table=True):
@@ -378,6 +400,7 @@ executions, messages, tool_calls = _table("executions"), _table("messages"), _ta
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
 config_snapshots, events = _table("config_snapshots"), _table("events")
 upstream_tools, approvals, facts = _table("upstream_tools"), _table("approvals"), _table("facts")
+daily_totals = _table("daily_totals")
 
 
 def of_key() -> ColumnElement[bool]:

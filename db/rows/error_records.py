@@ -13,13 +13,13 @@ from enum import StrEnum
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import Executable, bindparam, case, column, func, select, table, update
+from sqlalchemy import Executable, bindparam, case, column, func, select, table, tuple_, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from db.clock import stamp
 from db.ids import PATTERN, new_id
 from db.store.unit import Statement, Write
-from db.tables import error_records, meanings
+from db.tables import error_records, executions, meanings
 
 Row = Mapping[str, Any]
 
@@ -67,6 +67,20 @@ class Fix:
     status: FixStatus
     plan: str | None = None
     task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPageFilter:
+    """The errors of a page; None does not filter."""
+
+    principal: str | None = None
+    execution: str | None = None
+    kind: str | None = None
+    agent: str | None = None
+    severity: str | None = None
+    only_open: bool = False
+    before: tuple[str, str] | None = None
+    """When the last one of the page before was last seen, and its id."""
 
 
 _RECORD = upsert(error_records)
@@ -142,6 +156,25 @@ class ErrorRecords:
         if only_open:
             query = query.where(_view.c.fix_status != FixStatus.FIXED.value)
         return await self._run(query.order_by(_view.c.last_seen.desc(), _view.c.id.desc()))
+
+    async def page(self, wanted: ErrorPageFilter, limit: int) -> list[Row]:
+        """A page of errors, last seen first, each with its execution; further ones have not been seen later."""
+        context = func.json_extract(_view.c.context, "$.agent")
+        query = select(_view)
+        equal = {"type": wanted.kind, "severity": wanted.severity, "execution_id": wanted.execution}
+        for name, value in equal.items():
+            if value is not None:
+                query = query.where(_view.c[name] == value)
+        if wanted.agent is not None:
+            query = query.where(context == wanted.agent)
+        if wanted.only_open:
+            query = query.where(_view.c.fix_status != FixStatus.FIXED.value)
+        if wanted.principal is not None:
+            mine = select(executions.c.id).where(executions.c.principal == wanted.principal)
+            query = query.where(mine.where(executions.c.id == _view.c.execution_id).exists())
+        if wanted.before is not None:
+            query = query.where(tuple_(_view.c.last_seen, _view.c.id) < tuple_(*wanted.before))
+        return await self._run(query.order_by(_view.c.last_seen.desc(), _view.c.id.desc()).limit(limit))
 
     async def named(self, given: str) -> list[Row]:
         """The errors that a whole or short id may mean."""

@@ -67,6 +67,7 @@ class NewExecution:
     budget_from_execution_id: str | None = None
     user_id: str | None = None
     delegation_path: str | None = None
+    trace_context: str | None = None
 
 
 _BLANK: dict[str, Any] = {

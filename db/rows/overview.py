@@ -35,11 +35,12 @@ class Overview:
         self._run = run
 
     async def sums(self, roots: Sequence[str]) -> Mapping[str, Row]:
-        """What each tree used: `executions`, `tokens` and `cost_usd`, by its top-level execution."""
+        """What each tree used: `executions`, how many have `ended`, `tokens` and `cost_usd`, by its top-level execution."""
         of = executions.c.root_execution_id
         tokens = func.sum(sum((executions.c[name] for name in TOKENS[1:]), executions.c[TOKENS[0]])).label("tokens")
         cost = func.sum(executions.c.cost_usd).label("cost_usd")
-        query = select(of, func.count().label("executions"), tokens, cost).where(of.in_(_given(roots)))
+        ended = func.count(executions.c.finished_at).label("ended")
+        query = select(of, func.count().label("executions"), ended, tokens, cost).where(of.in_(_given(roots)))
         return {row["root_execution_id"]: row for row in await self._run(query.group_by(of))}
 
     async def pricing(self, roots: Sequence[str]) -> Mapping[str, frozenset[str]]:

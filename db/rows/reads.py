@@ -20,14 +20,19 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import LAST, SHORT, shortened
 from db.rows.approvals import Questions, asked_to_repeat
 from db.rows.deletion import Belongings
+from db.rows.doings import Doings
 from db.rows.error_records import ErrorRecords
 from db.rows.interrupted import InterruptedTrees
 from db.rows.lists import CommandCalls, Delegations, ListFilter, listed, recently_completed
 from db.rows.memories import Facts
+from db.rows.outlines import Outlines
 from db.rows.overview import Overview, pricing_kind, tells_stage
+from db.rows.pages import Pages
 from db.rows.plans import Plans
+from db.rows.stored_events import StoredEvents
 from db.rows.transcript import OPEN_CALLS
 from db.rows.trees import summed, tree_query
+from db.rows.usage import UsageReads
 from db.rows.users import UserReads
 from db.rows.work_items import WorkItems
 from db.status import OPEN
@@ -92,8 +97,18 @@ class Reads:
         """Recorded errors."""
         self.calls = CommandCalls(self._all)
         """Calls of commands."""
+        self.stream = StoredEvents(self._all)
+        """The events of all trees, in order."""
         self.work_items = WorkItems(self._all)
         """Work items."""
+        self.outlines = Outlines(self._all)
+        """Trees without their texts."""
+        self.pages = Pages(self._all)
+        """Pages of executions."""
+        self.usage = UsageReads(self._all)
+        """Usage by agent, model and day."""
+        self.doings = Doings(self._all)
+        """What many executions did, and when."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -119,7 +134,8 @@ class Reads:
         with anyio.CancelScope(shield=True):
             async with self._engine.connect() as connection:
                 result = await connection.execute(query, parameters)
-                rows += (dict(row) for row in result.mappings())
+                names = tuple(result.keys())
+                rows += (dict(zip(names, row, strict=True)) for row in result)
         return rows
 
     async def check(self) -> None:
@@ -136,7 +152,7 @@ class Reads:
         if found < newest:
             raise DatabaseUnavailable(
                 f"the database `{self._path}` has schema version {found}, this Outrider reads {newest}",
-                "bring it up to date with any `outrider run`",
+                "open it once with `outrider dashboard` or `outrider serve`, which bring it up to date",
             )
 
     # -- upstreams -----------------------------------------------------------------------------------------------------
@@ -332,6 +348,11 @@ class Reads:
         """The model calls of an execution, in order."""
         query = select(model_calls).where(model_calls.c.execution_id == execution)
         return await self._all(query.order_by(model_calls.c.turn))
+
+    async def model_calls_below(self, top: str) -> list[Record]:
+        """The model calls of a subtree."""
+        query = select(model_calls).where(model_calls.c.execution_id.in_(select(below(top).c.id)))
+        return await self._all(query.order_by(model_calls.c.id))
 
     async def events(self, root: str, after: int = 0, limit: int = 10_000) -> list[Record]:
         """The events of a tree after a sequence number."""

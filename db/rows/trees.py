@@ -43,7 +43,7 @@ def summed(found: Sequence[Row], top: str) -> list[Row]:
             "own_seconds": _seconds(row, now),
             "own_tokens": sum(row[name] for name in TOKENS),
         }
-        for row, above in _depth_first(found, top)
+        for row, above in depth_first(found, top)
     ]
     by_id = {row["id"]: row for row in rows}
     for row in rows:
@@ -65,7 +65,7 @@ def _seconds(row: Row, now: datetime) -> float:
     return max(0.0, (ended - moment(row["started_at"])).total_seconds())
 
 
-def _depth_first(rows: Sequence[Row], top: str) -> list[tuple[Row, int]]:
+def depth_first(rows: Sequence[Row], top: str) -> list[tuple[Row, int]]:
     """The rows in order, each with the number of rows above it."""
     children: dict[str | None, list[Row]] = {}
     for row in rows:
