@@ -53,6 +53,7 @@ def effective_tree(document: Document, located: Located, default_model: str) -> 
         "serve": _plain(document.serve),
         **({"secrets": secrets} if (secrets := _plain(document.secrets)) else {}),
         **({"work_items": items} if (items := _plain(document.work_items)) else {}),
+        **({"telemetry": traces} if (traces := _plain(document.telemetry)) else {}),
     }
     for path, value in list(leaves(tree)):
         put(tree, path, _safe(path, value, tree, located, document.secrets.plain))

@@ -30,6 +30,7 @@ from registry.specs.limits import MAX_CONCURRENT_ROOTS
 from registry.specs.models import model_spec
 from registry.specs.secrets import MASK
 from registry.specs.serve import serve_spec
+from registry.specs.telemetry import telemetry_spec
 from registry.specs.upstreams import upstream_spec
 from registry.specs.users import chat_spec, check_users, user_spec
 from registry.specs.work_items import check_work_items, work_items_spec
@@ -182,6 +183,7 @@ def _build(document: Document, names: Directories, reading: _Loading) -> Setting
         hash=hash_of(snapshot),
         located=located,
         work_items=work_items_spec(document.work_items),
+        telemetry=telemetry_spec(document.telemetry),
         plain=document.secrets.plain,
         parts=tuple(file.parent / each for each in (*reading.agent_files, *reading.texts.read)),
     )

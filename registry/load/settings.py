@@ -20,6 +20,7 @@ from registry.specs.limits import LimitOverrides, Limits, resolve_limits
 from registry.specs.models import ModelSpec
 from registry.specs.secrets import held_secrets
 from registry.specs.serve import ServeSpec
+from registry.specs.telemetry import TelemetrySpec
 from registry.specs.upstreams import UpstreamSpec
 from registry.specs.users import ChatSpec, UserSpec
 from registry.specs.work_items import WorkItemsSpec
@@ -69,6 +70,7 @@ class Settings:
     rehearse: bool = False
     """Whether every model runs rehearsed, even with a key."""
     work_items: WorkItemsSpec = field(default_factory=WorkItemsSpec)
+    telemetry: TelemetrySpec = field(default_factory=TelemetrySpec)
     plain: tuple[str, ...] = ()
     """Variables and headers that are declared not to be secret."""
     parts: tuple[Path, ...] = ()

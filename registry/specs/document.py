@@ -20,6 +20,7 @@ from registry.specs.limits import ServiceLimitOverrides
 from registry.specs.models import BUILT_IN_MODEL, ModelEntry, RetryEntry
 from registry.specs.secrets import SecretsEntry
 from registry.specs.serve import ServeEntry
+from registry.specs.telemetry import TelemetryEntry
 from registry.specs.upstreams import UpstreamEntry
 from registry.specs.users import ChatEntry, UserEntry
 from registry.specs.work_items import WorkItemsEntry
@@ -68,6 +69,7 @@ class Document(Entry):
     serve: ServeEntry = Field(default=ServeEntry(), description="what MCP clients are offered, and who may call")
     secrets: SecretsEntry = Field(default=SecretsEntry(), description="which variables and headers are not secret")
     work_items: WorkItemsEntry = Field(default=WorkItemsEntry(), description="work items, by number")
+    telemetry: TelemetryEntry = Field(default=TelemetryEntry(), description="traces, sent to an OpenTelemetry receiver")
 
     @property
     def default_model(self) -> str | None:
