@@ -1,0 +1,1 @@
+"""Telemetry: what executions, model calls and tool calls tell to traces and metrics."""
