@@ -1,0 +1,1 @@
+"""Replay: the recording of an ended tree, and running the tree again from it."""

@@ -1,0 +1,220 @@
+"""What happened against what was recorded: the first difference, in the order of the recording.
+
+Owns what counts as a difference. Times, ids of rows and states in the answers of dispatch tools differ from run to run and
+do not count. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from runner.replay.recording import RecordedCall, RecordedExecution, RecordedMessage, Recording, digest
+from runner.tools.builtin import SERVER
+from runner.tools.dispatch import LIST as LIST_AGENTS
+from runner.tools.dispatch import NAMES
+
+STEADY = ("execution_id", "type", "message", "hint")
+"""The fields of a dispatch tool's answer that do not depend on time."""
+
+RESULT_FIELDS = ("outcome", "reason", "summary", "output", "artifacts", "next_steps", "signals")
+PROBLEM_FIELDS = ("type", "code", "message", "severity", "recoverable")
+
+SHOWN = 160
+"""Characters around a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayDifference:
+    """One difference."""
+
+    at: str
+    """The recorded time, for the order."""
+    execution_id: str
+    agent: str
+    what: str
+    """What differs, in words."""
+    expected: Any
+    got: Any
+    turn: int | None = None
+    call_id: str | None = None
+    tool: str | None = None
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {name: value for name, value in asdict(self).items() if name != "at"}
+
+
+def differences(recorded: Recording, happened: Recording) -> Iterator[ReplayDifference]:
+    """All differences, in the order of the recording."""
+    found = [each for expected in recorded.executions for each in _execution(expected, happened)]
+    for each in happened.executions:
+        if each.id not in recorded.by_id:
+            at = recorded.top.finished_at or ""
+            found.append(ReplayDifference(at, each.id, each.agent, "it was not recorded", None, each.task))
+    yield from sorted(found, key=lambda each: each.at)
+
+
+def _execution(expected: RecordedExecution, happened: Recording) -> Iterator[ReplayDifference]:
+    got = happened.by_id.get(expected.id)
+    if got is None:
+        yield ReplayDifference(expected.created_at, expected.id, expected.agent, "it was not started", expected.task, None)
+        return
+    for name in ("parent_execution_id", "agent", "role", "strategy", "stage", "step_id", "task", "input", "model"):
+        if getattr(expected, name) != getattr(got, name):
+            yield _difference(expected, expected.created_at, f"its `{name}`", getattr(expected, name), getattr(got, name))
+    yield from _messages(expected, got)
+    yield from _calls(expected, expected.calls, got.calls, None)
+    for name in ("status", "error_type"):
+        if getattr(expected, name) != getattr(got, name):
+            yield _difference(
+                expected, expected.finished_at or "", f"its `{name}`", getattr(expected, name), getattr(got, name)
+            )
+    yield from _result(expected, got)
+
+
+def _messages(expected: RecordedExecution, got: RecordedExecution) -> Iterator[ReplayDifference]:
+    turn = 0
+    for number, message in enumerate(expected.messages):
+        turn += message.reply is not None
+        if number >= len(got.messages):
+            what = f"message {number + 1} (`{message.kind}`) is missing"
+            yield _difference(expected, message.created_at, what, _text(message), None, turn)
+            return
+        yield from _message(expected, message, got.messages[number], turn)
+    for extra in got.messages[len(expected.messages) :]:
+        yield _difference(
+            expected, expected.finished_at or "", f"a message (`{extra.kind}`) was not recorded", None, _text(extra), turn
+        )
+
+
+def _message(
+    execution: RecordedExecution, expected: RecordedMessage, got: RecordedMessage, turn: int
+) -> Iterator[ReplayDifference]:
+    if (expected.role, expected.kind) != (got.role, got.kind):
+        yield _difference(execution, expected.created_at, "the kind of a message", expected.kind, got.kind, turn)
+    elif expected.digest != digest(got.content):
+        what = "a reply of its model" if expected.reply is not None else f"a message to its model (`{expected.kind}`)"
+        changed = expected.content == got.content  # then the text of the recording itself was changed
+        yield _difference(
+            execution,
+            expected.created_at,
+            what,
+            f"digest {expected.digest}" if changed else _text(expected),
+            _text(got),
+            turn,
+        )
+    if expected.reply is not None and got.reply is not None:
+        for name in ("model", "stop_reason", "rehearsed", "pricing", "input_tokens", "output_tokens"):
+            before, now = getattr(expected.reply, name), getattr(got.reply, name)
+            if before != now:
+                yield _difference(execution, expected.created_at, f"the `{name}` of a reply", before, now, turn)
+    yield from _calls(execution, expected.calls, got.calls, turn)
+
+
+def _calls(
+    execution: RecordedExecution, expected: Sequence[RecordedCall], got: Sequence[RecordedCall], turn: int | None
+) -> Iterator[ReplayDifference]:
+    there = {call.call_id: call for call in got}
+    for call in expected:
+        at, now = call.finished_at or call.started_at, there.pop(call.call_id, None)
+        if now is None:
+            yield _of_call(execution, call, at, turn, "it was not made", call.arguments, None)
+            continue
+        for name in ("tool", "server", "arguments", "status", "is_error", "error_type"):
+            if name == "status" and call.finished_at is None:
+                continue
+            before, after = getattr(call, name), getattr(now, name)
+            if before != after:
+                yield _of_call(execution, call, at, turn, f"its `{name}`", before, after)
+        if not _same_result(call, now):
+            intact = call.digest == digest([call.result, call.whole])
+            before = (call.result if call.result != now.result else call.whole) if intact else f"digest {call.digest}"
+            after = now.result if call.result != now.result or not intact else now.whole
+            yield _of_call(execution, call, at, turn, "its result", before, after)
+    for call in there.values():
+        at = execution.finished_at or ""
+        yield _of_call(execution, call, at, turn, "it was not recorded", None, call.arguments)
+
+
+def _same_result(expected: RecordedCall, got: RecordedCall) -> bool:
+    if expected.digest == digest([got.result, got.whole]):
+        return True
+    if (
+        expected.server != SERVER
+        or expected.tool not in NAMES
+        or expected.digest != digest([expected.result, expected.whole])
+    ):
+        return False
+    return expected.tool == LIST_AGENTS or _steady(expected.result) == _steady(got.result)
+
+
+def _steady(result: str | None) -> Any:
+    try:
+        value = from_json(result or "")
+    except ValueError:
+        return result
+    return {name: value.get(name) for name in STEADY} if isinstance(value, dict) else value
+
+
+def _result(expected: RecordedExecution, got: RecordedExecution) -> Iterator[ReplayDifference]:
+    if expected.result is None and expected.status == "cancelled":
+        return  # a row that another writer closed has no result
+    at, before, after = expected.finished_at or "", expected.result or {}, got.result or {}
+    for name in RESULT_FIELDS:
+        if before.get(name) != after.get(name):
+            yield _difference(expected, at, f"the `{name}` of its result", before.get(name), after.get(name))
+    problems = [
+        [{name: each.get(name) for name in PROBLEM_FIELDS} for each in one.get("errors") or ()] for one in (before, after)
+    ]
+    if problems[0] != problems[1]:
+        yield _difference(expected, at, "the `errors` of its result", problems[0], problems[1])
+
+
+def _difference(  # noqa: PLR0913 - one difference, with its place
+    execution: RecordedExecution, at: str, what: str, expected: Any, got: Any, turn: int | None = None
+) -> ReplayDifference:
+    return ReplayDifference(at, execution.id, execution.agent, what, *around(expected, got), turn=turn)
+
+
+def _of_call(  # noqa: PLR0913 - one difference, with its place
+    execution: RecordedExecution, call: RecordedCall, at: str, turn: int | None, what: str, expected: Any, got: Any
+) -> ReplayDifference:
+    before, after = around(expected, got)
+    return ReplayDifference(at, execution.id, execution.agent, what, before, after, turn, call.call_id, call.tool)
+
+
+def as_shown(found: ReplayDifference, recorded: Recording, shown: Mapping[str, str]) -> ReplayDifference:
+    """A changed result with its original, if the page of the bundle still shows that; `shown` has its results by row id."""
+    for call in recorded.by_id[found.execution_id].all_calls if found.execution_id in recorded.by_id else ():
+        original = shown.get(call.id)
+        if call.call_id == found.call_id and original is not None and digest([original, call.whole]) == call.digest:
+            expected, got = around(original, call.result)
+            return replace(found, expected=expected, got=got) if original != call.result else found
+    return found
+
+
+def around(expected: Any, got: Any) -> tuple[Any, Any]:
+    """Both values; of long texts the part around the first difference."""
+    if not isinstance(expected, str) or not isinstance(got, str) or max(len(expected), len(got)) <= SHOWN:
+        return expected, got
+    if expected.startswith("digest "):
+        return expected, got[:SHOWN] + "…" * (len(got) > SHOWN)
+    first = next((at for at, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]), None)
+    first = min(len(expected), len(got)) if first is None else first
+    start = max(0, first - SHOWN // 4)
+    return _part(expected, start), _part(got, start)
+
+
+def _part(text: str, start: int) -> str:
+    end = start + SHOWN
+    return "…" * (start > 0) + text[start:end] + "…" * (end < len(text))
+
+
+def _text(message: RecordedMessage) -> str:
+    texts = [block["text"] for block in message.content if block.get("type") == "text"]
+    calls = [block for block in message.content if block.get("type") != "text"]
+    return "\n".join([*texts, *(to_json(call).decode() for call in calls)])
