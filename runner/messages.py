@@ -203,13 +203,17 @@ def _sendable(block: Block) -> Block:
 
 
 class Flight:
-    """The progress of a call, to decide its outcome if it is cancelled."""
+    """The progress of a call, to decide its outcome if it is cancelled, and its trace if it is observed."""
 
-    __slots__ = ("sent",)
+    __slots__ = ("protocol", "sent", "trace")
 
     def __init__(self) -> None:
         self.sent = False
         """Whether it may have taken effect."""
+        self.trace: Mapping[str, str] | None = None
+        """The trace context of its span, for the server that is called; None if it is not traced."""
+        self.protocol: str | None = None
+        """The version of MCP in which a traced call was sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,10 @@ class Result:
 
 
 def summarise(text: str) -> str:
-    """A summary made by the runtime: the first paragraph, cut at a word."""
-    first = text.strip().split("\n\n", 1)[0].strip()
+    """A summary made by the runtime: the first paragraph that is more than a heading, cut at a word."""
+    begin = [each.strip() for each in text.strip().split("\n\n", 4)[:4]]
+    said = (each for each in begin if each and ("\n" in each or not each.startswith("#")))
+    first = next(said, begin[0])
     if len(first) <= SUMMARY_LIMIT:
         return first
     return first[: SUMMARY_LIMIT - 1].rsplit(" ", 1)[0][: SUMMARY_LIMIT - 1] + "…"

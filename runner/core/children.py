@@ -25,7 +25,7 @@ from runner.core.spawn import SpawnRequest, earlier
 from runner.core.verdict import Dismissal
 from runner.core.views import subtree_usage
 from runner.errors import Refusal
-from runner.record.facts import Refused
+from runner.record.facts import Refused, Waiting
 from runner.result import Problem, Result
 from runner.snapshot import DispatchOrder, Snapshot
 
@@ -237,6 +237,10 @@ class ExecutionSubtree:
     async def settle(self, *, cancel: bool) -> None:
         """End all children and wait for them: pending ones are cancelled, running ones wrap up or are cancelled."""
         me, children = self._parent, self._parent.children
+        if not children.alive:
+            await children.inbox.until_all_ended()
+            return
+        me.services.recorder.record_nowait(Waiting(me.place, "children"))
         for child in tuple(children.alive.values()):
             if child.gate is not None and child.gate.is_closed:
                 child.gate.dismiss(Dismissal("skipped", Problem("not_needed", "its caller is wrapping up")))
@@ -249,6 +253,7 @@ class ExecutionSubtree:
         for child in tuple(children.alive.values()):
             await self._cancel(child.id, me.name, "its caller must conclude now")
         await children.inbox.until_all_ended()
+        me.services.recorder.record_nowait(Waiting(me.place, None))
 
     async def pass_on(self, item: Item) -> None:
         """Forward a message to all children; each gets it once, however often it is forwarded."""

@@ -7,7 +7,7 @@ returns, the row is terminal (or left to another process on purpose), the parent
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ import anyio
 import anyio.lowlevel
 
 from db.clock import loop_time, stamp
-from db.ids import ExecutionId, new_execution_id, new_id
+from db.ids import ExecutionId, new_id
 from db.latch import Latch
 from db.rows.executions import Place, StartWrite
 from db.rows.reads import Record
@@ -103,6 +103,7 @@ class Environment:
     """Builds the request for a dispatched agent; raises Refusal."""
     continued: Start
     """The start of an execution that continues an ended one."""
+    live: Callable[[Execution], Coroutine[object, object, None]]  # runs a stored execution to its end
 
 
 class Execution:
@@ -124,17 +125,15 @@ class Execution:
         self.environment, self.request, self.parent = environment, request, parent
         self._start = start or (FRESH if request.continues is None else environment.continued)
         row, above = self._start.row, parent.allowance if parent is not None else None
-        identifier = new_execution_id() if row is None else ExecutionId(row["id"])
-        position = position if row is None else row["position"]
-        self.node: Node = node_of(request, identifier, position, parent.above if parent is not None else None)
+        place_above = parent.above if parent is not None else None
+        self.node: Node = node_of(environment.services, request, row, position, place_above)
         status = ExecutionStatus(request.start.status if row is None else row["status"])
         self.life = Life(status, 1 if row is None else row["attempt"])
         granted = request.dispatch.granted
-        self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), identifier, granted=granted)
+        self.allowance: Allowance = Allowance(self.limits, above, self._timeout(), self.id, granted=granted)
         self.children: Children[Execution] = Children(self.limits)
-        gated = request.start.gated
-        self.slot = self._slots.none() if gated else self._slots.reserve()
-        self.gate = StartGate() if gated else None
+        self.slot = self._slots.none() if request.start.gated else self._slots.reserve()
+        self.gate = StartGate() if request.start.gated else None
         self.scope = anyio.CancelScope()
         self.done = Latch()
         self.state = State(self.prompt)
@@ -420,7 +419,7 @@ class Execution:
         self.children.alive[child.id] = child
         self.tree.add(child)
         self.inbox.expect(child.id)
-        self.children.group.start_soon(child.run, name=f"{child.name} {child.id}")
+        self.children.group.start_soon(self.environment.live, child, name=f"{child.name} {child.id}")
 
     # -- end -----------------------------------------------------------------------------------------------------------
 

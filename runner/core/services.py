@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from db.database import Database
 from db.latch import Latch
@@ -15,6 +15,22 @@ from runner.record.events import Bus
 from runner.record.recorder import Recorder
 from runner.tools.protocol import ToolExecutor
 from runner.tools.upstream.pool import Upstreams
+
+if TYPE_CHECKING:
+    from runner.telemetry.observer import Observers  # most services have none
+
+
+class PlaybackSeam(Protocol):
+    """Runs a recorded tree again: `runner.replay.playback.Playback`."""
+
+    def identify(self, parent: str | None, request: Any) -> str:
+        """The recorded id of an execution that is being spawned."""
+        ...
+
+    def arranged(self, execution: Any, context: Any) -> Any:
+        """Its strategy context over the recording, and its strategy where that is another one."""
+        ...
+
 
 FunctionCall = Callable[[Any], Awaitable[Any]]
 """An agent that is a Python function, called with `runner.functions.callables.Call`."""
@@ -41,8 +57,12 @@ class Services:
     """The environment variables of this process."""
     asks_environ: bool = True
     """Whether models need keys from the environment; False for a program with its own models."""
+    observers: Observers | None = None
+    """Told what executions, models and tools do; None without telemetry and metrics."""
     restored: Callable[[str], Services] | None = None
     """Builds the services of an earlier configuration from its stored text; raises ConfigError."""
+    playback: PlaybackSeam | None = None
+    """Set where a recorded tree is run again."""
 
     def model_spec(self, subject: AgentSpec | ChainSpec) -> ModelSpec | None:
         """The model of an agent or chain; None if it makes no model calls itself."""

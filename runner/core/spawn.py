@@ -13,8 +13,9 @@ from typing import Any
 from pydantic_core import to_json
 
 from db.clock import stamp
-from db.ids import new_id
+from db.ids import ExecutionId, new_execution_id, new_id
 from db.rows.executions import NewExecution, Place
+from db.rows.reads import Record
 from db.rows.transcript import MessageDraft
 from db.status import ExecutionStatus
 from registry import AgentSpec, CatalogueEntry, ChainSpec, Limits, fold
@@ -145,16 +146,26 @@ class Above:
     """False for a chain: it is a label, not a hop, so its stages are no deeper."""
 
 
-def node_of(request: SpawnRequest, identifier: str, position: int, above: Above | None) -> Node:
-    """The node of a new execution; a limit on depth applies to its whole subtree."""
+def node_of(services: Services, request: SpawnRequest, row: Record | None, position: int, above: Above | None) -> Node:
+    """The node of an execution: that of its row, of the recorded one in a replay, else a new one.
+
+    A limit on depth applies to its whole subtree.
+    """
     parent, limits = above.node if above is not None else None, request.limits
+    above_id = parent.id if parent is not None else None
+    if row is not None:
+        identifier, position = ExecutionId(row["id"]), row["position"]
+    elif services.playback is None:
+        identifier = new_execution_id()
+    else:
+        identifier = ExecutionId(services.playback.identify(above_id, request))
     if parent is not None and parent.limits.max_depth < limits.max_depth:
         limits = replace(limits, max_depth=parent.limits.max_depth)
     origin = parent.origin if parent is not None else request.root.origin.in_session()
     root = parent.place.root_execution_id if parent is not None else identifier
     labelled = parent.delegation_path if parent is not None else ()
     return Node(
-        place=Place(identifier, parent.id if parent is not None else None, root, origin.session),
+        place=Place(identifier, above_id, root, origin.session),
         name=request.name,
         path=(*(parent.path if parent is not None else ()), request.agent.name),
         delegation_path=labelled_path(labelled, request.agent.name, request.role, request.input),
@@ -207,6 +218,7 @@ def new_row(
         config_hash=services.settings.hash,
         reason=request.start.reason,
         user_id=node.origin.user.id if node.origin.user is not None else None,
+        trace_context=to_json(node.origin.trace).decode() if top and node.origin.trace else None,
     )
 
 

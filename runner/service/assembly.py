@@ -105,6 +105,10 @@ def _assembled(execution: Execution, cancel: CancelChild, approvals: Approvals) 
         model=services.model_for(agent),
         toolbox=toolbox,
     )
+    if services.playback is not None:
+        work, recorded = services.playback.arranged(execution, work)
+        if recorded is not None:
+            return work, recorded
     if isinstance(agent, AgentSpec) and agent.strategy == "function":
         call = Call(request.task, request.input, partial(_context, execution, work))
         work = replace(work, function=partial(services.functions[agent.name], call))

@@ -7,7 +7,7 @@ disconnect.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -28,6 +28,7 @@ from runner.approvals.approvals import Approvals
 from runner.core.cancel import Canceller
 from runner.core.execution import Environment, Execution
 from runner.core.guard import permit
+from runner.core.history import TreeUsage, name_of
 from runner.core.inbox import Item
 from runner.core.services import Services
 from runner.core.shutdown import ShelteredGroup
@@ -46,7 +47,7 @@ from runner.record.recorder import Recorder
 from runner.resume.adopt import Adopter
 from runner.resume.configs import Configurations
 from runner.resume.readiness import Lack, Unready
-from runner.resume.restore import Continued
+from runner.resume.restore import Continued, resumed
 from runner.service.assembly import assemble
 from runner.service.chat_queue import AGAIN, ChatQueue
 from runner.service.extraction import Extraction
@@ -62,6 +63,8 @@ from runner.work_items.board import configured_items
 log = logging.getLogger("outrider.dispatcher")
 
 SUPERVISION_SECONDS = 0.5
+MOST_COUNTED = 300
+"""Executions of a tree that is read whole only to tell what a rerun keeps."""
 """Interval between checks for executions past their deadline and grace period."""
 
 
@@ -83,6 +86,7 @@ class Dispatcher:
             price_of_answer=price_of_answer,
             dispatched=dispatched,
             continued=Continued(),
+            live=_lives(services),
         )
         self._configurations = Configurations(self._environment, services.restored)
         self.people = Users(services.settings, services.database.reads)
@@ -197,6 +201,54 @@ class Dispatcher:
         await self._entered(root)
         self._run(root)
         return root.snapshot()
+
+    async def rerun(self, execution: str, node: str | None, task: str | None, asker: Origin = NOWHERE) -> Snapshot:
+        """Fork an ended tree at `node`, by default `execution` itself, and do that and what follows again; the new root.
+
+        What does not depend on it is kept, with its results. Raises UnknownExecution, UnknownName, NoModel, Unready, and
+        Refusal.
+        """
+        from runner.resume.fork import Forking, ForkWish, admit_fork  # late: few processes fork a tree
+
+        reads = self.services.database.reads
+        row = await reads.execution(execution)
+        if row is None:
+            raise UnknownExecution(execution)
+        rows = await reads.tree_rows(row["root_execution_id"])
+        admit_fork(rows, node or execution)
+        top = rows[0]
+        environment = await self._configurations.of_continuation(top["config_hash"])
+        settings, user = environment.services.settings, await self.people.of(top)
+        request = top_level(settings, name_of(top), top["task"] or "", None)
+        if isinstance(request.agent, AgentSpec):
+            permit(request.agent.name, request.agent.requires, asker.user or user)
+        _check_models(environment.services, request)
+        if lacks := await self._adopter.lacks_to_continue(top, settings):
+            raise Unready(execution, lacks)
+        wish = ForkWish(node or execution, clean(task) if task else None, settings.hash, self.services.database.owner)
+        if self.services.shutdown.stopping:
+            raise Refusal("stopping", "the service is stopping", "retry when it has restarted")
+        forked = await Forking(reads, rows, wish).copied()
+        await self.services.recorder.record(forked, patient=False)
+        [stored] = await reads.those([forked.rows.root["id"]])
+        root = resumed(environment, stored, TreeUsage(stored["id"], user))
+        self._run(root)
+        return root.snapshot()
+
+    async def kept_by_rerun(self, execution: str) -> int | None:
+        """How many executions a rerun from this one would keep; None if the tree is too big to count. Raises Refusal."""
+        from runner.resume.fork import Forking, ForkWish, admit_fork  # late, as above
+
+        reads = self.services.database.reads
+        row = await reads.execution(execution)
+        if row is None:
+            raise UnknownExecution(execution)
+        rows = await reads.tree_rows(row["root_execution_id"])
+        admit_fork(rows, execution)
+        if len(rows) > MOST_COUNTED:
+            return None
+        wish = ForkWish(execution, None, self.services.settings.hash, self.services.database.owner)
+        return int((await Forking(reads, rows, wish).copied()).told["kept"])
 
     async def lacks(self, root: str) -> Sequence[Lack]:
         """The needs of an interrupted tree that this process lacks."""
@@ -320,6 +372,15 @@ class Dispatcher:
             live = self.tree.get(delivery["execution_id"])
             if live is not None:
                 live.inbox.put(Item.of_row(delivery))
+
+
+def _lives(services: Services) -> Callable[[Execution], Coroutine[object, object, None]]:
+    """How executions run: observed, if there are observers."""
+    if services.observers is None:
+        return Execution.run
+    from runner.service.observed import observed
+
+    return partial(observed, services.observers)
 
 
 def _check_models(services: Services, request: SpawnRequest) -> None:

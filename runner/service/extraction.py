@@ -55,7 +55,7 @@ class Extraction:
     async def live(self, root: Execution) -> None:
         """Run a root, then start an extraction if it answered a user."""
         try:
-            await root.run()
+            await root.environment.live(root)
             memory, answered = self._memory, root.status is ExecutionStatus.COMPLETED
             if memory is not None and root.id in self._busy and answered and root.request.role != EXTRACTOR:
                 await self._learn(root, memory)

@@ -40,6 +40,7 @@ from runner.strategies.route.commands.parse import CommandCall, call_in
 from runner.strategies.route.commands.task import is_command_task
 from runner.strategies.staff import Staff
 from runner.text import escape_blocks
+from runner.trace_context import trace_context
 
 
 def top_level(settings: Settings, name: str, task: str, data: Any, timeout: float | None = None) -> SpawnRequest:
@@ -102,12 +103,13 @@ def again(settings: Settings, row: Record, above: SpawnRequest | None, user: Use
     if isinstance(made.agent, AgentSpec) and not made.start.gated:  # a gated one is checked when it starts
         permit(made.agent.name, made.agent.requires, user)
     limits = made.limits if row["budget_usd"] is None else made.limits.capped(row["budget_usd"])
+    trace = trace_context(from_json(row["trace_context"])) if row["trace_context"] else {}
     return replace(
         made,
         limits=limits,
         timeout=row["timeout_seconds"],
         dispatch=DispatchInfo(key=row["idempotency_key"], granted=row["budget_from_execution_id"] is not None),
-        root=replace(made.root, origin=Origin(row["principal"], row["session_id"], user=user)),
+        root=replace(made.root, origin=Origin(row["principal"], row["session_id"], trace, user)),
         continues=row["continues_execution_id"],
     )
 

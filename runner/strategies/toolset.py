@@ -85,7 +85,14 @@ def build_toolbox(services: Services, needs: Needs, family: Subtree, own: Sequen
     def unavailable() -> Mapping[str, str]:
         return upstream.unavailable if upstream is not None else {}
 
-    return Toolbox(CompositeTools(layers, permits(needs.agent, needs.denied_above), unavailable), upstream)
+    permitted, observers = permits(needs.agent, needs.denied_above), services.observers
+    if observers is None:
+        return Toolbox(CompositeTools(layers, permitted, unavailable), upstream)
+    from runner.telemetry.calls import ObservedTools, ToolObservation
+
+    targets = frozenset(entry.name for entry in family.catalogue)
+    seen = ToolObservation(needs.scope_id, needs.agent.name, targets, services.settings, observers)
+    return Toolbox(ObservedTools(layers, permitted, unavailable, seen), upstream)
 
 
 def permits(agent: AgentSpec, denied_above: Sequence[ToolFilter]) -> Callable[[Tool], bool]:

@@ -34,10 +34,10 @@ class CompositeTools:
         self._routes: dict[str, tuple[Tool, ToolExecutor]] | None = None
         self._closed = False
 
-    async def list_tools(self) -> Sequence[Tool]:
-        """The permitted tools of all layers; on a clash the earlier layer keeps the name."""
+    async def list_tools(self, wanted: Callable[[ToolExecutor], bool] | None = None) -> Sequence[Tool]:
+        """The permitted tools of all layers, or of those wanted; on a clash the earlier layer keeps the name."""
         routes: dict[str, tuple[Tool, ToolExecutor]] = {}
-        for layer in self._layers:
+        for layer in self._layers if wanted is None else filter(wanted, self._layers):
             for tool in await layer.list_tools():
                 if self._permits(tool):
                     routes.setdefault(tool.name, (tool, layer))

@@ -289,6 +289,11 @@ class Conversation:
         """Add a note to the model."""
         await self._say(Message.of_text("user", text, "note"))
 
+    async def repeat(self, message: Message) -> None:
+        """Add a recorded note once more; what it told counts as told."""
+        self._countdown.told(message.data.get(LOW, ()))
+        await self._say(message)
+
     async def ask_to_conclude(self, reason: str) -> None:
         """Ask for a conclusion."""
         if reason in EXHAUSTED:

@@ -17,7 +17,7 @@ import anyio.lowlevel
 from db.clock import loop_time, stamp
 from db.ids import new_id
 from db.rows.transcript import ModelCall
-from registry import ModelSpec, Settings, Tokens, cost_of
+from registry import Cost, ModelSpec, Price, Settings, Tokens, cost_of
 from runner.budget.accounts import NOTHING, Account, Amount
 from runner.budget.budget import REASONS, Budget, CallPermit
 from runner.budget.estimate import Tariff
@@ -48,7 +48,7 @@ Keep = Callable[[Reply, CallUsage], Awaitable[None]]
 """Stores a reply and its usage."""
 
 
-class _WrapUpWanted(Exception):
+class WrapUpWanted(Exception):
     """A conclusion was asked for during the wait for the next attempt of a call."""
 
 
@@ -141,7 +141,7 @@ class ModelCalls:
                 context.state.asking = True
                 try:
                     reply = await self._model.complete(request, self.voice.heard)
-                except _WrapUpWanted:
+                except WrapUpWanted:
                     wrap_up_wanted = True
             context.state.asking = False
             if reply is not None:
@@ -178,7 +178,7 @@ class ModelCalls:
             await self._wait_told(wait)
             with anyio.move_on_after(wait.seconds):
                 await context.inbox.until_asked_to_wrap_up()
-                raise _WrapUpWanted
+                raise WrapUpWanted
         await context.pause()
         if spending is not None:
             self._leave = await spending.leave_again(whole, request.max_tokens)
@@ -336,8 +336,7 @@ def _unpriced(models: Mapping[str, Sequence[str]]) -> str:
 def _usage_of_reply(context: StrategyContext, spec: ModelSpec, reply: Reply, identifier: str, started: str) -> CallUsage:
     """The bill of a reply: a fallback model has its own price, a rehearsal costs nothing."""
     usage, tokens = reply.usage, _tokens(reply.usage)
-    price = None if reply.rehearsed else _answering(context.settings, spec, reply.model).price
-    cost = cost_of(tokens, price)
+    cost = cost_of(tokens, _price(context.settings, spec, reply))
     call = ModelCall(
         id=identifier,
         execution_id=context.place.id,
@@ -383,8 +382,16 @@ def _usage_of_lost(context: StrategyContext, spec: ModelSpec, prompt: int, worst
     return CallUsage(call, used)
 
 
-def _answering(settings: Settings, spec: ModelSpec, model: str) -> ModelSpec:
-    return next((each for each in (spec, *settings.models.values()) if each.model == model), spec)
+def cost_of_reply(settings: Settings, spec: ModelSpec, reply: Reply) -> Cost:
+    """The cost of a reply to a call of `spec`, as its bill has it."""
+    return cost_of(_tokens(reply.usage), _price(settings, spec, reply))
+
+
+def _price(settings: Settings, spec: ModelSpec, reply: Reply) -> Price | None:
+    """A fallback model has its own price, a rehearsal none."""
+    if reply.rehearsed:
+        return None
+    return next((each for each in (spec, *settings.models.values()) if each.model == reply.model), spec).price
 
 
 def _tokens(usage: Usage) -> Tokens:

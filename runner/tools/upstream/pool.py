@@ -26,10 +26,11 @@ from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
 from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
 from runner.tools.upstream.notices import ListedTools, UpstreamListeners, UpstreamNotice
-from runner.tools.upstream.server import ListingTimeouts, Upstream
+from runner.tools.upstream.server import ListingTimeouts, Standing, Upstream
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
+    from runner.tools.secrets import Mask
 
 CLOSE_GRACE = 8.0
 """Seconds for all servers to stop, in parallel; longer than the stop sequence of one process."""
@@ -104,6 +105,24 @@ class Upstreams:
     def connected(self) -> list[Upstream]:
         """The servers that were used."""
         return [*self._shared.values(), *(each for own in self._scoped.values() for each in own.values())]
+
+    @property
+    def up(self) -> Mapping[str, bool]:
+        """Whether each server that was used is connected; one that belongs to several executions, if it is for all."""
+        found: dict[str, bool] = {}
+        for upstream in self.connected:
+            found[upstream.spec.name] = upstream.is_up and found.get(upstream.spec.name, True)
+        return found
+
+    def standing(self, server: str) -> Standing:
+        """How a server is, without asking it; of several connections, the one that was used last."""
+        used = [self._shared.get(server), *(own.get(server) for own in self._scoped.values())]
+        return next((each.standing for each in reversed(used) if each is not None), Standing("idle"))
+
+    def offered(self, server: str, listing: ToolListing) -> list[Tool]:
+        """The tools of a listing as agents get them, under the server's own names."""
+        spec = self._specs[server]
+        return [_tool(spec, offer, offer.tool, self.mask) for offer in listing.offers.values()]
 
     async def prepare(self) -> None:
         """Import the SDK before the first use; no server is started."""
@@ -244,7 +263,7 @@ class UpstreamTools:
                 effect=self._effects.get(target, UNTRUSTED),
                 timeout=timeout,
                 scope_id=self._scope_id,
-                trace=self._trace,
+                trace=self._trace if call.flight.trace is None else call.flight.trace,
                 flight=call.flight,
             )
         )
@@ -254,17 +273,7 @@ class UpstreamTools:
         self._owner.release(self._scope_id)
 
     def _tool(self, spec: UpstreamSpec, offer: Offer) -> Tool:
-        target = Target(spec.name, offer.tool)
-        hints = offer.hints if spec.trust_annotations else Hints()  # the server's own claim; the configuration wins
-        return Tool(
-            name=self._names.sent(target),
-            description=_described(self._mask.text(offer.description)),
-            input_schema=escape_blocks_in(self._mask.value(offer.input_schema)),
-            label=target.label,
-            server=spec.name,
-            effect=spec.effect_of(offer.tool) or _effect(hints),
-            gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
-        )
+        return _tool(spec, offer, self._names.sent(Target(spec.name, offer.tool)), self._mask)
 
     def _report(self, listings: Mapping[str, ToolListing], missing: Mapping[str, str]) -> None:
         """Report missing servers and omissions, each once."""
@@ -276,6 +285,19 @@ class UpstreamTools:
             if (kind, message) not in self._remarked:
                 self._remarked.add((kind, message))
                 self._owner.notify(UpstreamNotice(server, kind, message, self._scope_id))
+
+
+def _tool(spec: UpstreamSpec, offer: Offer, name: str, mask: Mask) -> Tool:
+    hints = offer.hints if spec.trust_annotations else Hints()  # the server's own claim; the configuration wins
+    return Tool(
+        name=name,
+        description=_described(mask.text(offer.description)),
+        input_schema=escape_blocks_in(mask.value(offer.input_schema)),
+        label=Target(spec.name, offer.tool).label,
+        server=spec.name,
+        effect=spec.effect_of(offer.tool) or _effect(hints),
+        gate=spec.gate_of(offer.tool) or ("ask" if hints.destructive else "none"),
+    )
 
 
 def _described(text: str) -> str:

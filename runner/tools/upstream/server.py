@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -80,6 +80,18 @@ class BackOff:
         self._until = now + wait
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a server is, without asking it."""
+
+    state: Literal["idle", "connecting", "ready", "unavailable"]
+    """`idle` until its first use."""
+    error: str | None = None
+    """Why it is unavailable."""
+    listing: ToolListing | None = None
+    """Its tools, where they were listed."""
+
+
 class Upstream:
     """A server and its one connection; the owner task runs in the given task group."""
 
@@ -97,6 +109,11 @@ class Upstream:
         self._verdict: anyio.Event | None = None
         """Set when the probe after a timed-out call has ended."""
         self._closed = False
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its connection works."""
+        return self._connection is not None and self._connection.started and self._connection.usable
 
     async def listing(self, timeouts: ListingTimeouts, scope_id: str) -> ToolListing:
         """The server's tools; raises Unavailable, also after a timeout."""
@@ -116,6 +133,18 @@ class Upstream:
             raise Unavailable(connection.failure or reason) from error
         await self._observe(listing, scope_id)
         return listing
+
+    @property
+    def standing(self) -> Standing:
+        """How it is now."""
+        connection = self._connection
+        if connection is None:
+            return Standing("idle")
+        if connection.failure is not None:
+            return Standing("unavailable", connection.failure, self._observed)
+        if not connection.settled.is_set():
+            return Standing("connecting", None, self._observed)
+        return Standing("ready" if connection.usable else "idle", None, self._observed)
 
     async def _observe(self, listing: ToolListing, scope_id: str) -> None:
         """Have a new listing observed."""
@@ -223,6 +252,8 @@ class Upstream:
         if call.tool not in listing.offers:
             return call.unknown()
         call.flight.sent = True
+        if call.flight.trace is not None:
+            call.flight.protocol = connection.client.protocol_version
         answer = await connection.call(call.tool, dict(call.arguments), call.trace)
         self._back_off.worked()
         return tool_result(answer)
