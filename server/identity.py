@@ -18,6 +18,12 @@ SPEAK_FOR_ALL = "users:speak_for_all"
 KEY = "outrider.identity"
 """The key of the identity in an ASGI scope, set by authentication."""
 
+BEARER = "outrider.bearer"
+"""The key in an ASGI scope of a request with a bearer token: no page of another site can have sent it."""
+
+EXPIRES = "outrider.expires"
+"""The key in an ASGI scope of the time at which the bearer token of a request expires; None if it does not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
