@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,8 +23,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import TokenSpec
-from server.http_face.errors import HttpFault, refusal
-from server.identity import KEY, LOCAL, Identity
+from server.http_face.errors import FOR_CLIENTS, HttpFault, refusal
+from server.identity import BEARER, EXPIRES, KEY, LOCAL, Identity
 
 log = logging.getLogger("outrider.http")
 
@@ -73,6 +73,18 @@ class Verifier(Protocol):
         ...
 
 
+class Doors(Protocol):
+    """The ways in besides a token."""
+
+    def is_open(self, scope: Scope) -> bool:
+        """Whether a request needs no identity."""
+        ...
+
+    def visitor(self, scope: Scope) -> Identity | None:
+        """Who a request without a token is from, by its session; None if that is unknown."""
+        ...
+
+
 class Anonymous:
     """Makes every caller local. Used without authentication, on loopback only."""
 
@@ -87,32 +99,52 @@ class Anonymous:
 class Authentication:
     """Adds the identity of its token to a request, or refuses the request."""
 
-    def __init__(
-        self, app: ASGIApp, verifiers: Sequence[Verifier], open_paths: Collection[str], metadata_url: str | None
-    ) -> None:
-        """`open_paths` need no token; a challenge names `metadata_url`, where a client finds the issuer."""
+    def __init__(self, app: ASGIApp, verifiers: Sequence[Verifier], doors: Doors, metadata_url: str | None) -> None:
+        """A challenge names `metadata_url`, where a client finds the issuer."""
         self._app = AuthContextMiddleware(app)
-        self._verifiers, self._open, self._metadata_url = verifiers, open_paths, metadata_url
+        self._verifiers, self._doors, self._metadata_url = verifiers, doors, metadata_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in self._open:
+        if self._doors.is_open(scope):
             await self._app(scope, receive, send)
             return
-        found = await self._caller(Headers(scope=scope).getlist("authorization"))
+        tokens = Headers(scope=scope).getlist("authorization")
+        who = self._doors.visitor(scope) if not tokens else None
+        if who is not None:
+            await self._app({**scope, KEY: who}, receive, send)
+            return
+        found = await self._caller(scope, tokens)
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
         known = {
             KEY: Identity(found.principal, found.scopes),
+            BEARER: True,
+            EXPIRES: found.expires_at,
             "user": AuthenticatedUser(_access_token(found)),  # the SDK binds a session to the user that opened it
             "headers": [pair for pair in scope["headers"] if pair[0] != b"authorization"],  # no handler needs the token
         }
         await self._app({**scope, **known}, receive, send)
 
-    async def _caller(self, headers: Sequence[str]) -> VerifiedToken | Response:
+    async def _caller(self, scope: Scope, headers: Sequence[str]) -> VerifiedToken | Response:
         scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
-            return refusal(401, "missing bearer token", headers=self._challenge())
+            hint = (
+                ""
+                if scope["path"].startswith(FOR_CLIENTS)
+                else "open the pages with your token, or send it with the request"
+            )
+            return refusal(scope, 401, "missing bearer token", hint, self._challenge())
+        return await self._verified(scope, token)
+
+    async def check(self, scope: Scope, token: str) -> tuple[Identity, float | None] | Response:
+        """The owner of a token that a request has in its body, and the end of the token; or the refusal."""
+        found = await self._verified(scope, token)
+        if isinstance(found, Response):
+            return found
+        return Identity(found.principal, found.scopes), found.expires_at
+
+    async def _verified(self, scope: Scope, token: str) -> VerifiedToken | Response:
         try:
             for verifier in self._verifiers:
                 caller = await verifier.verify(token)
@@ -121,13 +153,15 @@ class Authentication:
             raise BadToken("it is unknown")
         except BadToken as error:
             log.info("a token was refused: %s", error)
-            return refusal(401, f"the token is not accepted: {error}", headers=self._challenge(error="invalid_token"))
+            return refusal(
+                scope, 401, f"the token is not accepted: {error}", headers=self._challenge(error="invalid_token")
+            )
         except MissingScopes as error:
             challenge = self._challenge(error="insufficient_scope", scope=str(error))
-            return refusal(403, "the token lacks required scopes", headers=challenge)
+            return refusal(scope, 403, "the token lacks required scopes", headers=challenge)
         except CannotTell as error:
             after = {"retry-after": f"{error.retry_seconds:.0f}"}
-            return refusal(503, "the token issuer's keys are unavailable", "try again later", after)
+            return refusal(scope, 503, "the token issuer's keys are unavailable", "try again later", after)
 
     def _challenge(self, **about: str) -> dict[str, str]:
         if self._metadata_url is not None:

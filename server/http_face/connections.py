@@ -82,9 +82,8 @@ class _Answer:
     async def end(self, scope: Scope, receive: Receive) -> None:
         """Refuse an unanswered request; close an unfinished body."""
         if not self._begun:
-            await refusal(503, "the server is stopping", "try again in a moment", {"retry-after": "1"})(
-                scope, receive, self._send
-            )
+            refused = refusal(scope, 503, "the server is stopping", "try again in a moment", {"retry-after": "1"})
+            await refused(scope, receive, self._send)
         elif not self._complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -1,6 +1,7 @@
 """Errors of the HTTP face: the reason why a server cannot start, and the JSON answer to a refused request.
 
-Invariant: a refusal repeats nothing of the request.
+Owns which of two forms a refusal has: that of MCP clients, or a problem for the API and its pages. Invariant: a refusal
+repeats nothing of the request.
 """
 
 from __future__ import annotations
@@ -8,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from server.problem import problem
+
 if TYPE_CHECKING:
-    from starlette.responses import JSONResponse
+    from starlette.responses import Response
+    from starlette.types import Scope
+
+FOR_CLIENTS = ("/mcp", "/health", "/.well-known/")
+"""Paths below which a refusal has the form that MCP clients know; elsewhere it is a problem."""
 
 
 class HttpFault(Exception):
@@ -20,8 +27,10 @@ class HttpFault(Exception):
         self.hint = hint
 
 
-def refusal(status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """A JSON answer with an error and a hint."""
+def refusal(scope: Scope, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer with an error and a hint, in the form of the path."""
     from starlette.responses import JSONResponse  # late: every failing command imports this module for `HttpFault`
 
-    return JSONResponse({"error": error} | ({"hint": hint} if hint else {}), status, headers)
+    if scope["path"].startswith(FOR_CLIENTS):
+        return JSONResponse({"error": error} | ({"hint": hint} if hint else {}), status, headers)
+    return problem(status, error, hint, headers)

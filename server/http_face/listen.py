@@ -22,6 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from db.latch import Latch
+from server.http_face.carriage import Carriage, end_still_ones, limit_unread, room
 from server.http_face.connections import OpenRequests
 from server.http_face.errors import HttpFault
 
@@ -29,7 +30,6 @@ FINISH_SECONDS = 0.7
 """Time for open requests when the server stops; a stream never ends by itself."""
 STOP_SECONDS = 5
 """Longest stop, even with a caller that stops reading."""
-MOST_CONNECTIONS = 4_096
 
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65_535
@@ -103,6 +103,7 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
     try:
         if os.name == "posix":  # on Windows two servers could then share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        limit_unread(listener)
         listener.bind(where)
         listener.listen()
     except OSError as error:
@@ -135,6 +136,7 @@ async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], No
     async with anyio.create_task_group() as group:
         group.start_soon(serve, name="carry HTTP requests")
         group.start_soon(turn_away, name="turn requests away")
+        group.start_soon(end_still_ones, server.server_state.connections, name="end connections that stand still")
         try:
             await ended.wait()
         finally:
@@ -149,14 +151,14 @@ async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], No
 def _configuration(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=Carriage,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # forwarded headers are not trusted
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=room(),
         timeout_graceful_shutdown=STOP_SECONDS,
     )
 

@@ -28,7 +28,9 @@ EVERY_ANSWER = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox",
     "cache-control": "no-store",
 }
 """Default headers of an answer; a route may set its own value."""
@@ -80,15 +82,15 @@ class Guard:
         headers = Headers(scope=scope)
         weight = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers.raw)
         if len(headers) > MOST_HEADERS or weight > MOST_HEADER_BYTES:
-            return refusal(431, "too many headers, or too long ones")
+            return refusal(scope, 431, "too many headers, or too long ones")
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         # An absolute target would override the Host header.
         if len(hosts) != 1 or not self._names.host(hosts[0]) or not scope["path"].startswith("/"):
-            return refusal(
-                421, "unknown Host: this server does not answer to that name", "add the name to `serve.http.allowed_hosts`"
-            )
+            hint = "add the name to `serve.http.allowed_hosts`"
+            return refusal(scope, 421, "unknown Host: this server does not answer to that name", hint)
         if len(origins) > 1 or (origins and not self._names.origin(origins[0], hosts[0])):
-            return refusal(403, "pages of that origin are not allowed", "add the origin to `serve.http.allowed_origins`")
+            hint = "add the origin to `serve.http.allowed_origins`"
+            return refusal(scope, 403, "pages of that origin are not allowed", hint)
         return None
 
 
@@ -112,13 +114,13 @@ class WholeBody:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         announced = int(Headers(scope=scope).get("content-length", "0"))  # uvicorn rejects anything but digits
-        body = self._too_long() if announced > self._limit else await self._body(receive)
+        body = self._too_long(scope) if announced > self._limit else await self._body(scope, receive)
         if isinstance(body, Response):
             await body(scope, receive, send)
         elif body is not None:
             await self._app(scope, replayed(body, receive), send)
 
-    async def _body(self, receive: Receive) -> bytes | Response | None:
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | Response | None:
         """The body, a refusal, or None if the caller has disconnected."""
         parts, size = list[bytes](), 0
         with anyio.move_on_after(ARRIVAL_SECONDS):
@@ -126,14 +128,14 @@ class WholeBody:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > self._limit:
-                    return self._too_long()
+                    return self._too_long(scope)
                 if not message.get("more_body", False):
                     return b"".join(parts)
             return None
-        return refusal(408, "the request body did not arrive in time", headers={"connection": "close"})
+        return refusal(scope, 408, "the request body did not arrive in time", headers={"connection": "close"})
 
-    def _too_long(self) -> Response:
-        return refusal(413, f"a request has at most {self._limit} bytes", "`serve.http.max_body` sets the limit")
+    def _too_long(self, scope: Scope) -> Response:
+        return refusal(scope, 413, f"a request has at most {self._limit} bytes", "`serve.http.max_body` sets the limit")
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
