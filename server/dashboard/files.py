@@ -1,0 +1,106 @@
+"""The files of the pages: HTML, scripts and styles, as they are in the package.
+
+Owns their types, their caching and the policy that every page has. Must not know: what is in them, or who asks; no file
+contains data. Invariants: a path names a file of the folder or nothing; no page runs a script or a style that is not such a
+file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio.to_thread
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+import server.web
+from server.problem import problem
+
+STATIC = Path(server.web.__file__).with_name("static")
+PREFIX = "/static"
+SHELL = "index.html"
+PAGES = ("/", "/executions", "/executions/{id}", "/agents", "/usage", "/sql", "/compare")
+"""Paths of the one page; its script shows the part of the path."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".json": "application/json",
+    ".woff2": "font/woff2",
+}
+PLAIN = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """A file as it is sent."""
+
+    content: bytes
+    etag: str
+
+
+class StaticFiles:
+    """The files of a folder."""
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        self._folder = folder
+        self._known: dict[Path, tuple[int, StaticFile]] = {}
+
+    def routes(self) -> list[BaseRoute]:
+        """The pages and what they load."""
+        pages: list[BaseRoute] = [Route(path, self._page, methods=["GET"]) for path in PAGES]
+        return [*pages, Route(f"{PREFIX}/{{path:path}}", self._asset, methods=["GET"])]
+
+    async def _page(self, request: Request) -> Response:
+        return await self._answer(request, self._folder / SHELL)
+
+    async def _asset(self, request: Request) -> Response:
+        parts = request.path_params["path"].split("/")
+        if any(part in ("", ".", "..") or part.startswith(".") or "\\" in part or "\0" in part for part in parts):
+            return _missing()
+        return await self._answer(request, self._folder.joinpath(*parts))
+
+    async def _answer(self, request: Request, path: Path) -> Response:
+        kind = TYPES.get(path.suffix, PLAIN)
+        found = await anyio.to_thread.run_sync(self._read, path)
+        if found is None:
+            return _missing()
+        headers = {"etag": found.etag, "cache-control": "no-cache", "content-security-policy": POLICY}
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, headers={**headers, "content-type": kind})
+
+    def _read(self, path: Path) -> StaticFile | None:
+        try:
+            if not path.resolve().is_relative_to(self._folder.resolve()) or not path.is_file():
+                return None
+            changed = path.stat().st_mtime_ns
+            known = self._known.get(path)
+            if known is None or known[0] != changed:
+                content = path.read_bytes()
+                known = self._known[path] = changed, StaticFile(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+        except OSError:
+            return None
+        return known[1]
+
+
+def is_file_path(path: str) -> bool:
+    """Whether a path is that of a page or of a file that pages load."""
+    if path.startswith(f"{PREFIX}/") or path in PAGES:
+        return True
+    return path.startswith("/executions/") and path.count("/") == 2 and not path.endswith(".json")
+
+
+def _missing() -> Response:
+    return problem(404, "there is nothing at this path", "the pages are at `/`")
