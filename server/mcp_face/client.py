@@ -1,34 +1,23 @@
-"""An MCP client as the caller of the tools, and the executions that belong to it.
+"""An MCP client as the caller of the tools: what a caller is over MCP, besides what every caller is.
 
-Owns the visibility rule: a client sees the executions of its principal, at any depth; a foreign id is as unknown as one
-that never existed. A client has no inbox; it polls. Invariant: a wait ends with the call, and the execution continues.
+Owns the wait of a call: progress reports, and questions to the client's person. A client has no inbox; it polls.
+Invariant: a wait ends with the call, and the execution continues.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from db.clock import loop_time
-from db.errors import UnknownExecution
-from db.ids import PATTERN
 from db.rows.lists import ListFilter
 from db.store.writer import INTERVAL
-from registry import CatalogueEntry, Settings, UnknownName
-from runner.core.guard import entry_of
-from runner.core.history import name_of
-from runner.core.views import is_gone, snapshot_of_row, subtree_usage
-from runner.errors import NoModel, Refusal
-from runner.origin import Origin
-from runner.resume.readiness import listed
-from runner.service.order import Order
-from runner.snapshot import DispatchOrder, Snapshot
-from runner.trace_context import trace_context
-from server.identity import LOCAL, Identity
-from server.mcp_face.elicitation import GOES_ON, PersonWanted, word_in
+from runner.snapshot import Snapshot
+from server.caller.caller import RequestCaller, RequestInfo
+from server.mcp_face.elicitation import PersonWanted, word_in
 from server.mcp_face.text import progress_in_words
 
 if TYPE_CHECKING:
@@ -48,159 +37,37 @@ Report = Callable[[float, str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class RequestInfo:
-    """The context of a request: everything besides its arguments."""
+class ClientInfo(RequestInfo):
+    """The context of an MCP request."""
 
-    who: Identity = LOCAL
-    session: str | None = None
-    since: str | None = None
-    """An id older than every execution of the session."""
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    """Only the trace context is read from it."""
+    face: str = "an MCP client"
     report: Report | None = None
     """None if the client did not ask for progress."""
     person: Person | None = None
     """None if the client cannot put questions to a person."""
+    has_apps: bool = False
+    """Whether the client shows views (`server/mcp_face/app_tools.py`)."""
+    dashboard: str | None = None
+    """The address of the dashboard, where this server has one."""
 
 
-class Client:
+class Client(RequestCaller):
     """The client of one request. Its children are the executions of its principal."""
 
-    def __init__(self, dispatcher: Dispatcher, asking: RequestInfo) -> None:
-        self.dispatcher, self._asking = dispatcher, asking
-        self.who = asking.who
+    def __init__(self, dispatcher: Dispatcher, asking: ClientInfo) -> None:
+        super().__init__(dispatcher, asking)
+        self._report, self._person = asking.report, asking.person
+        self.has_apps, self.dashboard = asking.has_apps, asking.dashboard
         self.late: list[str] = []
         """Notes about answers that came too late, with the decision that had been made."""
-        self._usual: dict[str, float | None] = {}
-        """Typical seconds by agent, read once per request: it may show a hundred executions of one agent."""
-
-    @property
-    def name(self) -> str:
-        """Recorded as the author of its messages and cancellations."""
-        return self.who.principal or "an MCP client"
-
-    @property
-    def settings(self) -> Settings:
-        return self.dispatcher.services.settings
-
-    @property
-    def catalogue(self) -> Sequence[CatalogueEntry]:
-        return self.settings.offered()
-
-    # -- start ---------------------------------------------------------------------------------------------------------
-
-    async def dispatch(self, order: DispatchOrder) -> tuple[Snapshot, bool]:
-        """Start an agent as a top-level execution; raises Refusal."""
-        entry = entry_of(self.catalogue, order.name, self.dispatcher.services.settings.agents)
-        wish = Order(entry.name, order.task, order.input, order.timeout, order.budget_usd, order.key)
-        return await self.start(wish)
-
-    async def start(self, order: Order) -> tuple[Snapshot, bool]:
-        """Start an agent or a chain for this client; raises Refusal, UnknownName."""
-        return await self._started(self.dispatcher.start_once(self._mine(order)))
-
-    async def say(self, message: Order, patience: float) -> tuple[Snapshot, bool]:
-        """Queue a user's message for the chat agent; raises Refusal."""
-        return await self._started(self.dispatcher.chat_queue.accept(self._mine(message), patience))
-
-    def _mine(self, order: Order) -> Order:
-        asking = self._asking
-        return replace(order, principal=self.who.principal, session=asking.session, trace=trace_context(asking.meta))
-
-    async def _started(self, start: Awaitable[tuple[Snapshot, bool]]) -> tuple[Snapshot, bool]:
-        try:
-            return await start
-        except NoModel as error:
-            raise Refusal("no_model", str(error), error.hint) from error
-
-    async def resume(self, execution: str, text: str) -> Snapshot:
-        """Continue an ended execution, if the client may dispatch its agent; raises Refusal."""
-        dispatcher, asking = self.dispatcher, self._asking
-        row = await self.row(execution)
-        assert row is not None
-        if row["strategy"] != "chain":
-            entry_of(self.catalogue, name_of(row), dispatcher.services.settings.agents)
-        try:
-            return await dispatcher.resume(execution, text, Origin(None, asking.session, trace_context(asking.meta)))
-        except NoModel as error:
-            raise Refusal("no_model", str(error), error.hint) from error
-        except UnknownName as error:
-            raise Refusal("unknown_agent", str(error), error.hint) from error
 
     # -- look ----------------------------------------------------------------------------------------------------------
-
-    async def row(self, execution: str) -> Mapping[str, Any] | None:
-        """The row of one of its executions, by its whole or short id; None for anything else.
-
-        Raises UnknownExecution when a short id means several of its executions.
-        """
-        row = await self.dispatcher.services.database.reads.execution(await self._whole(execution))
-        return row if row is not None and self.who.sees(row["principal"]) else None
-
-    async def _whole(self, given: str) -> str:
-        """Resolve a short id among the client's own executions: foreign ones neither match nor make it ambiguous."""
-        if PATTERN.fullmatch(given):
-            return given
-        found = await self.dispatcher.services.database.reads.named(given, self.who.principal)
-        if len(found) > 1:
-            raise UnknownExecution(given, found)
-        return found[0] if found else given
-
-    async def look(self, child: str) -> Snapshot | None:
-        """One of its executions, by its whole or short id; None for anything else.
-
-        Raises UnknownExecution when a short id means several of its executions.
-        """
-        child = await self._whole(child)
-        live = self.dispatcher.tree.get(child)
-        if live is not None and self.who.sees(live.origin.principal):
-            found = await self._with_questions(live.snapshot())
-            if live.allowance.stands and not found.questions:  # decided, and about to continue
-                found = replace(found, activity=GOES_ON)
-            return await self._with_expectation(found)
-        row = await self.row(child)
-        return await self._with_expectation(await self._elsewhere(row)) if row is not None else None
-
-    async def subtree_usage(self, children: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """The usage of each subtree, running executions included."""
-        return await subtree_usage(self.dispatcher.services.database, children)
-
-    async def _elsewhere(self, row: Mapping[str, Any]) -> Snapshot:
-        """The snapshot of an execution that is not in this process, from its rows."""
-        child = self.of_row(row)
-        gone = is_gone(row, self.dispatcher.services.database.path)
-        if gone and (lacks := await self.dispatcher.lacks(row["root_execution_id"])):
-            child = replace(child, activity=f"{child.activity}; to be resumed it needs {listed(lacks)}")
-        if child.status == "running":
-            child = await self._with_questions(replace(child, waiting_for="approval"))
-        if child.activity or child.status != "running":
-            return child
-        tools = await self.dispatcher.services.database.reads.calling(child.id)
-        return replace(child, activity=f"calling {', '.join(tools)}" if tools else "asking the model")
-
-    def of_row(self, row: Mapping[str, Any]) -> Snapshot:
-        return snapshot_of_row(row, gone=is_gone(row, self.dispatcher.services.database.path))
-
-    async def _with_questions(self, child: Snapshot) -> Snapshot:
-        """Add the open approvals of the subtree; without any, it does not wait for approval."""
-        if child.waiting_for != "approval":
-            return child
-        questions = await self.questions(child.id)
-        return replace(child, questions=questions, waiting_for="approval" if questions else None)
-
-    async def _with_expectation(self, child: Snapshot) -> Snapshot:
-        if child.ended:
-            return child
-        if child.agent not in self._usual:
-            reads = self.dispatcher.services.database.reads
-            self._usual[child.agent] = await reads.typical_seconds(child.agent, self.who.principal)
-        return replace(child, expected=self._usual[child.agent])
 
     async def children(self) -> Sequence[Snapshot]:
         """The latest top-level executions of its principal, or of its session without one; oldest first."""
         wanted = ListFilter(self.who.principal, only_roots=True, limit=RECENT)
         if self.who.principal is None:
-            wanted = replace(wanted, session=self._asking.session, since=self._asking.since)
+            wanted = replace(wanted, session=self.asking.session, since=self.asking.since)
         rows = await self.dispatcher.services.database.reads.listing(wanted)
         return [self.of_row(row) for row in reversed(rows)]
 
@@ -213,11 +80,6 @@ class Client:
         return ()
 
     # -- questions to its person ---------------------------------------------------------------------------------------
-
-    async def questions(self, top: str) -> Sequence[Question]:
-        """The open questions about an execution and its subtree."""
-        asked = await self.dispatcher.approvals.open(top)
-        return [each for each in asked if self.who.sees(each.principal)]
 
     async def answer(self, question: Question, shown: str, answer: Any) -> None:
         """Apply an answer to a question. One without a decision is ignored; one that came too late is noted in `late`."""
@@ -253,10 +115,10 @@ class Client:
         """
         wanted: list[Question] = []
         async with anyio.create_task_group() as group:
-            if (person := self._asking.person) is not None:
+            if (person := self._person) is not None:
                 group.start_soon(self._ask, children, person, wanted, group.cancel_scope, name="ask a client's person")
-            if self._asking.report is not None:
-                group.start_soon(self._tell, children, self._asking.report, name="tell a client how it goes")
+            if self._report is not None:
+                group.start_soon(self._tell, children, self._report, name="tell a client how it goes")
             elsewhere = []
             for child in children:
                 live = self.dispatcher.tree.get(child)
@@ -303,12 +165,6 @@ class Client:
             used = await self.subtree_usage([child.id for child in looked])
             words = [progress_in_words(child.agent, child.activity or child.status, used.get(child.id)) for child in looked]
             await report(loop_time() - began, "; ".join(words))
-
-    async def stop(self, child: str, reason: str, *, wrap_up: bool) -> str:
-        """Stop one of its executions: `requested` or `already_finished`."""
-        if wrap_up:
-            return await self.dispatcher.ask_to_wrap_up(child)
-        return await self.dispatcher.cancel(child, by=self.name, reason=reason)
 
 
 async def _then(wait: Callable[[], Awaitable[Any]], after: Callable[[], None]) -> None:

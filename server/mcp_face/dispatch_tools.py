@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from registry import UnknownName
 from registry.text.durations import LONGEST
 from runner.errors import Refusal
 from runner.messages import ToolCall
-from runner.service.order import Order
 from runner.tools.builtin import Arguments, OwnTool, answer, refuse
 from runner.tools.dispatch import (
     ASK_FOR_IT,
@@ -29,7 +27,7 @@ from runner.tools.dispatch import (
     takes_input,
 )
 from runner.tools.protocol import ToolResult
-from server.alerts import is_resolved, task_of, unwrapped
+from server.caller.chain_order import ChainRefused, ChainRequest, chain_order
 
 if TYPE_CHECKING:
     from server.mcp_face.client import Client
@@ -117,20 +115,13 @@ class _StartTools:
         return await self._dispatching.get_result(call, which)
 
     async def run_chain(self, _call: ToolCall, arguments: RunChainArguments) -> ToolResult:
-        settings = self._client.settings
-        if not arguments.task.strip() and not arguments.input:
-            return refuse("invalid_arguments", "the chain has nothing to work on", "give `input`, or say it in `task`")
+        asked = ChainRequest(
+            arguments.chain, arguments.task, arguments.input, arguments.timeout_seconds, arguments.idempotency_key
+        )
         try:
-            chain = settings.chain(arguments.chain)
-        except UnknownName as error:
-            return refuse("unknown_chain", str(error), error.hint)
-        given = dict(unwrapped(arguments.input)) if arguments.input else None
-        if given is not None and is_resolved(given) and not arguments.task.strip():
-            return refuse(
-                "resolved", "the alert is resolved: nothing was started", "say in `task` what to find out about it"
-            )
-        task = arguments.task if arguments.task.strip() else task_of(given or {})
-        order = Order(chain.name, task, given, arguments.timeout_seconds, key=arguments.idempotency_key)
+            order = chain_order(self._client.settings, asked)
+        except ChainRefused as refused:
+            return refuse(refused.kind, str(refused), refused.hint)
         try:
             child, _ = await self._client.start(order)
         except Refusal as refusal:
@@ -141,14 +132,10 @@ class _StartTools:
         found = await self._client.look(arguments.execution_id)
         if found is None:
             return missing(arguments.execution_id)
-        if await self._client.dispatcher.send_message(found.id, arguments.text, by=self._client.name):
-            return answer({"execution_id": found.id, "status": found.status, "message": "accepted"})
-        return await self._continue(found.id, arguments.text)
-
-    async def _continue(self, execution: str, text: str) -> ToolResult:
-        """Continue an ended execution: a new one starts from its transcript."""
         try:
-            child = await self._client.resume(execution, text)
+            child = await self._client.message(found.id, arguments.text)
         except Refusal as refusal:
             return refuse(refusal.kind, str(refusal), refusal.hint)
-        return answer({"execution_id": child.id, "status": child.status, "message": "continued", "continues": execution})
+        if child is None:
+            return answer({"execution_id": found.id, "status": found.status, "message": "accepted"})
+        return answer({"execution_id": child.id, "status": child.status, "message": "continued", "continues": found.id})

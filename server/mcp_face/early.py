@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from server.identity import LOCAL
-from server.mcp_face.introduction import MODERN_VERSION, UNCHANGED_MS, discovery, greeting, stamp
+from server.mcp_face.introduction import MODERN_VERSION, UNCHANGED_MS, discovery, greeting, shows_apps, stamp
 from server.service import Service
 
 OPENING = f"outrider-{os.urandom(8).hex()}"
@@ -43,6 +43,8 @@ class EarlyAnswers:
         self._service = service
         self._era: str | None = None
         """`legacy` or `modern` once the opening request was answered here."""
+        self._has_apps = False
+        """Whether a client of the older era shows views; in the newer one each request says it."""
         self._is_over = False
         """Whether everything is left to the SDK, because it has to answer the opening request."""
 
@@ -74,6 +76,7 @@ class EarlyAnswers:
             return None, line
         if message is not None and message["method"] == "initialize" and _introduces(message.get("params")):
             self._era = "legacy"
+            self._has_apps = shows_apps(message["params"]["capabilities"].get("extensions"))
             return _line(message, greeting(message["params"]["protocolVersion"])), _replayed(message)
         if message is not None and message["method"] == "server/discover" and _is_enveloped(message):
             self._era = "modern"
@@ -101,9 +104,11 @@ class EarlyAnswers:
             return None
         from server.mcp_face.tools import listed  # late: imported together with the settings
 
-        tools = listed(settings, LOCAL)
         if self._era == "legacy":
+            tools = listed(settings, LOCAL, has_apps=self._has_apps)
             return _line(message, {"tools": [_in_order(tool, "properties", "required", "type") for tool in tools]})
+        given = message["params"]["_meta"][CAPABILITIES_KEY]
+        tools = listed(settings, LOCAL, has_apps=shows_apps(given.get("extensions")))
         shown = [_in_order(tool, "type") for tool in tools]
         envelope = {"cacheScope": "private", "resultType": "complete", "tools": shown, "ttlMs": UNCHANGED_MS}
         return _line(message, {**envelope, "_meta": stamp()})
@@ -217,6 +222,7 @@ def _in_order(tool: Message, *first: str) -> Message:
     """A tool with its fields in the order of the SDK's types; `first` are those of its input schema."""
     given, answer = tool["inputSchema"], tool["outputSchema"]
     return {
+        **({"_meta": tool["_meta"]} if "_meta" in tool else {}),
         "annotations": tool["annotations"],
         "description": tool["description"],
         "inputSchema": _begun(given, first),

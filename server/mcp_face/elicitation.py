@@ -35,9 +35,6 @@ log = logging.getLogger("outrider.mcp")
 STATE_SECONDS = 3600.0
 """Time for a person to answer a call that ended with a question. After it the client must repeat the call."""
 
-GOES_ON = "continuing after an approval decision"
-"""The activity shown after a decision, until the execution reports its own."""
-
 FORM: dict[str, Any] = {
     "type": "object",
     "properties": {

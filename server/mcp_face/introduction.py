@@ -21,6 +21,11 @@ MODERN_VERSION = "2026-07-28"
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension of `server/mcp_face/tasks.py`."""
+APPS = "io.modelcontextprotocol/ui"
+"""The extension of `server/mcp_face/app_tools.py`."""
+APP_TYPE = "text/html;profile=mcp-app"
+"""The MIME type of a view, as clients declare it and as it is served."""
+TREE_VIEW = "ui://outrider/tree"
 UNCHANGED_MS = 60_000
 """How long a client of the newer era may keep a list."""
 
@@ -73,6 +78,13 @@ def discovery() -> Answer:
     }
 
 
+def shows_apps(extensions: Any) -> bool:
+    """Whether a client that declared these extensions shows views of our type."""
+    settings = extensions.get(APPS) if isinstance(extensions, Mapping) else None
+    types = settings.get("mimeTypes") if isinstance(settings, Mapping) else None
+    return isinstance(types, list | tuple) and APP_TYPE in types
+
+
 def stamp() -> Answer:
     """The `_meta` of every answer of the newer era."""
     about = {"name": NAME, "title": TITLE, "version": VERSION, "description": DESCRIPTION}
@@ -81,7 +93,7 @@ def stamp() -> Answer:
 
 def _capabilities(*, changes: bool) -> Answer:
     """`changes`: whether lists may change, which clients of the newer era can subscribe to."""
-    extensions: Answer = {"extensions": {TASKS: {}}} if changes else {}
+    extensions: Answer = {"extensions": {APPS: {}, TASKS: {}}} if changes else {}
     return {
         "completions": {},
         **extensions,

@@ -194,6 +194,22 @@ class TreeAnswer(BaseModel):
     truncated: bool = False
 
 
+class TreeChanges(BaseModel):
+    """The answer of `follow_tree`, in the shape of the HTTP API; `cursor` is the next `after`."""
+
+    id: str
+    cursor: int
+    ended: bool
+    executions: int
+    nodes: Some
+
+
+class ExecutionPart(BaseModel):
+    """The answer of `read_execution`: the part in the shape of the HTTP API; absent if there is none."""
+
+    part: dict[str, Any] = {}
+
+
 class RowsAnswer(BaseModel):
     """The answer of `query_executions`."""
 

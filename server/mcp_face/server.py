@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as t
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.subscriptions import ListenHandler
@@ -24,12 +24,23 @@ from pydantic import ValidationError
 from db.errors import UnknownExecution
 from server.identity import identity_of
 from server.mcp_face.elicitation import PersonWanted, Round, person_behind, sealed_rounds
-from server.mcp_face.introduction import DESCRIPTION, INSTRUCTIONS, NAME, TITLE, UNCHANGED_MS, VERSION
+from server.mcp_face.introduction import (
+    APPS,
+    DESCRIPTION,
+    INSTRUCTIONS,
+    NAME,
+    TITLE,
+    TREE_VIEW,
+    UNCHANGED_MS,
+    VERSION,
+    shows_apps,
+)
 from server.mcp_face.tasks import becomes_task, serve_tasks, started
 from server.mcp_face.updates import Updates
 from server.service import Service
 
 if TYPE_CHECKING:
+    from runner.telemetry.observer import Observers
     from server.mcp_face.client import Client
 
 
@@ -46,7 +57,7 @@ log = logging.getLogger("outrider.mcp")
 LONGEST_METHOD = 100
 
 
-def mcp_server(service: Service, updates: Updates) -> Server[Any]:
+def mcp_server(service: Service, updates: Updates, observers: Observers | None = None) -> Server[Any]:
     """The MCP server. Its handlers wait for the service where they need it."""
     handlers = _Handlers(service, updates)
     server: Server[Any] = Server(
@@ -69,7 +80,10 @@ def mcp_server(service: Service, updates: Updates) -> Server[Any]:
     )
     # Not by `on_call_tool`, whose type allows no task as a result.
     server.add_request_handler("tools/call", t.CallToolRequestParams, handlers.call_tool)
+    if observers is not None:
+        server.middleware.append(_observed(observers))
     server.middleware += [in_words, sealed_rounds()]
+    server.extensions[APPS] = {}
     serve_tasks(server, handlers.client)
     return server
 
@@ -85,7 +99,7 @@ class _Handlers:
     async def client(self, ctx: Context, before: Round | None = None) -> Client:
         """The client of a request. `before` is the state of an earlier call that ended with questions."""
         dispatcher = await self._service.dispatcher()
-        from server.mcp_face.client import Client, RequestInfo
+        from server.mcp_face.client import Client, ClientInfo
 
         async def report(seconds: float, words: str) -> None:
             # The SDK sends nothing unless the client asked for progress.
@@ -94,7 +108,9 @@ class _Handlers:
         person = person_behind(ctx, before) if before is not None else None
         who = identity_of(ctx.request)
         session, since = self._session(ctx, local=who.principal is None)
-        return Client(dispatcher, RequestInfo(who, session, since, ctx.meta or {}, report, person))
+        dashboard = str(ctx.request.base_url).rstrip("/") if ctx.request is not None else None
+        shown: dict[str, Any] = {"has_apps": _has_apps(ctx), "dashboard": dashboard}
+        return Client(dispatcher, ClientInfo(who, session, since, ctx.meta or {}, report=report, person=person, **shown))
 
     def _session(self, ctx: Context, *, local: bool) -> tuple[str | None, str]:
         """The session of a request, and an id that is older than its executions.
@@ -115,7 +131,9 @@ class _Handlers:
         settings, who = await self._service.settings(), identity_of(ctx.request)
         from server.mcp_face.tools import listed
 
-        return t.ListToolsResult(tools=[t.Tool.model_validate(tool) for tool in listed(settings, who)])
+        return t.ListToolsResult(
+            tools=[t.Tool.model_validate(tool) for tool in listed(settings, who, has_apps=_has_apps(ctx))]
+        )
 
     async def call_tool(
         self, ctx: Context, params: t.CallToolRequestParams
@@ -138,11 +156,12 @@ class _Handlers:
 
     # -- resources -----------------------------------------------------------------------------------------------------
 
-    async def list_resources(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
+    async def list_resources(self, ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourcesResult:
         await self._service.dispatcher()
+        from server.mcp_face.app_view import VIEW
         from server.mcp_face.resources import RESOURCES
 
-        return t.ListResourcesResult(resources=list(RESOURCES))
+        return t.ListResourcesResult(resources=[*RESOURCES, VIEW] if _has_apps(ctx) else list(RESOURCES))
 
     async def list_templates(self, _ctx: Context, _: t.PaginatedRequestParams | None) -> t.ListResourceTemplatesResult:
         await self._service.dispatcher()
@@ -151,6 +170,10 @@ class _Handlers:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        if str(params.uri) == TREE_VIEW:  # for every caller: a host may read it on a connection that declared nothing
+            from server.mcp_face.app_view import view
+
+            return t.ReadResourceResult(contents=[await view()])
         client = await self.client(ctx)
         from server.mcp_face.resources import read
 
@@ -214,6 +237,18 @@ class _Handlers:
         if isinstance(params.ref, t.ResourceTemplateReference) and params.ref.uri in known and params.argument.name == "id":
             values = list(await suggestions(client, params.argument.value))
         return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
+
+
+def _observed(observers: Observers) -> ServerMiddleware[Any]:
+    from server.mcp_face.observed import ObservedRequests
+    from server.mcp_face.tools import TABLE
+
+    return ObservedRequests(observers, frozenset(TABLE))
+
+
+def _has_apps(ctx: Context) -> bool:
+    capabilities = ctx.session.client_capabilities
+    return capabilities is not None and shows_apps(capabilities.extensions)
 
 
 def _named_session(ctx: Context) -> str | None:

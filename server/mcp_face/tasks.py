@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from server.mcp_face.elicitation import GOES_ON, can_be_asked, elicitation
+from server.mcp_face.elicitation import can_be_asked, elicitation
 from server.mcp_face.introduction import TASKS
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class _TaskRequests:
         questions = await client.questions(task["taskId"]) if task["status"] == "working" else ()
         live = client.dispatcher.tree.get(task["taskId"])
         if not questions and live is not None and live.allowance.stands:
+            from server.caller.caller import GOES_ON  # late, as in the handlers of tools
+
             return {**task, "statusMessage": f"{live.name}: {GOES_ON}"}
         if not questions:
             return task

@@ -39,6 +39,12 @@ def _abilities(agent: Answer) -> str:
     return f"{abilities} (input: {taken_by(taken)})" if taken is not None else abilities
 
 
+def changes(answer: Answer) -> str:
+    state = "ended" if answer["ended"] else "open"
+    changed = f"{len(answer['nodes'])} of {answer['executions']} executions changed"
+    return f"{changed}, the tree is {state} (after: {answer['cursor']})"
+
+
 def dispatched(answer: Answer) -> str:
     place = f" (place {answer['queue_position']} in the queue)" if answer.get("queue_position") else ""
     return f"execution_id: {answer['execution_id']}\n{answer['agent']} is {answer['status']}{place}. {answer['note']}"

@@ -19,6 +19,7 @@ from runner.tools.dispatch import ASK_FOR_IT, CANCEL, GET_RESULT, LIST, WAIT_FOR
 from runner.tools.read_result import NAME as READ_RESULT
 from server.identity import Identity
 from server.mcp_face import schemas, text
+from server.mcp_face.app_tools import FOLLOW_TREE, META, READ_EXECUTION, app_tools
 from server.mcp_face.chat_tools import SEND_USER_MESSAGE, chat_tools
 from server.mcp_face.dispatch_tools import RUN_AGENT, RUN_CHAIN, SEND_MESSAGE, start_tools
 from server.mcp_face.query_tools import LIST_EXECUTIONS, QUERY, TREE, query_tools
@@ -59,6 +60,8 @@ TABLE: Mapping[str, Presentation] = {
     LIST_EXECUTIONS: Presentation("List executions", LOOKS, schemas.ListAnswer, text.listing),
     TREE: Presentation("Show an execution tree", LOOKS, schemas.TreeAnswer, text.tree),
     QUERY: Presentation("Query executions in SQL", LOOKS, schemas.RowsAnswer, text.as_json),
+    FOLLOW_TREE: Presentation("Follow an execution tree", LOOKS, schemas.TreeChanges, text.changes),
+    READ_EXECUTION: Presentation("Read an execution", LOOKS, schemas.ExecutionPart, text.as_json),
 }
 """Every tool, in the order clients see them."""
 
@@ -74,6 +77,7 @@ MAKERS: Mapping[frozenset[str], Make] = {
     frozenset({RUN_AGENT, RUN_CHAIN, SEND_MESSAGE}): start_tools,
     frozenset({SEND_USER_MESSAGE}): chat_tools,
     frozenset({READ_RESULT, LIST_EXECUTIONS, TREE, QUERY}): query_tools,
+    frozenset({FOLLOW_TREE, READ_EXECUTION}): app_tools,
 }
 """The factories of tools, by the names of the tools they make."""
 
@@ -84,6 +88,7 @@ class Onlooker:
 
     settings: Settings
     who: Identity
+    has_apps: bool
 
     @property
     def catalogue(self) -> Sequence[CatalogueEntry]:
@@ -99,10 +104,13 @@ def tools_of(client: Client, name: str | None = None) -> list[OwnTool[Any]]:
     return sorted(tools, key=lambda tool: order.index(tool.name))
 
 
-def listed(settings: Settings, who: Identity) -> list[dict[str, Any]]:
+def listed(settings: Settings, who: Identity, *, has_apps: bool = False) -> list[dict[str, Any]]:
     """The tools as `tools/list` shows them to a caller, in the form of the protocol."""
-    client = cast("Client", Onlooker(settings, who))  # enough to describe the tools; none of them is called
-    return [_listed(tool, settings) for tool in tools_of(client)]
+    client = cast("Client", Onlooker(settings, who, has_apps))  # enough to describe the tools; none of them is called
+    shown = [_listed(tool, settings) for tool in tools_of(client)]
+    if not has_apps:
+        return shown
+    return [{**tool, "_meta": META[tool["name"]]} if tool["name"] in META else tool for tool in shown]
 
 
 def _listed(tool: OwnTool[Any], settings: Settings) -> dict[str, Any]:
