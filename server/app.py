@@ -10,8 +10,11 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from db.database import Database, open_database
 from db.latch import Latch
@@ -34,6 +37,10 @@ from runner.tools.secrets import Mask, masked_logs
 from runner.tools.upstream.notices import UpstreamListeners, UpstreamNotice
 from runner.tools.upstream.pool import Upstreams
 from server.blueprint import Blueprint
+from server.telemetry import observers_of
+
+if TYPE_CHECKING:
+    from runner.telemetry.observer import Observers
 
 __all__ = ["Blueprint", "open_service", "patient_collector"]
 
@@ -44,14 +51,17 @@ YOUNG = 10_000
 @asynccontextmanager
 async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
     """Open a service. On exit its executions stop first, then its upstreams, then the database."""
-    functions = configured(blueprint.settings)
+    functions = configured(blueprint.settings) if blueprint.playback is None else {}
+    observers = observers_of(blueprint)
     bus = Bus()
     recorder = Recorder(bus)
     async with AsyncExitStack() as stack:
+        if observers is not None:
+            stack.push_async_callback(_close_observers, observers)
         stack.enter_context(patient_collector())
         database = await stack.enter_async_context(open_database(blueprint.database, recorder.publish))
         recorder.attach(database.writer)
-        assembly = _Assembly(blueprint, database, recorder, bus)
+        assembly = _Assembly(blueprint, database, recorder, bus, observers)
         stack.enter_context(masked_logs(assembly.upstreams.mask))
         stack.push_async_callback(assembly.close)
         await stack.enter_async_context(assembly.upstreams)
@@ -68,8 +78,11 @@ async def open_service(blueprint: Blueprint) -> AsyncIterator[Dispatcher]:
 class _Assembly:
     """Builds the services of the current configuration, and those of the snapshots that resumed executions need."""
 
-    def __init__(self, blueprint: Blueprint, database: Database, recorder: Recorder, bus: Bus) -> None:
+    def __init__(
+        self, blueprint: Blueprint, database: Database, recorder: Recorder, bus: Bus, observers: Observers | None
+    ) -> None:
         self._blueprint, self._database, self._recorder, self._bus = blueprint, database, recorder, bus
+        self._observers = observers
         self.notices = _Notices(recorder)
         self._drift = DriftWatch(recorder, database.reads, self.notices.place)
         self.own_models: list[Models] = []
@@ -109,6 +122,11 @@ class _Assembly:
     def _of(self, settings: Settings, upstreams: Upstreams, functions: Mapping[str, Called]) -> Services:
         blueprint, places = self._blueprint, self._model_calls
         models = blueprint.models or self._models(settings)
+        if self._observers is not None:
+            from runner.strategies.loop.model_calls import cost_of_reply
+            from runner.telemetry.calls import ObservedModels
+
+            models = ObservedModels(models, partial(cost_of_reply, settings), self._observers)
         return Services(
             settings=settings,
             database=self._database,
@@ -122,7 +140,9 @@ class _Assembly:
             functions={**registered(blueprint.functions), **functions},
             environ=blueprint.environ,
             asks_environ=blueprint.models is None,
+            observers=self._observers,
             restored=self._restored,
+            playback=blueprint.playback,
         )
 
     def _models(self, settings: Settings) -> Models:
@@ -139,6 +159,12 @@ class _Assembly:
 
     def _listeners(self, settings: Settings) -> UpstreamListeners:
         return UpstreamListeners(self.notices.notice, self._drift.observe, self._mask(settings))
+
+
+async def _close_observers(observers: Observers) -> None:
+    """In a thread, because sending the last spans takes time; the thread bounds it."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(observers.close)
 
 
 def _tool_timeout(settings: Settings) -> float:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from registry import AgentSpec, Settings
+    from runner.core.services import PlaybackSeam
     from runner.functions.callables import AgentFunction
     from runner.llm.protocol import ModelChooser
+    from runner.telemetry.observer import Observers
     from runner.tools.protocol import ToolExecutor
 
 
@@ -33,3 +35,7 @@ class Blueprint:
     """Tools of the program that embeds Outrider."""
     functions: Mapping[str, AgentFunction] = field(default_factory=dict)
     """Function agents of that program, by name. The settings must have been loaded with them as `registered`."""
+    observers: Observers | None = None
+    """Told what executions, models and tools do; None: the traces of the configuration, if it asks for any."""
+    playback: PlaybackSeam | None = None
+    """Runs a recorded tree again; then functions are not imported."""

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -58,6 +58,10 @@ class Serving:
     """Reads the configuration. It is called in a thread, while the first requests are answered."""
     service: Service = field(default_factory=Service)
     updates: Updates = field(default_factory=Updates)
+    counts: bool = False
+    """Whether there are metrics."""
+    adopts: bool = True
+    """Whether it resumes the open trees of dead processes by itself."""
 
     stopping: Latch = field(default_factory=Latch)
 
@@ -79,13 +83,24 @@ class Serving:
         blueprint = await anyio.to_thread.run_sync(self._settled)
         self.service.load(blueprint.settings)
         face = await anyio.to_thread.run_sync(import_module, "server.mcp_face.server")
-        self.service.serve(face.mcp_server(self.service, self.updates))
+        blueprint = await anyio.to_thread.run_sync(self._observed, blueprint)
+        self.service.serve(face.mcp_server(self.service, self.updates, blueprint.observers))
         app = await anyio.to_thread.run_sync(import_module, "server.app")
         async with app.open_service(blueprint) as dispatcher, anyio.create_task_group() as group:
-            await group.start(_adopt_in_time, dispatcher, name="adopt what others leave")
+            if self.adopts:
+                await group.start(_adopt_in_time, dispatcher, name="adopt what others leave")
             self.service.open(dispatcher)
             await self.updates.run(dispatcher)
             group.cancel_scope.cancel("the clients are gone")
+
+    def _observed(self, blueprint: Blueprint) -> Blueprint:
+        from server.telemetry import observers_of
+
+        if not self.counts:
+            return replace(blueprint, observers=observers_of(blueprint))
+        from server.metrics import Metrics
+
+        return replace(blueprint, observers=observers_of(blueprint, [Metrics()]))
 
     def _settled(self) -> Blueprint:
         """The configuration, with the list of tools made once: its parts are cached."""
@@ -108,6 +123,12 @@ class Serving:
         if not self.service.is_open:
             return None
         return await (await self.service.dispatcher()).services.database.writer.check()
+
+    async def metrics(self) -> bytes:
+        """The metrics of this process, as Prometheus reads them."""
+        from server.metrics import exposition
+
+        return await exposition(await self.service.dispatcher())
 
     async def _part(self) -> None:
         """Apply `on_disconnect` after the last client, as after a signal, but with more time for `finish`."""

@@ -89,7 +89,7 @@ def _block(entry: dict[str, Any], kind: str, lines: list[str]) -> str:
 
 
 def _limits(limits: dict[str, Any]) -> str:
-    from server.cli.show.wording import count, duration
+    from server.wording import count, duration
 
     parts = [
         duration(limits["timeout"]),

@@ -186,8 +186,8 @@ def as_text(question: Question, *, digest: bool = False) -> str:
     from datetime import UTC, datetime
 
     from db.clock import moment
-    from server.cli.show.wording import duration
     from server.cli.terminal.output import one_line
+    from server.wording import duration
 
     left = (moment(question.expires_at) - datetime.now(UTC)).total_seconds()
     facts = [

@@ -63,9 +63,9 @@ def check(
 
     from registry import ConfigError, check_endpoints, load
     from runner.functions.callables import configured
-    from server.cli.show.wording import count
     from server.cli.terminal.exits import Exit
     from server.cli.terminal.output import note, put, put_json
+    from server.wording import count
 
     path = chosen_config(file or config)
     try:

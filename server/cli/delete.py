@@ -135,13 +135,13 @@ def _as_text(doomed: Doomed) -> str:
 
 
 def _executions(doomed: Doomed) -> str:
-    from server.cli.show.wording import count
+    from server.wording import count
 
     return count(doomed.belongings["executions"], "execution")
 
 
 def _others(doomed: Doomed) -> str:
-    from server.cli.show.wording import count
+    from server.wording import count
 
     words = {"events": "event", "messages": "message", "tool_calls": "tool call", "chat_messages": "chat message"}
     told = [count(doomed.belongings[table], word) for table, word in words.items() if doomed.belongings[table]]

@@ -36,7 +36,7 @@ def demo(
     from registry import load
     from server.app import Blueprint
     from server.cli.checks import preflight
-    from server.cli.live.live_run import EndedRun, LiveRun, ordered
+    from server.cli.live.live_run import LiveRun, ordered
     from server.cli.live.run_arguments import RunArguments, order_of
     from server.cli.show import report
     from server.cli.show.tree_view import tree_view
@@ -52,7 +52,7 @@ def demo(
 
     lead = settings.chain(order.name).stages[0].agents[0].name
 
-    def tell(ended: EndedRun) -> None:
+    def tell(ended: report.EndedRun) -> None:
         report.tell(ended, as_json=as_json)
         if ended.child.status == "completed":
             _what_next(ended.short_id, lead, None if explicit_config(config) else settings.source)

@@ -21,14 +21,19 @@ from server.cli.cancel import cancel
 from server.cli.chat import chat
 from server.cli.completion import QUESTION, completion
 from server.cli.config import config_app
+from server.cli.dashboard import dashboard
 from server.cli.delete import delete
 from server.cli.demo import demo
+from server.cli.diff import diff
 from server.cli.doctor import doctor
 from server.cli.errors import errors
+from server.cli.export import export
 from server.cli.init import init
 from server.cli.install.command import install
 from server.cli.message import message
 from server.cli.ps import ps
+from server.cli.replay import replay
+from server.cli.rerun import rerun
 from server.cli.resume import resume
 from server.cli.run import run
 from server.cli.serve import serve
@@ -38,6 +43,7 @@ from server.cli.terminal.exits import CommandFailure, Exit, explain
 from server.cli.terminal.help_page import Commands, Page
 from server.cli.terminal.options import ConfigOption, DatabaseOption, Given, begin, remember, wants_json
 from server.cli.terminal.output import LogLines, put, settle_streams, tell
+from server.cli.watch import watch
 
 EXAMPLE = 'For example: outrider run Investigator "why is checkout slow?"'
 
@@ -55,8 +61,8 @@ app = typer.Typer(
 RUN, LOOK, CONFIGURE = "Run", "Look", "Configure"
 
 for heading, commands in (
-    (RUN, (demo, run, chat, serve, resume, message, approve, cancel, delete)),
-    (LOOK, (ps, show, errors, sql)),
+    (RUN, (demo, run, chat, serve, dashboard, resume, rerun, message, approve, cancel, delete)),
+    (LOOK, (ps, watch, show, errors, sql, export, replay, diff)),
     (CONFIGURE, (init, agents, doctor, install, completion)),
 ):
     for command in commands:

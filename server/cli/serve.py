@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def serve(
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP at /mcp instead; port 0 takes a free one."),
+        typer.Option(
+            "--http",
+            metavar="HOST:PORT",
+            help="Serve over HTTP instead: /mcp, the dashboard at / and its API; port 0 takes a free one.",
+        ),
     ] = None,
     config: ConfigOption = None,
     db: DatabaseOption = None,
@@ -37,7 +41,7 @@ def serve(
 
         return Blueprint(chosen_settings(config), chosen_database(db, config))
 
-    serving = Serving(blueprint)
+    serving = Serving(blueprint, counts=http is not None)
     anyio.run(serving.run, _stdio() if http is None else _http(http, config, serving))
     return 0
 
@@ -49,11 +53,14 @@ def _stdio() -> Transport:
 
 
 def _http(written: str, config: Path | None, serving: Serving) -> Transport:
-    from server.http_face.app import over_http
+    from server.http_face.app import Building, over_http
     from server.http_face.listen import parse_address
+    from server.site import DashboardSite
 
-    return over_http(chosen_settings(config).serve.http, parse_address(written), os.environ, _tell, serving)
+    building = Building(chosen_settings(config).serve.http, os.environ, serving, DashboardSite())
+    return over_http(building, parse_address(written), _tell)
 
 
 def _tell(url: str) -> None:
     note(f"serving MCP at {url}; Ctrl-C stops it")
+    note(f"the dashboard is at {url.removesuffix('mcp')}")

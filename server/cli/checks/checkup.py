@@ -93,7 +93,7 @@ def configuration(path: Path) -> tuple[Finding, Settings | None]:
     """Whether the configuration loads, and the functions it names can be called."""
     from registry import ConfigError, check_endpoints, load
     from runner.functions.callables import configured
-    from server.cli.show.wording import count
+    from server.wording import count
 
     settings = None
     try:
@@ -144,7 +144,7 @@ def sqlite() -> Finding:
 def database(path: Path) -> Finding:
     """Whether the database can be read, written and trusted; one that is not there yet is not created."""
     from db.store.health import examine
-    from server.cli.show.wording import count
+    from server.wording import count
 
     try:
         found = examine(path)
@@ -162,8 +162,8 @@ def database(path: Path) -> Finding:
 
 def earlier_database() -> Iterator[Finding]:
     """Executions in the user's database, where a project has one of its own: earlier versions kept them there."""
-    from server.cli.show.wording import count
     from server.cli.terminal.options import of_user_instead
+    from server.wording import count
 
     kept = of_user_instead()
     if kept is not None:

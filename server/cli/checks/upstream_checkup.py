@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from db.clock import loop_time
 from server.cli.checks.checkup import Finding
-from server.cli.show.wording import count
+from server.wording import count
 
 if TYPE_CHECKING:
     from registry import Settings, UpstreamSpec

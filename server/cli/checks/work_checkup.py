@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.cli.checks.checkup import Finding, failed
-from server.cli.show.wording import count
+from server.wording import count
 
 INTERRUPTED = "`outrider serve` resumes all of them, `outrider resume ID` one tree; `outrider ps` lists them"
 SHOWN = 3

@@ -21,7 +21,7 @@ from runner.service.order import Order
 from runner.snapshot import Snapshot
 from runner.text import language_of
 from server.app import Blueprint, open_service
-from server.cli.live.live_run import SIGNALS, Afterwards, EndedRun, LiveRun, Signals
+from server.cli.live.live_run import SIGNALS, Afterwards, LiveRun, Signals
 from server.cli.show import report
 from server.cli.show.tree_view import tree_view
 from server.cli.terminal.exits import CommandError, Exit, explain
@@ -123,5 +123,5 @@ class ChatSession:
 
         return LiveRun(at, begin, tree_view(), afterwards)
 
-    def _tell(self, ended: EndedRun) -> None:
+    def _tell(self, ended: report.EndedRun) -> None:
         report.tell(ended, as_json=self._as_json, answer=spoken(ended.child, self._user.locale))

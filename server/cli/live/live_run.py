@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import anyio
 from anyio.abc import TaskGroup
@@ -24,6 +23,7 @@ from runner.service.order import Order
 from runner.snapshot import Snapshot
 from server.app import Blueprint, open_service
 from server.cli.live.approval_prompt import ApprovalPrompt, can_ask_here
+from server.cli.show.report import EndedRun
 from server.cli.show.tree_view import TreeView
 from server.cli.terminal.exits import CommandError, Exit, explain
 from server.cli.terminal.options import person
@@ -36,23 +36,6 @@ LEAVE_SECONDS = 3.0
 CATCH_UP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """Between looks at whether the database can be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedRun:
-    """How a run ended."""
-
-    child: Snapshot
-    rows: Sequence[Mapping[str, Any]]
-    """Its tree, parents before children, with subtree sums."""
-    pricing: frozenset[str]
-    """How its model calls were priced: `rehearsed`, `priced` …"""
-    remarks: Sequence[str]
-    """What upstream servers did to it."""
-    short_id: str
-    interrupted: bool = False
-    earlier: bool = False
-    """Whether its key was used before, so that nothing was started."""
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -124,7 +107,7 @@ class LiveRun:
                 self._is_here = service.tree.get(started.id) is not None
                 if not self._is_here:
                     await self._tell_earlier(service, started)
-                watchers.start_soon(self._view.follow, service, started.id, name="follow the tree")
+                watchers.start_soon(self._view.follow, service.events(started.id), name="follow the tree")
                 if can_ask_here():
                     asking = ApprovalPrompt(service.approvals, self._view.painter)
                     watchers.start_soon(asking.run, started.id, name="ask the person at the terminal")

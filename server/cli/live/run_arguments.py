@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from registry import AgentSpec, Settings, meant
 from registry.text.durations import parse_duration
@@ -80,7 +80,7 @@ def read_alert(source: str) -> Mapping[str, Any]:
     where = "standard input" if source == "-" else f"`{source}`"
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_no_number)
     except OSError as error:
         raise CommandError(
             f"cannot read the alert {where}: {error.strerror}", "check the path given to `--alert`"
@@ -91,6 +91,10 @@ def read_alert(source: str) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise CommandError(f"the alert in {where} is not a JSON object", ALERT_HINT)
     return unwrapped(content)
+
+
+def _no_number(written: str) -> NoReturn:
+    raise ValueError(f"`{written}` is no JSON")
 
 
 def chain_of(alert: Mapping[str, Any], settings: Settings) -> str:

@@ -92,15 +92,38 @@ async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
         raise CommandError(f"execution `{execution}` has no plan", hint, Exit.NOT_FOUND)
 
 
-async def _talk(reads: Reads, execution: str, as_json: bool) -> None:
+async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:
+    """What one execution said and called."""
     from server.cli.show import execution_view
-    from server.cli.show.tree_model import TreeModel
-    from server.cli.terminal.output import put, put_json
+    from server.cli.show.talk import Talk
+    from server.cli.terminal.output import put_json
+
+    messages, calls = await reads.messages(execution), await reads.tool_calls(execution)
+    if as_json:
+        put_json(
+            {
+                "execution_id": execution,
+                "messages": [execution_view.message_object(message) for message in messages],
+                "tool_calls": [execution_view.call_object(call) for call in calls],
+            }
+        )
+        return
+    rows = await reads.tree(execution)
+    parent = await reads.execution(rows[0]["parent_execution_id"]) if rows[0]["parent_execution_id"] else None
+    Talk(rows, messages, calls, await reads.model_calls(execution), parent).show()
+
+
+async def _talk(reads: Reads, execution: str, as_json: bool) -> None:
+    """What a whole tree said and called."""
+    from server.cli.show import execution_view
+    from server.cli.show.talk import Talk
+    from server.cli.terminal.output import put_json
 
     rows = await reads.tree(execution)
     messages, calls = await reads.talk(execution)
     if not as_json:
-        put(execution_view.talk_text(messages, calls, TreeModel.of_rows(rows, {})))
+        parent = await reads.execution(rows[0]["parent_execution_id"]) if rows[0]["parent_execution_id"] else None
+        Talk(rows, messages, calls, await reads.model_calls_below(execution), parent).show()
         return
     agents = {row["id"]: row["agent"] for row in rows}
     put_json(
@@ -113,20 +136,3 @@ async def _talk(reads: Reads, execution: str, as_json: bool) -> None:
             "tool_calls": [{"agent": agents[each["execution_id"]], **execution_view.call_object(each)} for each in calls],
         }
     )
-
-
-async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:
-    from server.cli.show import execution_view
-    from server.cli.terminal.output import put, put_json
-
-    messages, calls = await reads.messages(execution), await reads.tool_calls(execution)
-    if as_json:
-        put_json(
-            {
-                "execution_id": execution,
-                "messages": [execution_view.message_object(message) for message in messages],
-                "tool_calls": [execution_view.call_object(call) for call in calls],
-            }
-        )
-    else:
-        put(execution_view.transcript_text(messages, calls))

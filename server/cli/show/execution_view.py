@@ -19,10 +19,11 @@ from server.cli.show.report import files_of, place_of, put_result, to_the_cause
 from server.cli.show.tree_columns import drawn
 from server.cli.show.tree_model import TreeModel
 from server.cli.show.tree_rows import asked_of, rows_of
-from server.cli.show.wording import EXPIRED, count, duration, happening, price, tokens, unknown_outcome
+from server.cli.show.wording import unknown_outcome
 from server.cli.terminal.options import command, runnable
 from server.cli.terminal.output import one_line, put
 from server.shapes import shape
+from server.wording import EXPIRED, count, duration, happening, price, tokens
 
 if TYPE_CHECKING:
     from db.rows.reads import Reads
@@ -193,38 +194,6 @@ async def load_view(reads: Reads, database: Path, execution: str) -> ExecutionVi
 
 
 # -- transcripts and tool calls ----------------------------------------------------------------------------------------
-def transcript_text(messages: Sequence[Record], calls: Sequence[Record]) -> str:
-    """What was said and called, in order: each call below the message that asked for it."""
-    parts = []
-    for message in messages:
-        parts.append(_message_text(message))
-        parts += [call_text(call) for call in calls if call["message_id"] == message["id"]]
-    return "\n\n".join(parts)
-
-
-def talk_text(messages: Sequence[Record], calls: Sequence[Record], model: TreeModel) -> str:
-    """What was said and called in a whole tree, in the order of its time; each part says whose it is."""
-    said = [(message["created_at"], 0, _message_text(message, _label(model, message))) for message in messages]
-    asked = {message["id"]: message["created_at"] for message in messages}  # with the row of its call, a moment after it
-    began = [max(call["started_at"] or "", asked.get(call["message_id"], "")) for call in calls]
-    called = [(at, 1, call_text(call, _label(model, call))) for at, call in zip(began, calls, strict=True)]
-    return "\n\n".join(text for *_, text in sorted([*said, *called], key=lambda part: part[:2]))
-
-
-def _label(model: TreeModel, record: Record) -> str:
-    node = model.nodes[record["execution_id"]]
-    return f"{node.agent} {node.short}: "
-
-
-def _message_text(message: Record, label: str = "") -> str:
-    blocks = _parsed(message["content"])
-    texts = [block["text"] for block in blocks if block["type"] == "text"]
-    texts += [f"[{happening('context.compacted', block)}]" for block in blocks if block["type"] == "compaction"]
-    text = "\n".join(texts).strip()
-    head = f"── {label}{message['role']} ({message['kind']}) {message['created_at']}"
-    return f"{head}\n{text}" if text else head
-
-
 def message_object(message: Record) -> dict[str, Any]:
     """A message for programs."""
     return {**message, "content": _parsed(message["content"])}

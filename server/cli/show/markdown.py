@@ -1,20 +1,25 @@
 """An answer before a person's eyes: on a terminal its Markdown is drawn and its lines broken between words; anywhere else
 it is written as it is.
 
-Owns how Markdown looks here. Must not know: whose answer it is. Invariant: no word of an answer is lost by drawing it.
+Owns how Markdown looks here. Must not know: whose answer it is. Invariant: no word of an answer is lost by drawing it;
+where it is folded to fit, a line says how many items are left out, and which command shows them.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from server.cli.terminal.output import put
 
 if TYPE_CHECKING:
+    from markdown_it.token import Token
     from rich.markdown import Markdown
     from rich.segment import Segment
+
+    from server.cli.terminal.console import TerminalConsole
 
 LONGEST = 100_000
 """Characters of an answer that is drawn; a longer one would keep its reader waiting."""
@@ -23,8 +28,12 @@ STYLES = {"markdown.code": "cyan", "markdown.code_block": "cyan", "markdown.h1":
 """Where rich's own would need a dark background, or be too loud."""
 
 
-def put_answer(text: str) -> None:
-    """Write an answer to stdout."""
+RESERVED = 6
+"""Lines of the terminal that are left for what is said after an answer."""
+
+
+def put_answer(text: str, whole: str = "") -> None:
+    """Write an answer to stdout; with `whole`, the command that shows all of it, it is folded to fit a terminal."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb" or len(text) > LONGEST:
         put(text)
         return
@@ -35,8 +44,26 @@ def put_answer(text: str) -> None:
 
     console = terminal()
     with console.use_theme(Theme(STYLES)):
-        lines = list(map(_trimmed, Segment.split_lines(console.render(markdown(text)))))
+        answer = markdown(text)
+        if whole:
+            _fold(answer, console, whole)
+        lines = list(map(_trimmed, Segment.split_lines(console.render(answer))))
         console.draw(Segments(segment for line in lines for segment in (*line, Segment.line())), end="")
+
+
+def _fold(answer: Markdown, console: TerminalConsole, whole: str) -> None:
+    from server.cli.show.folding import folded
+
+    def height(tokens: Sequence[Token]) -> int:
+        part = markdown("")
+        part.parsed = list(tokens)
+        lines = console.render_lines(part)
+        return len(lines) - (bool(lines) and not any(segment.text.strip() for segment in lines[0]))  # a list has it above
+
+    def more(number: int) -> Sequence[Token]:
+        return markdown(f"… {number} more; `{whole}` shows all").parsed
+
+    answer.parsed = list(folded(answer.parsed, console.height - RESERVED, height, more))
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:

@@ -6,22 +6,40 @@ Owns the form of the answer and its exit code. Must not know: how the execution 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from db.ids import SHORT
 from runner.result import TOOL_UNAVAILABLE, UNVERIFIED, Problem, Result, remark
 from server.cli.show.markdown import put_answer
-from server.cli.show.wording import count, duration, price, tokens
 from server.cli.terminal.exits import Exit, exit_of_status
+from server.cli.terminal.options import command
 from server.cli.terminal.output import error, note, one_line, put, put_json
+from server.wording import count, duration, price, tokens
 
 if TYPE_CHECKING:
-    from server.cli.live.live_run import EndedRun
+    from runner.snapshot import Snapshot
 
 REHEARSED = "[rehearsed]"
 MOST_FILES = 8
 """Files that are named; of more it is said how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """How a run ended."""
+
+    child: Snapshot
+    rows: Sequence[Mapping[str, Any]]
+    """Its tree, parents before children, with subtree sums."""
+    pricing: frozenset[str]
+    """How its model calls were priced: `rehearsed`, `priced` …"""
+    remarks: Sequence[str]
+    """What upstream servers did to it."""
+    short_id: str
+    interrupted: bool = False
+    earlier: bool = False
+    """Whether its key was used before, so that nothing was started."""
 
 
 def tell(ended: EndedRun, *, as_json: bool, answer: str | None = None) -> None:
@@ -31,18 +49,18 @@ def tell(ended: EndedRun, *, as_json: bool, answer: str | None = None) -> None:
     elif answer is not None:
         put_answer(_marked(answer, rehearsed="rehearsed" in ended.pricing))
     elif ended.child.result is not None:
-        put_result(ended.child.result, ended.pricing)
+        put_result(ended.child.result, ended.pricing, command(f"show {ended.short_id}"))
     for line in remarks(ended):
         note(line)
     if ended.child.status in ("failed", "timed_out") or _lacks_a_server(ended):
         error(*complaint(ended))
 
 
-def put_result(result: Result, pricing: Collection[str]) -> None:
-    """Write the answer for people, where there is one; one that no model gave says so first."""
+def put_result(result: Result, pricing: Collection[str], whole: str = "") -> None:
+    """Write the answer for people, where there is one; one that no model gave says so first. `whole` as in `put_answer`."""
     text = _marked(result.text, rehearsed=bool(result.metadata.get("rehearsed")) or "rehearsed" in pricing)
     if isinstance(result.output, str):
-        put_answer(text)
+        put_answer(text, whole)
     elif result.output is not None:
         put(text)
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from server.cli.show.tree_rows import Row
-from server.cli.show.wording import ENDED
+from server.wording import ENDED
 
 STYLES = {
     "pending": "dim",
@@ -35,7 +35,7 @@ TASK_ROOM, TASK_LEAST = 0.4, 10
 def drawn(rows: Sequence[Row], width: int) -> list[Text]:
     """The rows as lines of exactly the width of the screen or less."""
     widest = max((cell_len(_head(row)) for row in rows if row.name), default=0)
-    name_width = min(widest, NAME_COLUMN, max(12, width // 2 if width >= WIDE else width // 3))
+    name_width = min(widest, NAME_COLUMN, width, max(12, width // 2 if width >= WIDE else width // 3))
     figures = [("elapsed", 8), ("tokens", 10), ("price", 10)]
     figures = figures[:0] if width < TINY else figures[:1] if width < WIDE else figures
     id_width = max((len(row.id) for row in rows), default=0) if width >= TINY else 0

@@ -13,10 +13,14 @@ from typing import Any
 from db.clock import moment
 from db.ids import SHORT
 from server.cli.show.tree_node import TreeNode
-from server.cli.show.wording import duration, happening, unknown_outcome
+from server.cli.show.wording import unknown_outcome
 from server.cli.terminal.output import gist, one_line
+from server.wording import duration, happening
 
 Record = Mapping[str, Any]
+
+MOST_NAMED = 3
+"""Tools of open calls that a line names."""
 
 
 class TreeModel:
@@ -79,16 +83,16 @@ class TreeModel:
                 self.asking.pop(node.id, None)
         elif kind == "timeline_event.completed":
             self._complete(node, payload, moment(event["at"]).timestamp())
+        elif kind == "timeline_event.created":
+            _begin(node, payload)
         elif kind == "execution.progress":
             _progress(node, payload, moment(event["at"]).timestamp())
-        elif kind == "stream.chunk":
-            node.action = "writing"
         elif kind.startswith("approval."):
             self.ask(node, payload["id"], payload["tool"] if kind == "approval.requested" else None)
         elif kind.startswith("upstream."):
             self.remark(node, f"{happening(kind, payload)}: {payload.get('message', '')}")
-        elif kind == "context.compacted":
-            node.action = happening(kind, payload)
+        elif kind in _ACTIONS:
+            node.action = _ACTIONS[kind] or happening(kind, payload)
         elif kind in ("budget.unpriced", "answer.unmet"):
             self.remark(node, payload["message"])
 
@@ -111,6 +115,8 @@ class TreeModel:
                 self.asking.pop(node.id, None)
 
     def _complete(self, node: TreeNode, payload: Record, at: float) -> None:
+        if node.calling.pop(payload.get("id", ""), None) is not None:
+            node.action = _calling(node)
         if payload["kind"] == "model" and "tokens" in payload:  # an unfinished text has none
             node.tokens += payload["tokens"]
             node.cost_usd += payload["cost_usd"]
@@ -161,6 +167,16 @@ _PARTS = {"step": "step_id", "worker": "step_id", "stage": "stage", "synthesis":
 """What distinguishes executions of one agent, by their role."""
 
 
+_ACTIONS = {"stream.chunk": "writing", "context.compacted": ""}
+"""What an agent does at these events; without words, what the event is called."""
+
+
+def _begin(node: TreeNode, payload: Record) -> None:
+    if payload["kind"] == "tool":
+        node.calling[payload["id"]] = one_line(payload["tool"])
+        node.action = _calling(node)
+
+
 def _change_status(node: TreeNode, payload: Record, at: float) -> None:
     node.status = payload["status"]
     if node.status == "running":
@@ -178,5 +194,24 @@ def _progress(node: TreeNode, payload: Record, at: float) -> None:
         node.retried_since = at
     if payload.get("action") == "cancel requested":
         node.cancel_requested = True
-    elif payload.get("action"):  # what it waits for is said there too, and sooner
-        node.action = one_line(payload["action"])
+    elif payload.get("action"):  # with it, what it waits for is said there too, and sooner
+        node.action, node.is_staged = one_line(payload["action"]), "stage" in payload
+    elif "waiting_for" in payload and not node.is_staged:
+        node.action = _waiting(node, payload["waiting_for"])
+
+
+def _calling(node: TreeNode) -> str:
+    """What an agent with these open calls does, in the words of the process that runs it."""
+    if not node.calling:
+        return "asking the model"
+    names = list(dict.fromkeys(node.calling.values()))
+    shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+    return f"calling {shown}" if len(node.calling) == 1 else f"calling {shown} ({len(node.calling)} calls)"
+
+
+def _waiting(node: TreeNode, what: str | None) -> str:
+    """What an agent that waits does, in the same words."""
+    if what != "children":
+        return f"waiting for {what}" if what is not None else "working"
+    open_ = sum(not child.is_over for child in node.children)
+    return f"waiting for {open_} agents" if open_ > 1 else "waiting for an agent"

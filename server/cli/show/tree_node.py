@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import NamedTuple
 
-from server.cli.show.wording import ENDED
+from server.wording import ENDED
 
 SETTLED = frozenset({"completed", "skipped"})
 TROUBLE = frozenset({"failed", "timed_out", "blocked"})
@@ -94,6 +94,10 @@ class TreeNode:
     reason: str | None = None
     error: str | None = None
     action: str = ""
+    is_staged: bool = False
+    """Whether its action names the stage of a chain, which says more than what it waits for."""
+    calling: dict[str, str] = field(default_factory=dict)
+    """The tools of its open calls, by call."""
     retried_since: float | None = None
     """When its model failed first, while it is being asked again."""
     said: str = ""

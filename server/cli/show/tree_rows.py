@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from server.cli.show.tree_node import Sums, TreeNode
-from server.cli.show.wording import count, duration, price, tokens, waits
+from server.cli.show.wording import waits
 from server.shapes import shape
+from server.wording import count, duration, price, tokens
 
 COUNTED = ("failed", "timed_out", "blocked", "running", "pending", "completed", "cancelled", "skipped")
 """The order in which hidden executions are counted: what matters most survives a narrow terminal."""

@@ -134,7 +134,14 @@ class Invocation:
     @property
     def wants_json(self) -> bool:
         """Whether a program reads the answer; known before the words are understood, and where they are not."""
-        return "--json" in self._options
+        return "--json" in self._options and self.command != "export"  # whose `--json` names a file
+
+    @property
+    def command(self) -> str:
+        """The command: the first word that is neither an option nor the value of one that stands before it."""
+        values = {number + 1 for number, word in enumerate(self._options) if word in KEPT}
+        words = (word for number, word in enumerate(self._options) if number not in values and not word.startswith("-"))
+        return next(words, "")
 
     @property
     def places(self) -> list[str]:

@@ -16,6 +16,7 @@ import math
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import Any, TextIO
 
 from server.cli.terminal.exits import CommandError, CommandFailure, Exit
@@ -78,8 +79,16 @@ def put(text: str) -> None:
 
 def put_json(value: Any) -> None:
     """Data for programs, on stdout: one JSON document. Exact: what a terminal would obey is written by its number."""
-    text = json.dumps(_jsonable(value), ensure_ascii=False, indent=2)
-    _write(sys.stdout, _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text))
+    _write(sys.stdout, _exact(json.dumps(_jsonable(value), ensure_ascii=False, indent=2)))
+
+
+def put_json_line(value: Any) -> None:
+    """One of many JSON documents on stdout, each on a line of its own."""
+    _write(sys.stdout, _exact(json.dumps(_jsonable(value), ensure_ascii=False)))
+
+
+def _exact(text: str) -> str:
+    return _OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _write(stream: TextIO, text: str) -> None:
@@ -204,11 +213,12 @@ def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
 
 
 def tell(failure: CommandFailure) -> None:
-    """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as the one document there."""
+    """Say what went wrong, on stderr; a program that wants JSON finds it on stdout, too, as one line."""
     from server.cli.terminal.options import runnable, wants_json
 
     if wants_json():
         kind = Exit(failure.code).name.lower()
         told = {"message": failure.message, "hint": runnable(failure.hint), "kind": kind, "exit": int(failure.code)}
-        put_json({"error": told})
+        with suppress(CommandError):  # where stdout cannot be written, stderr says what went wrong
+            put_json_line({"error": told})
     error(failure.message, failure.hint)
