@@ -7,14 +7,14 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 SERVERS := .servers/.installed
 PACKAGES := db outrider outrider_sre registry runner server
-CHECKS := check-style check-pyright check-mypy check-imports
+CHECKS := check-style check-pyright check-mypy check-imports check-web
 
 # The wheel brings its own Node and its own pyright: neither a system Node nor the version check on the network is wanted.
 export PYRIGHT_PYTHON_GLOBAL_NODE := false
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo examples test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs bundle bench lock clean-room clean
+.PHONY: help setup servers demo examples test coverage ready attempt-servers $(CHECKS) format requirements fuzz faults conformance docs pictures bundle bench lock clean-room clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python tools/install.py $(PACKAGES)
 	@touch $@
 
-servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, a Prometheus and strace
+servers: $(SERVERS) ## Install the third-party MCP servers and clients that tests drive, a Prometheus, strace and Chromium
 
 $(SERVERS): $(STAMP) tools/servers.sh tests/third_party/requirements.lock tests/third_party/package-lock.json
 	@tools/servers.sh
@@ -70,6 +70,9 @@ check-style:
 check-imports:
 	$(BIN)/lint-imports --no-cache
 
+check-web: attempt-servers
+	tools/check-web.sh
+
 format: $(STAMP) ## Format the code and repair what ruff can repair
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
@@ -91,6 +94,12 @@ docs: $(STAMP) ## Write what is made from code: docs/reference/cli.md and config
 	@$(BIN)/python -m tests.docs.clients
 	@$(BIN)/python -m tests.docs.mcp_page
 	@$(BIN)/python -m tests.docs.picture
+
+pictures: $(STAMP) ## Take pictures of every page into build/pages, and those of the README and the tutorial into docs/pictures
+	@$(BIN)/pytest -q tests/web/test_pictures.py
+	@mkdir -p docs/pictures
+	@for name in live execution compare; do cp build/pages/$$name-light.webp docs/pictures/$$name.webp; done
+	@$(BIN)/python -m tests.web.tutorial
 
 bundle: $(STAMP) ## Pack dist/outrider.mcpb, which desktop clients install by a double click
 	@$(BIN)/python tools/bundle.py dist/outrider.mcpb

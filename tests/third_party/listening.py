@@ -6,7 +6,6 @@ Invariant: whoever waits, waits for a line or a request, never for time to pass.
 """
 
 import json
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,19 +16,13 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from tests.support.served_shell import free_port
 from tests.third_party.place import installed
 
 METRICS = b"# TYPE checkout_errors_total counter\ncheckout_errors_total 42\n"
 HEADERS = b"Content-Type: text/plain; version=0.0.4\r\nContent-Length: %d\r\nConnection: close" % len(METRICS)
 ANSWER = b"HTTP/1.1 200 OK\r\n" + HEADERS + b"\r\n\r\n" + METRICS
 READY_SECONDS = 30
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @asynccontextmanager

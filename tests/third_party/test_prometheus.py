@@ -4,7 +4,8 @@ import json
 
 from runner.llm.protocol import Request
 from tests.support.models import Turn, call, say
-from tests.third_party.listening import free_port, listening, prometheus
+from tests.support.served_shell import free_port
+from tests.third_party.listening import listening, prometheus
 from tests.third_party.place import MODERN, Place, installed, recorded, told
 
 

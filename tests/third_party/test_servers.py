@@ -8,8 +8,9 @@ from runner.llm.protocol import Request
 from tests.support.models import Turn, call, say
 from tests.support.reading import dispatch, shown
 from tests.support.requirement import requirement
+from tests.support.served_shell import free_port
 from tests.support.upstream_specs import ended, servers_running
-from tests.third_party.listening import free_port, listening
+from tests.third_party.listening import listening
 from tests.third_party.place import LEGACY, MODERN, Place, commit, installed, recorded, told
 
 
