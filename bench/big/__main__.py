@@ -12,15 +12,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from bench.big.filling import fill
+from bench.big.page_requests import REQUESTS
 from bench.big.population import Population
 from bench.big.questions import QUESTIONS, Draws, Question
+from bench.big.serving import served
 from bench.big.watch import Figure, plan_of, watched
 from bench.measure import cpu_seconds
 from bench.record import revision
@@ -28,6 +30,8 @@ from db.errors import DatabaseUnavailable, QueryRefused
 from db.rows.reads import Reads
 from db.store.engine import sqlite_library
 from db.store.owners import Ownership
+
+EVERY = {**QUESTIONS, **REQUESTS}
 
 
 def read_arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -40,9 +44,9 @@ def read_arguments(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--open", type=int, default=0, metavar="N", help="open trees (default: one for 5,000 executions)")
     parser.add_argument("--keep", type=Path, default=None, metavar="FILE", help="keep the database, or ask a kept one")
     parser.add_argument("--draws", type=int, default=100, metavar="N", help="random draws of each question (default: 100)")
-    parser.add_argument("--only", default="", metavar="KEY,…", help=f"some of {', '.join(QUESTIONS)}")
+    parser.add_argument("--only", default="", metavar="KEY,…", help=f"some of {', '.join(EVERY)}")
     arguments = parser.parse_args(words)
-    if unknown := [key for key in arguments.only.split(",") if key and key not in QUESTIONS]:
+    if unknown := [key for key in arguments.only.split(",") if key and key not in EVERY]:
         parser.error(f"no question named `{unknown[0]}`")
     return arguments
 
@@ -104,25 +108,25 @@ async def measure(question: Question, reads: Reads, draws: Draws, connection: An
 async def ask_all(arguments: argparse.Namespace, path: Path, connection: Any) -> Mapping[str, Figure]:
     """Ask every question."""
     figures = {}
-    reads, draws = Reads(path), Draws(path, connection, arguments.seed)
-    try:
-        for key, question in QUESTIONS.items():
-            if arguments.only and key not in arguments.only.split(","):
-                continue
-            figures[key] = figure = await measure(question, reads, draws, connection, arguments.draws)
+    wanted = [key for key in EVERY if not arguments.only or key in arguments.only.split(",")]
+    async with AsyncExitStack() as stack:
+        reads, draws = Reads(path), Draws(path, connection, arguments.seed)
+        stack.push_async_callback(reads.close)
+        for key in wanted:
+            if key in REQUESTS and draws.http is None:
+                draws.http = await stack.enter_async_context(served(path))
+            figures[key] = figure = await measure(EVERY[key], reads, draws, connection, arguments.draws)
             tell(f"{key}: {figure.shown}")
-    finally:
-        await reads.close()
     return figures
 
 
 def table(figures: Mapping[str, Figure]) -> str:
     """The figures as a Markdown table, then the plans."""
     lines = ["| question | ms p50 | ms p95 | CPU ms p50 | CPU ms p95 | statements |", "|---|---|---|---|---|---|"]
-    lines += [f"| {QUESTIONS[key].title} | {figure.shown} | {figure.statements} |" for key, figure in figures.items()]
+    lines += [f"| {EVERY[key].title} | {figure.shown} | {figure.statements} |" for key, figure in figures.items()]
     lines += ["", "Plans:", ""]
     for key, figure in figures.items():
-        lines += [f"{QUESTIONS[key].title}", *(f"    {step}" for step in figure.plan)]
+        lines += [f"{EVERY[key].title}", *(f"    {step}" for step in figure.plan)]
     return "\n".join(lines)
 
 

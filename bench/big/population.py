@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from db.ids import ALPHABET, RANDOM_DIGITS, TIME_DIGITS
 
-LARGE = 1_000
-"""The executions of a large tree."""
+LARGE, HUGE = 1_000, 10_000
+"""The executions of a large tree, and of a huge one."""
 LONG_EVERY, LONG_TURNS = 5_000, 100
 """Each execution of this many has as many turns."""
 OPEN_EVERY = 5_000
@@ -28,7 +28,7 @@ OPEN_EVERY = 5_000
 DAYS = 90
 """The days over which the executions are spread."""
 
-KINDS = ((1, 1, 0.25), (2, 10, 0.45), (11, 100, 0.15), (LARGE, LARGE, 0.15))
+KINDS = ((1, 1, 0.25), (2, 10, 0.45), (11, 100, 0.15), (LARGE, LARGE, 0.13), (HUGE, HUGE, 0.02))
 """Trees: the least and the most executions of a tree, and the share of all executions that are in such trees."""
 ENDS = {"completed": 0.88, "failed": 0.06, "cancelled": 0.03, "timed_out": 0.02, "skipped": 0.007, "blocked": 0.003}
 TURNS = {1: 0.7, 2: 0.2, 3: 0.1}

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any
 
 import anyio.to_thread
+import httpx2
 
-from bench.big.population import AGENTS, LARGE, LONG_TURNS, PRINCIPALS
+from bench.big.population import AGENTS, HUGE, LARGE, LONG_TURNS, PRINCIPALS
 from db.ids import LEAST_ENDING, SHORT
 from db.query.query import query, recent, recent_query
 from db.rows.lists import CommandCaller, ListFilter
@@ -22,9 +23,13 @@ from db.rows.reads import Reads
 from runner.record.events import PAGE
 from server.cli import ps
 from server.cli.show.execution_view import load_view
+from server.views.filters import ExecutionFilter
+from server.views.views import Views
 
 LISTED = 20
 """The executions of a page, as `list_executions` has it."""
+CHANGED = 20
+"""The events of a change."""
 STATUSES = ("completed", "failed", "cancelled", "timed_out", "running", "blocked")
 
 
@@ -35,10 +40,13 @@ class Draws:
         self.path, self.dice, self._connection = path, Random(seed), connection
         self.queries: list[str] = []
         """The SQL that was asked in a process of its own."""
+        self.http: httpx2.AsyncClient | None = None
         self._rows = self._first("SELECT max(rowid) FROM executions")
-        counted = "SELECT root_execution_id FROM executions GROUP BY 1 HAVING count(*) >= ?"
+        counted = "SELECT root_execution_id, count(*) FROM executions GROUP BY 1 HAVING count(*) >= ?"
         biggest = LARGE if self._rows >= 10 * LARGE else self._rows // 20
-        self._large = [str(row[0]) for row in connection.execute(counted, (biggest,))]
+        sizes = {str(root): size for root, size in connection.execute(counted, (biggest,))}
+        self._large = [root for root, size in sizes.items() if size < HUGE]
+        self._huge = [root for root, size in sizes.items() if size >= HUGE] or self._large
         self._long = [
             str(row[0]) for row in connection.execute("SELECT id FROM executions WHERE turns >= ?", (LONG_TURNS,))
         ]
@@ -47,6 +55,12 @@ class Draws:
     def _first(self, sql: str, *parameters: Any) -> Any:
         row = self._connection.execute(sql, parameters).fetchone()
         return row[0] if row is not None else None
+
+    @property
+    def api(self) -> httpx2.AsyncClient:
+        """A client of the served API."""
+        assert self.http is not None
+        return self.http
 
     def column(self, name: str) -> Any:
         """A column of any execution."""
@@ -64,6 +78,10 @@ class Draws:
         """A large tree."""
         return self.dice.choice(self._large)
 
+    def huge(self) -> str:
+        """A huge tree; a large one where there is none."""
+        return self.dice.choice(self._huge)
+
     def long(self) -> str:
         """An execution of many turns."""
         return self.dice.choice(self._long)
@@ -73,12 +91,21 @@ class Draws:
         last = self._first("SELECT max(rowid) FROM tool_calls")
         return str(self._first("SELECT call_id FROM tool_calls WHERE rowid = ?", self.dice.randint(1, last)))
 
+    def tool_call(self) -> str:
+        """The row id of a tool call."""
+        last = self._first("SELECT max(rowid) FROM tool_calls")
+        return str(self._first("SELECT id FROM tool_calls WHERE rowid = ?", self.dice.randint(1, last)))
+
     def sequence(self, root: str) -> int:
         """The number of one of the events of a tree."""
         least, most = (
             self._first(f"SELECT {which}(seq) FROM events WHERE root_execution_id = ?", root) for which in ("min", "max")
         )
         return self.dice.randint(least, most)
+
+    def last_sequence(self, root: str) -> int:
+        """The number of the newest event of a tree."""
+        return int(self._first("SELECT max(seq) FROM events WHERE root_execution_id = ?", root))
 
 
 Ask = Callable[[Reads, Draws], Awaitable[Any]]
@@ -240,4 +267,58 @@ WORK = (
     Question("last-event", "newest event of a large tree", lambda reads, draws: reads.last_event(draws.large())),
 )
 
-QUESTIONS = {question.key: question for question in (*_lists(), *LOOKUPS, *TREES, *USAGE, *WORK)}
+
+def _views(ask: Callable[[Views, Draws], Awaitable[Any]]) -> Ask:
+    """A question to the views, as the HTTP API asks it."""
+
+    async def asked(reads: Reads, draws: Draws) -> Any:
+        return await ask(Views(reads, draws.path), draws)
+
+    return asked
+
+
+def _page(**wanted: Any) -> Ask:
+    return _views(lambda views, _: views.lines(ExecutionFilter(**wanted)))
+
+
+def _page_of_principal(**wanted: Any) -> Ask:
+    return _views(lambda views, draws: views.lines(ExecutionFilter(principal=draws.dice.choice(PRINCIPALS[1:]), **wanted)))
+
+
+NOWHERE = "words of no task"
+"""A search for these looks at as many executions as it may."""
+
+PAGES = (
+    Question("page", "page of top-level executions", _page()),
+    Question("page-attention", "page of what needs attention", _page(group="attention")),
+    Question("page-running", "page of what runs", _page(group="running")),
+    Question("page-finished", "page of what is finished", _page(group="finished")),
+    Question("page-failed", "page of what failed", _page(group="finished", status="failed")),
+    Question("page-every", "page of executions of any level", _page(every_level=True)),
+    Question("page-of", "page of a principal", _page_of_principal()),
+    Question("page-of-attention", "page of what needs attention, of a principal", _page_of_principal(group="attention")),
+    Question("page-of-finished", "page of what is finished, of a principal", _page_of_principal(group="finished")),
+    Question("search", "search that finds nothing", _page(q=NOWHERE)),
+    Question("search-finished", "search that finds nothing in what is finished", _page(group="finished", q=NOWHERE)),
+    Question("search-of", "search that finds nothing, of a principal", _page_of_principal(q=NOWHERE)),
+    Question("counts", "counts of the groups", _views(lambda views, _: views.counts())),
+    Question(
+        "counts-of", "counts of a principal", _views(lambda views, draws: views.counts(draws.dice.choice(PRINCIPALS[1:])))
+    ),
+    Question("view", "page of a tree of 1,000 executions", _views(lambda views, draws: views.tree(draws.large()))),
+    Question("changes", "what changed in a large tree", _views(lambda views, draws: _changes(views, draws, draws.large()))),
+    Question("timeline", "timeline of any execution", _views(lambda views, draws: views.timeline(draws.execution()))),
+    Question("usage-page", "usage of 30 days", _views(lambda views, _: views.usage(30))),
+    Question(
+        "usage-of",
+        "usage of 30 days, of a principal",
+        _views(lambda views, draws: views.usage(30, draws.dice.choice(PRINCIPALS[1:]))),
+    ),
+)
+
+
+async def _changes(views: Views, draws: Draws, root: str) -> Any:
+    return await views.tree(root, draws.last_sequence(root) - CHANGED)
+
+
+QUESTIONS = {question.key: question for question in (*_lists(), *LOOKUPS, *TREES, *USAGE, *WORK, *PAGES)}

@@ -17,6 +17,7 @@ from bench.big.population import MODELS, Member, Tree, identifier
 from db.clock import stamp
 from db.ids import result_delivery
 from db.tables import approvals, deliveries, error_records, events, executions, messages, model_calls, tool_calls
+from runner.result import Outcome, Result
 
 TABLES = (executions, messages, model_calls, tool_calls, deliveries, events, approvals, error_records)
 WORDS = [
@@ -221,6 +222,6 @@ class TreeRows:
         else:
             row["outcome"] = "completed" if member.status == "completed" else "failed"
             output = self._text(60)
-            row["result"] = json.dumps({"outcome": row["outcome"], "summary": output[:80], "output": output})
+            row["result"] = Result(Outcome(row["outcome"]), output[:80], output).to_json()
             row["error"] = None if member.status == "completed" else f"{member.agent} {member.status}"
         self.rows[executions].append(tuple(row.values()))

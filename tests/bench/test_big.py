@@ -7,6 +7,7 @@ the one of a million executions.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import time
@@ -19,19 +20,24 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+import httpx2
 import pytest
 
 from bench.big.filling import fill
+from bench.big.page_requests import REQUESTS
 from bench.big.population import AGENTS, PRINCIPALS, Population
-from bench.big.questions import QUESTIONS, Draws
+from bench.big.questions import QUESTIONS, Draws, Question
+from bench.big.serving import served
 from bench.big.watch import plan_of, scans, watched
 from db.ids import named_among, shortened
 from db.query.query import query, recent
 from db.rows.lists import ListFilter
 from db.rows.reads import Reads
 from db.store.engine import sqlite_library
+from server.api.table import ENDPOINTS, ONE, STREAM
 from server.cli import ps
-from server.cli.show.wording import happening, waits
+from server.cli.show.wording import waits
+from server.wording import happening
 
 EXECUTIONS, OPEN_TREES = 2_000, 20
 BIG = {"executions", "events", "messages", "model_calls", "tool_calls", "deliveries"}
@@ -46,6 +52,9 @@ FEW = {
 """Indexes that may be read as a whole, with the reason."""
 NEWEST_FIRST = {"complete": {"sqlite_autoindex_executions_1": "read from the newest on, and left when 31 match"}}
 """What else a question may read, with the reason."""
+
+NEWEST = "SELECT max(events.seq) AS seq \nFROM events"
+"""What a service asks when it starts: one step from the end."""
 
 Row = dict[str, Any]
 
@@ -81,26 +90,58 @@ def rows(path: Path) -> list[Row]:
         return [dict(row) for row in connection.execute("select * from executions order by id")]
 
 
-async def read_as_a_whole(key: str, path: Path) -> set[str]:
-    """The big tables and their indexes that a question reads from one end on, unless there is a reason."""
+Statements = list[tuple[str, Any]]
+
+
+async def statements(question: Question, path: Path, http: httpx2.AsyncClient | None = None) -> Statements:
+    """The statements that a question sends, with their parameters."""
     reads = Reads(path)
     try:
         with connected(path) as connection, watched() as seen:
             draws = Draws(path, connection, 1)
-            await QUESTIONS[key].ask(reads, draws)
+            draws.http = http
+            await question.ask(reads, draws)
     finally:
         await reads.close()
+    return [*((each.sql, each.parameters) for each in seen), *((sql, ()) for sql in draws.queries)]
+
+
+def read_whole(key: str, sent: Statements, path: Path) -> set[str]:
+    """The big tables and their indexes that statements read from one end on, unless there is a reason."""
     found = set[str]()
     for library in LIBRARIES:
         with connected(path, library) as connection:
-            for sql, given in [*((each.sql, each.parameters) for each in seen), *((sql, ()) for sql in draws.queries)]:
+            for sql, given in sent:
+                if sql == NEWEST:
+                    continue
                 found |= {name for name, table in scans(connection, sql, given).items() if table in BIG}
     return found - FEW.keys() - NEWEST_FIRST.get(key, {}).keys()
+
+
+async def read_as_a_whole(key: str, path: Path) -> set[str]:
+    """The same of one question."""
+    return read_whole(key, await statements(QUESTIONS[key], path), path)
 
 
 @pytest.mark.parametrize("key", QUESTIONS)
 async def test_no_question_of_a_face_reads_a_big_table_as_a_whole(key: str, path: Path) -> None:
     assert await read_as_a_whole(key, path) == set()
+
+
+async def test_no_request_of_a_page_reads_a_big_table_as_a_whole(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "served.db"
+    shutil.copy(path, copy)
+    async with served(copy) as http:
+        sent = {key: await statements(question, copy, http) for key, question in REQUESTS.items()}
+
+    assert {key: found for key, each in sent.items() if (found := read_whole(key, each, copy))} == {}
+
+
+def test_every_look_of_the_api_is_among_the_questions() -> None:
+    asked = {title for question in REQUESTS.values() for title in re.findall(r"`(.*?)`", question.title)}
+    looks = [endpoint.path for endpoint in ENDPOINTS if endpoint.method == "GET" and endpoint.answers != STREAM]
+
+    assert [path for path in looks if path.replace(f"{ONE}/", "…/") not in asked] == []
 
 
 @pytest.mark.parametrize(
@@ -135,6 +176,10 @@ async def test_without_its_index_a_question_reads_a_big_table(index: str, key: s
         ("list-session", "executions_of_session"),
         ("show", "events_stages"),
         ("show", "events_upstream"),
+        ("page-attention", "executions_ended_badly"),
+        ("page-finished", "executions_ended_badly"),
+        ("counts", "executions_ended_badly"),
+        ("view", "events_refused"),
     ],
 )
 async def test_a_question_is_answered_by_the_index_made_for_it(key: str, index: str, path: Path) -> None:
