@@ -42,7 +42,7 @@ ALONE: dict[str, str] = {
     "runner/compaction/shorten.py": "shortens for a budget, its neighbours for a context window",
     "runner/strategies/synthesis.py": "a strategy",
     "server/cli/run.py": "a command",
-    "server/cli/serve.py": "a command",
+    "server/cli/watch.py": "a command",
 }
 """Small modules with a single importer that stand alone, and why."""
 TWO_MEANINGS: dict[str, str] = {
@@ -59,7 +59,9 @@ ASYNCIO_ALLOWED = {"tests/costs/still_loop.py": "it is an event loop, for counts
 """File and reason. anyio is the one dialect of concurrency here."""
 
 # Built from pieces so that this file does not break its own rules.
-UNFINISHED = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", "place" + "holder"]) + r")\b")
+UNFINISHED = re.compile(
+    r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" + "XX", r"(?<!::)place" + r"holder(?!:)"]) + r")\b"
+)
 MACHINE_FOLDERS = "|".join(["wo" + "rk", "ro" + "ot", "ho" + "me", "Us" + "ers"])
 MACHINE_PATH = re.compile(rf"(?<![\w.$}}/~-])/({MACHINE_FOLDERS})/\w")
 

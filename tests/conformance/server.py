@@ -12,7 +12,7 @@ import anyio
 
 from registry import HttpSpec, load
 from server.app import Blueprint
-from server.http_face.app import over_http
+from server.http_face.app import Building, over_http
 from server.http_face.listen import parse_address
 from server.serve import Serving
 from server.service import Service
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
         return Blueprint(settings, folder / "outrider.db", models=model, extra_tools=GATED, functions=FUNCTIONS)
 
     serving = Serving(blueprint)
-    carry = over_http(HttpSpec(), parse_address("127.0.0.1:0"), {}, tell, serving)
+    carry = over_http(Building(HttpSpec(), {}, serving), parse_address("127.0.0.1:0"), tell)
 
     async def with_fixtures(service: Service) -> None:
         installation = Installation(await service.server())

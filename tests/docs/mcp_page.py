@@ -6,7 +6,7 @@ code, so a test can tell when they are old.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ import mcp.types as t
 
 from registry import ChatSpec, load
 from server.identity import LOCAL
+from server.mcp_face.app_tools import META, SHOWN_BY_VIEW
 from server.mcp_face.calls import ERROR, ERROR_TYPES
-from server.mcp_face.introduction import TASKS
+from server.mcp_face.introduction import APP_TYPE, APPS, TASKS, TREE_VIEW
 from server.mcp_face.resources import RESOURCES, TEMPLATES
 from server.mcp_face.schemas import ExecutionState
 from server.mcp_face.tools import STARTING, TABLE, listed
@@ -66,6 +67,17 @@ execution has ended, `completed` with the answer of `get_result` (marked as an e
 completed), `cancelled`, or `failed` for a fault of Outrider's own.
 """
 
+APP_WORDS = """\
+## The view of a tree
+
+A client that declares the extension `{extension}` with the MIME type `{type}`, in `initialize`
+or, in the newer revision, with each request, is offered the view `{view}`
+([MCP Apps](https://modelcontextprotocol.io/extensions/apps), 2026-01-26). {shown} carries it in `_meta.ui`. The
+tools below are for the view alone: other clients neither see them nor can call them. They answer in the shapes of the
+HTTP API. Every client may read `{view}`: one HTML document that loads nothing. No tool for a view decides an
+approval, because only the host keeps such tools from the model.
+"""
+
 
 def tools() -> list[t.Tool]:
     """The tools a local client sees with the configuration that comes with Outrider, with an agent that answers users."""
@@ -74,10 +86,24 @@ def tools() -> list[t.Tool]:
     return [t.Tool.model_validate(tool) for tool in listed(settings, LOCAL)]
 
 
+def tools_for_views() -> list[t.Tool]:
+    """The tools that only clients with views are shown besides."""
+    shown = listed(load(ROOT / "config.yaml", {}), LOCAL, has_apps=True)
+    return [t.Tool.model_validate(tool) for tool in shown if tool.get("_meta") not in (None, SHOWN_BY_VIEW)]
+
+
 def page() -> str:
     """The whole page."""
     return "\n".join(
-        [HEAD, *_tools(), ERRORS.format(key=ERROR, types=_names(sorted(ERROR_TYPES))), *_resources(), _tasks()]
+        [
+            HEAD,
+            "## Tools\n",
+            *_tools(tools()),
+            ERRORS.format(key=ERROR, types=_names(sorted(ERROR_TYPES))),
+            *_resources(),
+            _tasks(),
+            *_apps(),
+        ]
     )
 
 
@@ -93,9 +119,8 @@ def rewritten(readme: str) -> str:
     return before + f"{OPENED}\n{table()}\n{CLOSED}" + rest.split(CLOSED)[1]
 
 
-def _tools() -> Iterator[str]:
-    yield "## Tools\n"
-    for tool in tools():
+def _tools(shown: Iterable[t.Tool]) -> Iterator[str]:
+    for tool in shown:
         assert tool.annotations is not None
         hints = {
             "read-only": tool.annotations.read_only_hint,
@@ -133,6 +158,12 @@ def _resources() -> Iterator[str]:
 
 def _tasks() -> str:
     return TASK_WORDS.format(extension=TASKS, tools=_names(sorted(STARTING)))
+
+
+def _apps() -> Iterator[str]:
+    shown = _names([name for name, meta in META.items() if meta == SHOWN_BY_VIEW])
+    yield APP_WORDS.format(extension=APPS, type=APP_TYPE, view=TREE_VIEW, shown=shown)
+    yield from _tools(tools_for_views())
 
 
 def _names(names: list[str]) -> str:

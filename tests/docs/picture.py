@@ -28,7 +28,7 @@ from server.cli.demo import PACE
 from server.cli.show.tree_columns import drawn
 from server.cli.show.tree_model import TreeModel
 from server.cli.show.tree_rows import rows_of
-from server.cli.show.wording import happening
+from server.wording import happening
 from tests.outrider_sre.investigating import investigate
 from tests.support.sources import ROOT
 

@@ -17,7 +17,7 @@ import typer.main
 from registry import Limits, json_schema
 from registry.specs.limits import MAX_CONCURRENT_ROOTS
 from server.cli.main import app
-from tests.docs import mcp_page
+from tests.docs import api_page, mcp_page
 from tests.support.sources import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
@@ -102,7 +102,8 @@ WHOLE_SERVICE = ("max_concurrent_roots", "max_concurrent_model_calls")
 
 def pages() -> dict[Path, str]:
     """Every page with its text."""
-    return {FOLDER / "cli.md": command_line(), FOLDER / "config.md": configuration(), FOLDER / "mcp.md": mcp_page.page()}
+    made = {"api.md": api_page.page(), "cli.md": command_line(), "config.md": configuration(), "mcp.md": mcp_page.page()}
+    return {FOLDER / name: text for name, text in made.items()}
 
 
 # -- the command line --------------------------------------------------------------------------------------------------

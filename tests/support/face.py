@@ -105,9 +105,10 @@ async def face(
     config: str,
     scripts: Mapping[str, Any],
     extra_tools: Sequence[Callable[[AgentSpec], ToolExecutor]] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Face]:
     """A face with a service, scripted models and a fresh database."""
-    async with bench(folder, config, scripts, extra_tools) as opened, anyio.create_task_group() as group:
+    async with bench(folder, config, scripts, extra_tools, environ) as opened, anyio.create_task_group() as group:
         made = Face(opened, Service(), Updates())
         made.service.open(opened.dispatcher)
         group.start_soon(made.updates.run, opened.dispatcher, name="updates")

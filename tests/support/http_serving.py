@@ -21,7 +21,7 @@ from mcp.server.lowlevel import Server
 from db.latch import Latch
 from db.store.outage import Trouble
 from registry import load
-from server.http_face.app import over_http
+from server.http_face.app import Building, over_http
 from server.http_face.listen import Address, parse_address
 from server.identity import identity_of
 from server.service import Service
@@ -118,7 +118,7 @@ async def served(
         urls.append(url)
         ready.set()
 
-    carry = over_http(load(file, {}).serve.http, parse_address(address), environ or {}, tell, NothingBehind())
+    carry = over_http(Building(load(file, {}).serve.http, environ or {}, NothingBehind()), parse_address(address), tell)
     async with anyio.create_task_group() as group:
         here = Served("", Address("", 0))
         service = Service()
@@ -175,3 +175,6 @@ class NothingBehind:
 
     async def trouble(self) -> Trouble | None:
         return None
+
+    async def metrics(self) -> bytes:
+        return b""

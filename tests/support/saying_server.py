@@ -1,7 +1,8 @@
-"""A server that sends a given text through every channel: `python -m tests.support.saying_server FILE` over stdio.
+"""A server that sends a given text through every channel: `python -m tests.support.saying_server FILE [TOOL…]` over stdio.
 
-FILE holds the text. It appears in the server's instructions and name, in the descriptions, schemas and results of its
-tools, in errors, in log messages and on standard error. Must not know: Outrider or the SDK. Invariant: standard library
+FILE holds the text. It appears in the server's instructions and name, in the descriptions,
+schemas and results of its tools, in errors, in log messages and on standard error. Each TOOL is the name of one more tool.
+A call with `times` repeats the text in a result so often. Must not know: Outrider or the SDK. Invariant: standard library
 only.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 SAID = Path(sys.argv[1]).read_text(encoding="utf-8") if __name__ == "__main__" else ""
 HALF = len(SAID) // 2
 WAYS = ("text", "two_blocks", "structured", "resource", "link", "tool_error", "protocol_error", "environment")
+MORE = sys.argv[2:] if __name__ == "__main__" else []
 
 
 def _tool(name: str) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def _tool(name: str) -> dict[str, Any]:
     return {"name": name, "title": SAID, "description": f"Says {SAID}", "inputSchema": schema}
 
 
-def _result(way: str) -> dict[str, Any]:
+def _result(way: str, times: int) -> dict[str, Any]:
     match way:
         case "two_blocks":
             parts = [{"type": "text", "text": part} for part in (SAID[:HALF], SAID[HALF:])]
@@ -37,7 +39,7 @@ def _result(way: str) -> dict[str, Any]:
             return {"content": [{"type": "text", "text": SAID}], "isError": True}
         case "environment":
             return {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}
-    return {"content": [{"type": "text", "text": SAID}]}
+    return {"content": [{"type": "text", "text": SAID * times}]}
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:
@@ -47,12 +49,12 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
             shaken = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
             return {"result": {**shaken, "instructions": f"Use it so: {SAID}"}}
         case "tools/list":
-            return {"result": {"tools": [_tool(way) for way in WAYS]}}
+            return {"result": {"tools": [_tool(way) for way in (*WAYS, *MORE)]}}
         case "tools/call":
             way = message["params"]["name"]
             if way == "protocol_error":
                 return {"error": {"code": -32000, "message": f"it failed: {SAID}"}}
-            return {"result": _result(way)}
+            return {"result": _result(way, message["params"].get("arguments", {}).get("times", 1))}
     return {"error": {"code": -32601, "message": "no such method"}}
 
 

@@ -90,6 +90,9 @@ class Screen:
         before, _, self.text = self.text.partition(words)
         return before + words
 
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
@@ -108,10 +111,10 @@ def _take_terminal() -> None:
 
 
 @contextmanager
-def screen(shell: Shell, *words: str, **environ: str) -> Iterator[Screen]:
+def screen(shell: Shell, *words: str, rows: int = 24, columns: int = 120, **environ: str) -> Iterator[Screen]:
     """A command in its own terminal, which is closed at the end, as when a user closes the window."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen(
         [SCRIPT, *words],
         cwd=shell.folder,

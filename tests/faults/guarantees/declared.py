@@ -15,6 +15,7 @@ from tests.faults.guarantees.kills import (
     same_result,
     swept,
 )
+from tests.faults.guarantees.listeners import listened
 from tests.faults.guarantees.recoveries import recovered
 from tests.faults.guarantees.suites import Suite, held_up, overshoot, said, stayed_open
 
@@ -130,6 +131,12 @@ EVERY = (
         "queries",
         "hostile SQL of a client (columns, rows, values, time, number) holds up neither the service nor other clients",
         Suite("tests/server/mcp_face/test_queries.py", "OUTRIDER_QUERIES", 200, held_up),
+    ),
+    Guarantee(
+        "listeners",
+        "a thousand listeners hear every event once and in time, also those that did not read and were dropped; agents "
+        "work on as if there were none",
+        listened,
     ),
     Guarantee("outside", "whatever a model API or an upstream server does is contained", contained),
 )

@@ -63,6 +63,9 @@ async def test_pieces_are_gathered_into_few_events_and_add_up_to_the_text(tmp_pa
     async with asked(tmp_path, first, reply(text("That is all."))) as (dispatcher, root):
         async with followed(dispatcher, root) as follower:
             await follower.until(lambda: bool(follower.told))
+            probe = {**follower.told[0], "seq": None, "type": "probe"}  # not stored: heard once rows are read
+            dispatcher.services.bus.publish_unstored(probe)
+            await follower.until(lambda: bool(follower.of("probe")))
             gate.set()
 
         pieces = follower.of("stream.chunk")

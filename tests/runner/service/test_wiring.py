@@ -173,8 +173,9 @@ def test_only_one_function_decides_between_the_states() -> None:
     decides = re.compile(r"ExecutionStatus\.TIMED_OUT|['\"]timed_out['\"]")
     files = [relative(file) for file in python_files("runner") if decides.search(text_of(file) or "")]
 
-    # Beside the map: how a delivery and a chat word it, and what wakes a waiting parent.
-    assert set(files) == {"runner/core/verdict.py", "runner/chat.py", "runner/prompt/deliveries.py", "runner/core/inbox.py"}
+    # Beside the map: how a delivery and a chat word it, what wakes a waiting parent, and what a replay repeats.
+    words = {"runner/chat.py", "runner/prompt/deliveries.py", "runner/core/inbox.py"}
+    assert set(files) == {"runner/core/verdict.py", *words, "runner/replay/playback.py", "runner/replay/track.py"}
 
 
 @requirement("S2-LE-16")

@@ -16,8 +16,8 @@ from tests.support.terminal import typed
 TITLE, CLIPBOARD, CLEAR, COLOUR = "\x1b]0;OWNED\x07", "\x1b]52;c;T1dORUQ=\x07", "\x1b[2J\x1b[H", "\x1b[5;41mOWNED"
 HOSTILE = f"{TITLE}{CLIPBOARD}{CLEAR}{COLOUR}\x9b41m\x9d0;OWNED\x9c\u202eOWNED\u2066\x08\x7f\r over"
 
-OURS = re.compile(r"\x1b\[(?:\?25[lh]|[0-9]*[AK]|[0-9;]*m)")
-"""What our own drawing uses: hide the cursor, go up, wipe a line, colours."""
+OURS = re.compile(r"\x1b\[(?:\?25[lh]|[0-9]*[AKJ]|[0-9;]*m)")
+"""What our own drawing uses: hide the cursor, go up, wipe a line or what is below, colours."""
 OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 SCRIPT = """\
@@ -49,7 +49,12 @@ def test_a_live_run_and_its_answer_are_shown_and_not_obeyed(hostile: Shell) -> N
 
     assert (code, plain.returncode) == (0, 0)
     assert "OWNED" in answer
-    for told in (answer, seen.replace("\r", ""), plain.stdout, plain.stderr):
+    started = hostile.rows("select id from executions")[0]["id"]
+    _, _, again = typed(hostile, "watch", started)
+    events = hostile.type("watch", started, "--json").stdout
+    assert "OWNED" in again
+    assert "OWNED" in events
+    for told in (answer, seen.replace("\r", ""), plain.stdout, plain.stderr, again.replace("\r", ""), events):
         assert harmless(told)
 
 

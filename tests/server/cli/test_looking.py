@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from server.cli import main as entry
+from server.cli.show.talk import Talk
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, held, make_shell
+from tests.support.terminal import watched
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +39,14 @@ def test_an_execution_is_shown_with_its_facts_its_answer_its_tree_and_its_transc
     assert [line.split()[0] for line in tree] == ["●", "└─", "total"]
     assert "rehearsed" in tree[-1]
     transcript = shell.type("show", waiter, "--transcript").stdout
-    assert transcript.index("── user (task)") < transcript.index("── tool gate.wait (completed)")
-    assert "I waited" in transcript
+    short, above = waiter[-6:], identifier[-6:]
+    assert re.match(
+        rf"   0\.\ds  Lead {above} → Waiter {short} \(task\)\n         wait\n\n"
+        rf" +\S+  Waiter {short} · turn 1 · [\d,]+ tok · rehearsed\n         → gate\.wait \{{\}}\n"
+        r"           completed · [\d.]+s · toolu_\w+\n           open .*\n\n"
+        rf" +\S+  Waiter {short} · turn 2 · [\d,]+ tok · rehearsed\n         I waited\n\n● Waiter {short} completed\n",
+        transcript,
+    ), transcript
 
 
 def test_the_talk_of_a_whole_tree_is_shown_in_order_by_agent_and_id(ran: tuple[Shell, str]) -> None:
@@ -48,18 +56,18 @@ def test_the_talk_of_a_whole_tree_is_shown_in_order_by_agent_and_id(ran: tuple[S
 
     talk = shell.type("show", identifier[-6:], "--transcript", "--all").stdout
 
-    heads = [line.removeprefix("── ") for line in talk.splitlines() if line.startswith("── ")]
     order = [
-        f"{lead}: user (task)",
-        f"{lead}: assistant",
-        f"{lead}: tool dispatch_agent (completed)",
-        f"{below}: user (task)",
-        f"{below}: assistant",
-        f"{below}: tool gate.wait (completed)",
+        f"  caller → {lead} (task)",
+        f"  {lead} · turn 1",
+        "→ dispatch_agent ",
+        f"● {below}: `outrider show {waiter[-6:]} --transcript`",
+        f"  {lead} → {below} (task)",
+        f"  {below} · turn 1",
+        "→ gate.wait ",
+        f"  Outrider → {lead} (delivery)",
     ]
-    found = [next(number for number, head in enumerate(heads) if head.startswith(each)) for each in order]
-    assert found == sorted(found), heads
-    assert all(head.startswith((lead, below)) for head in heads)
+    found = [talk.index(each) for each in order]
+    assert found == sorted(found), talk
     assert "I waited" in talk
     told = shell.json("show", identifier, "--transcript", "--all")
     assert [each["agent"] for each in told["executions"]] == ["Lead", "Waiter"]
@@ -68,6 +76,53 @@ def test_the_talk_of_a_whole_tree_is_shown_in_order_by_agent_and_id(ran: tuple[S
     assert [each["tool"] for each in told["tool_calls"]] == ["dispatch_agent", "gate.wait"]
     alone = shell.type("show", identifier, "--all")
     assert (alone.returncode, "hint: add `--transcript`" in alone.stderr) == (2, True)
+
+
+def test_on_a_terminal_results_and_tasks_are_shortened_and_a_line_says_how_to_see_the_rest(tmp_path: Path) -> None:
+    shell = make_shell(tmp_path)
+    gate, task = shell.gate("gate"), "\n".join(f"line {number}" for number in range(20))
+    with shell.start("run", "Waiter", task, GATE=str(gate)) as running:
+        with held(gate) as writer:
+            writer.write("long " * 100)
+        running.communicate(timeout=40)
+    waiter, call = shell.rows("select id from executions")[0]["id"], shell.rows("select id from tool_calls")[0]["id"]
+
+    _, lines = watched(shell, "show", waiter, "--transcript", columns=50)
+    piped = shell.type("show", waiter, "--transcript").stdout
+
+    assert max(len(line) for line in lines if "shows all" not in line) <= 50, "only a command to type stays whole"
+    assert f"  … 13 more lines; `outrider show {waiter[-6:]} --transcript | less` shows all" in " ".join(lines).replace(
+        "  ", " "
+    )
+    assert "line 19" not in "".join(lines)
+    assert any(line.endswith(("long…", "lo…")) for line in lines)
+    assert f"`outrider show {call}` shows all" in " ".join(line.strip() for line in lines)
+    assert "line 19" in piped
+    assert "long " * 99 in piped
+
+
+def test_thoughts_are_told_from_what_was_said() -> None:
+    identifier = "0123456789"
+    row = {"id": identifier, "agent": "Lead", "principal": None, "parent_execution_id": None, "tool_call_id": None}
+    state = {"created_at": "2026-01-01T00:00:00Z", "status": "running", "outcome": None, "error": None}
+    said = {
+        "execution_id": identifier,
+        "id": "1",
+        "role": "assistant",
+        "kind": "reply",
+        "created_at": "2026-01-01T00:01:05Z",
+    }
+    blocks = [
+        {"type": "thinking", "thinking": "is it the disk"},
+        {"type": "redacted_thinking"},
+        {"type": "text", "text": "yes"},
+    ]
+
+    talk = Talk([{**row, **state}], [{**said, "content": json.dumps(blocks)}], (), ())
+
+    head, *told = [line.text.strip() for line in talk.lines()]
+    assert head == f"1m 05s  Lead {identifier[-6:]}"
+    assert told[:3] == ["(thinking) is it the disk", "(thinking, hidden by the provider)", "yes"]
 
 
 def test_a_tool_call_is_shown_as_evidence_and_cannot_paint_the_terminal(ran: tuple[Shell, str]) -> None:

@@ -85,6 +85,7 @@ def test_an_alert_no_chain_takes(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("alert", "says"),
     [
+        ('{"value": NaN}', "error: the alert in standard input is not JSON\n\nhint: give one JSON object"),
         ("{", "error: the alert in standard input is not JSON (line 1)\n\nhint: give one JSON object"),
         ("[]", "error: the alert in standard input is not a JSON object\n\nhint: give one JSON object"),
         ("{}", "error: the alert has no `labels.alertname`\n\nhint: name the chain"),

@@ -52,6 +52,11 @@ def test_a_full_disk_is_told_once(shell: Shell) -> None:
     assert done.stderr.startswith("error: cannot write to standard output: no space left on device\n\nhint: ")
     assert done.stderr.count("error") == 1
     assert sh(shell, "outrider ps 2>/dev/full").returncode == 0
+    for command in ("show zzzzzz --json", "ps --json --limit no"):
+        failed = sh(shell, f"outrider {command} >/dev/full")
+        assert failed.returncode in (2, 4)
+        assert failed.stderr.startswith("error: ")
+        assert "Traceback" not in failed.stderr
 
 
 def test_where_shapes_cannot_be_written_plain_characters_stand_for_them(shell: Shell) -> None:

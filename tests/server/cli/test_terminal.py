@@ -72,6 +72,39 @@ def test_an_answer_is_drawn_and_wrapped_between_words_on_a_terminal(tmp_path: Pa
     assert shell.type("run", "Quick", "go").stdout == f"[rehearsed]\n\n{ANSWER}\n", "a pipe gets it as it is"
 
 
+CITED = "\n".join(f"- fact {number} (`outrider show toolu_{number:06}`)" for number in range(20))
+STEPS = "\n".join(f"{number}. step {number}" for number in range(1, 6))
+REPORT = f"## Cause\n\nThe pool.\n\n## Evidence\n\n{CITED}\n\n## Next\n\n{STEPS}"
+
+
+def test_evidence_is_folded_to_what_the_terminal_holds_and_shown_whole_where_it_is_asked_for(tmp_path: Path) -> None:
+    shell = answering(tmp_path, REPORT)
+
+    _, lines = watched(shell, "run", "Quick", "go")
+    short = shell.rows("select id from executions")[0]["id"][-6:]
+    _, whole = watched(shell, "show", short)
+
+    assert f"… 17 more; outrider show {short} shows all" in lines
+    assert [line for line in lines if line.startswith(" • ")] == [
+        f" • fact {number} (outrider show toolu_{number:06})" for number in range(3)
+    ]
+    assert [line for line in lines if "step" in line] == [f" {number} step {number}" for number in range(1, 6)]
+    assert len([line for line in whole if line.startswith(" • ")]) == 20
+    assert not any("more; " in line for line in whole)
+    assert shell.type("run", "Quick", "go").stdout.endswith(f"{REPORT}\n"), "a pipe gets all of it"
+
+
+def test_an_answer_that_fits_and_prose_that_does_not_stay_whole(tmp_path: Path) -> None:
+    prose = "\n\n".join(f"Paragraph {number}." for number in range(30))
+    for place, answer in enumerate(("Four:\n\n- one (toolu_000001)\n- two\n- three\n- four", prose)):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        lines = [line for line in watched(answering(folder, answer), "run", "Quick", "go")[1] if line]
+        told = [line for line in lines if re.fullmatch(r"(\[rehearsed\] )?Paragraph \d+\.| • .+", line)]
+        assert len(told) == (4, 30)[place]
+        assert not any("more; " in line for line in lines)
+
+
 @pytest.mark.parametrize("columns", [40, 60, 80])
 def test_a_list_fits_the_terminal_and_keeps_ids_and_tasks(tmp_path: Path, columns: int) -> None:
     shell = answering(tmp_path, ANSWER)

@@ -1,5 +1,6 @@
 """The live tree: what events make of it, what is folded, and that no picture is larger than its window."""
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -13,8 +14,8 @@ from server.cli.show.tree_columns import drawn
 from server.cli.show.tree_model import TreeModel
 from server.cli.show.tree_node import TreeNode
 from server.cli.show.tree_rows import Row, rows_of
-from server.cli.show.wording import duration, happening, price, tokens
 from server.shapes import shape
+from server.wording import duration, happening, price, tokens
 
 START = "2026-01-01T00:00:00.000000Z"
 NOW = 1767225610.0
@@ -254,11 +255,14 @@ def calls_in(work: Callable[[], object]) -> int:
         nonlocal calls
         calls += event in ("call", "c_call")
 
+    gc.collect()
+    gc.disable()  # what it calls is not of this work
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 

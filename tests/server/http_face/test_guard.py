@@ -214,7 +214,11 @@ async def test_every_answer_is_hardened_also_a_refusal(tmp_path: Path) -> None:
         for reply in replies:
             assert reply.headers["x-content-type-options"] == "nosniff"
             assert reply.headers["cache-control"] == "no-store"
-            assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
+            assert {"frame-ancestors 'none'", "sandbox"} <= {*reply.headers["content-security-policy"].split("; ")}
+            assert reply.headers["referrer-policy"] == "no-referrer"
+            assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+            assert reply.headers["cross-origin-opener-policy"] == "same-origin"
+            assert "camera=()" in reply.headers["permissions-policy"]
             assert "server" not in reply.headers
         assert "hint" in replies[-1].json
 

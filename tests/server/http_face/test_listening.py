@@ -8,7 +8,7 @@ import pytest
 
 from registry import HttpSpec, TokenSpec
 from server.cli.terminal.exits import Exit, explain
-from server.http_face.app import over_http
+from server.http_face.app import Building, over_http
 from server.http_face.errors import HttpFault
 from server.http_face.listen import Address, parse_address
 from tests.support.http_serving import CALL, CALL_HEADERS, META, NothingBehind, served
@@ -58,7 +58,7 @@ def test_what_others_can_reach_is_not_opened_without_authentication(monkeypatch:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **named: opened.append(given))
 
     with pytest.raises(HttpFault) as caught:
-        over_http(HttpSpec(), parse_address(written), {}, print, NothingBehind())
+        over_http(Building(HttpSpec(), {}, NothingBehind()), parse_address(written), print)
 
     failure = explain(caught.value)
     assert "without authentication" in failure.message
@@ -80,7 +80,7 @@ async def test_with_authentication_every_address_may_be_opened_and_answers_to_no
 async def test_a_port_in_use_is_an_error_with_a_hint(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         with pytest.raises(HttpFault, match=f"127.0.0.1:{server.address.port}`: the port is in use") as caught:
-            over_http(HttpSpec(), server.address, {}, print, NothingBehind())
+            over_http(Building(HttpSpec(), {}, NothingBehind()), server.address, print)
 
     assert "port 0" in caught.value.hint
 
@@ -88,7 +88,7 @@ async def test_a_port_in_use_is_an_error_with_a_hint(tmp_path: Path) -> None:
 def test_a_host_that_is_not_there_is_an_error_with_a_hint() -> None:
     http = HttpSpec(tokens={"alice": TokenSpec("alice", "ALICE_TOKEN")})
     with pytest.raises(HttpFault, match="there is no such host") as caught:
-        over_http(http, Address("x" * 70, 0), {"ALICE_TOKEN": "a" * 40}, print, NothingBehind())
+        over_http(Building(http, {"ALICE_TOKEN": "a" * 40}, NothingBehind()), Address("x" * 70, 0), print)
 
     assert caught.value.hint
 

@@ -40,6 +40,8 @@ CAPABILITIES: tuple[dict[str, Any], ...] = (
     {"roots": {"listChanged": True}, "sampling": {}},
     {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}, "context": {}}},
     {"experimental": {"x": {"deep": [1, None]}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+    {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}},
+    {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/plain"]}}},
     {"tasks": {"list": {}, "cancel": {}, "requests": {"elicitation": {"create": {}}}}},
 )
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}

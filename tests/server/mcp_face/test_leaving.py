@@ -10,7 +10,7 @@ import pytest
 from mcp.client import Client
 
 from server.app import Blueprint
-from server.http_face.app import over_http
+from server.http_face.app import Building, over_http
 from server.http_face.listen import parse_address
 from server.serve import Serving
 from tests.support.models import ScriptedModel, gate, say
@@ -41,7 +41,7 @@ async def served(folder: Path, wish: str, opened: anyio.Event) -> AsyncIterator[
         urls.append(url)
         listening.set()
 
-    transport = over_http(settings.serve.http, parse_address("127.0.0.1:0"), {}, tell, serving)
+    transport = over_http(Building(settings.serve.http, {}, serving), parse_address("127.0.0.1:0"), tell)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(serving.run, transport, name="serve")

@@ -16,7 +16,7 @@ from runner.messages import ToolCall
 from runner.tools.dispatch import ASK_FOR_IT
 from server.identity import Identity
 from server.mcp_face.calls import ERROR, called
-from server.mcp_face.client import Client, RequestInfo
+from server.mcp_face.client import Client, ClientInfo
 from tests.server.mcp_face.test_tasks import started, task_client, until
 from tests.server.mcp_face.test_tools import CONFIG, ERAS
 from tests.support.face import Face, face
@@ -71,7 +71,7 @@ async def test_a_task_is_found_by_a_short_id(tmp_path: Path) -> None:
 
 async def asked(opened: Face, who: Identity, tool: str, **arguments: Any) -> tuple[Mapping[str, Any] | None, str]:
     """The structured answer of a caller's call, or None, and what kind of error it was."""
-    result = await called(Client(opened.bench.dispatcher, RequestInfo(who)), ToolCall("1", tool, arguments))
+    result = await called(Client(opened.bench.dispatcher, ClientInfo(who)), ToolCall("1", tool, arguments))
     return result.structured_content, ((result.meta or {}).get(ERROR) or {}).get("message", "")
 
 

@@ -10,7 +10,7 @@ from runner.chat import phrase
 from runner.messages import ToolCall
 from server.identity import LOCAL, SPEAK_FOR_ALL, Identity
 from server.mcp_face.calls import ERROR, called
-from server.mcp_face.client import Client, RequestInfo
+from server.mcp_face.client import Client, ClientInfo
 from tests.runner.strategies.route.commanded import crew
 from tests.server.mcp_face.test_approvals import Answering
 from tests.server.mcp_face.test_tools import TOOLS
@@ -138,7 +138,7 @@ async def test_a_caller_speaks_for_itself_unless_its_token_says_more(
     tmp_path: Path, who: Identity, user: str, speaks: bool
 ) -> None:
     async with face(tmp_path, CONFIG, {"Helper": [hang()]}) as opened:
-        client = Client(opened.bench.dispatcher, RequestInfo(who))
+        client = Client(opened.bench.dispatcher, ClientInfo(who))
         call = ToolCall("1", SEND, {"user": user, "text": "hello", "wait_seconds": 0})
         result = await called(client, call)
 

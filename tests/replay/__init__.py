@@ -1,0 +1,1 @@
+"""Tests of recordings: export, replay, comparison, forks."""

@@ -1,0 +1,1 @@
+"""What the views answer about real executions."""

@@ -1,0 +1,1 @@
+"""The page in a real Chromium, and the scripts it is made of."""

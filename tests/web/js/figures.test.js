@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { labelEvery, ticksUpTo } from "../../../server/web/static/js/core/chart.js";
+import { columnsToDraw, csvText, executionOf, numberColumns } from "../../../server/web/static/js/core/table_text.js";
+import { diffWords } from "../../../server/web/static/js/core/word_diff.js";
+
+test("ticks are round and reach the greatest value", () => {
+  assert.deepEqual(ticksUpTo(97), [0, 25, 50, 75, 100]);
+  assert.deepEqual(ticksUpTo(100), [0, 25, 50, 75, 100]);
+  assert.deepEqual(ticksUpTo(0.0031), [0, 0.001, 0.002, 0.003, 0.004]);
+  assert.deepEqual(ticksUpTo(0), [0, 1]);
+  for (const greatest of [1, 3, 7, 12_345, 9.99e8]) assert.ok((ticksUpTo(greatest).at(-1) ?? 0) >= greatest);
+});
+
+test("only as many names are written as there is room for", () => {
+  assert.equal(labelEvery(30, 10), 3);
+  assert.equal(labelEvery(5, 10), 1);
+});
+
+test("CSV quotes what it must and lets no cell become a formula", () => {
+  const rows = [
+    { a: 'say "hi", you', b: null },
+    { a: "=1+1", b: -3 },
+    { a: { x: 1 }, b: "two\nlines" },
+  ];
+  assert.equal(csvText(["a", "b"], rows), 'a,b\r\n"say ""hi"", you",\r\n\'=1+1,-3\r\n"{""x"":1}","two\nlines"');
+});
+
+test("a cell leads to an execution by its column and its form", () => {
+  const id = "00000000001abcdefghjkmnpqrstvwxyz0123";
+  assert.equal(id.length, 37);
+  assert.equal(executionOf("id", id), id);
+  assert.equal(executionOf("parent_execution_id", id), id);
+  assert.equal(executionOf("task", id), null);
+  assert.equal(executionOf("id", "17"), null);
+  assert.equal(executionOf("id", null), null);
+});
+
+test("a chart takes a name across and the first number upwards", () => {
+  const rows = [
+    { agent: "Log", n: 3, cost: null },
+    { agent: "Web", n: 4, cost: 0.5 },
+  ];
+  assert.deepEqual(numberColumns(["agent", "n", "cost"], rows), ["n", "cost"]);
+  assert.deepEqual(columnsToDraw(["agent", "n", "cost"], rows), { x: "agent", y: "n" });
+  assert.equal(columnsToDraw(["agent"], rows), null);
+});
+
+/** @param {string} a @param {string} b */
+function sides(a, b) {
+  const parts = diffWords(a, b);
+  const read = (/** @type {string} */ without) =>
+    parts
+      .filter(({ kind }) => kind !== without)
+      .map(({ text }) => text)
+      .join("");
+  assert.equal(read("added"), a);
+  assert.equal(read("removed"), b);
+  return parts.filter(({ kind }) => kind !== "same").map(({ kind, text }) => `${kind} ${text}`);
+}
+
+test("a difference names the words that changed, and each side reads whole", () => {
+  assert.deepEqual(sides("50 of 50 in use", "48 of 50 in use"), ["removed 50", "added 48"]);
+  assert.deepEqual(sides("same", "same"), []);
+  assert.deepEqual(sides("", "all of it"), ["added all of it"]);
+  assert.deepEqual(sides("a b c", "a c"), ["removed b "]);
+  sides("x y z\n\n- one\n- two", "y z\n- two\n- three é");
+});
+
+test("a difference of two long texts ends soon", () => {
+  const long = (/** @type {string} */ word) => Array(30_000).fill(word).join(" ");
+  assert.deepEqual(
+    diffWords(long("a"), long("b")).map(({ kind }) => kind),
+    ["removed", "added"],
+  );
+});
