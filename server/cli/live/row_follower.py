@@ -34,6 +34,8 @@ class RowFollower:
     def __init__(self, reads: Reads, database: Path, top: str) -> None:
         self._reads, self._database, self._top = reads, database, top
         self._known, self._seen = {top}, 0
+        self._dead: str | None = None
+        """The process that ran it and is gone."""
         self.is_gone = False
         """Whether no process runs it, although it has not ended."""
 
@@ -53,7 +55,10 @@ class RowFollower:
                     for event in page:
                         if self._takes(event):
                             yield event
-                if row["finished_at"] is not None or not await self._change(changes, row["owner"], tell):
+                if row["finished_at"] is not None:
+                    self._tell_return(row["owner"], tell)
+                    return
+                if not await self._change(changes, row["owner"], tell):
                     return
 
     def _takes(self, event: Event) -> bool:
@@ -70,16 +75,24 @@ class RowFollower:
         while True:
             if time.monotonic() >= look_again:
                 look_again = time.monotonic() + OWNER_SECONDS
-                gone = owner is not None and self._is_dead(owner)
-                if gone != self.is_gone:
-                    self.is_gone = gone
-                    if tell is not None:
-                        tell(gone)
-                if gone and tell is None:
-                    return await changes.have_come()  # its last words are read before
+                if owner is None or not self._is_dead(owner):
+                    self._tell_return(owner, tell)
+                else:
+                    if tell is None:
+                        self.is_gone = True
+                        return await changes.have_come()  # its last words are read before
+                    if not self.is_gone:
+                        self.is_gone, self._dead = True, owner
+                        tell(True)
             if await changes.have_come():
                 return True
             await anyio.sleep(LOOK_SECONDS)
+
+    def _tell_return(self, owner: str | None, tell: Callable[[bool], None] | None) -> None:
+        """It has a living process, or has ended: a resumed tree may end between two looks at its process."""
+        if self.is_gone and tell is not None and owner != self._dead:
+            tell(False)
+        self.is_gone = False
 
     def _is_dead(self, owner: str) -> bool:
         return not is_alive(self._database, owner) and not doubtful(self._database, [owner])

@@ -130,6 +130,8 @@ async def test_a_tree_is_followed_from_its_start_to_its_end(tmp_path: Path, era:
     ):
         top = (await caller.call("dispatch_agent", name="Lead", task="look around"))["execution_id"]
         await opened.model.started("Left")
+        waiting = "select 1 from executions where agent = 'Lead' and waiting_for = 'children'"
+        await opened.bench.until(lambda: opened.bench.sql(waiting))
         whole = await follow(caller.client, top)
         same = await follow(caller.client, top, after=whole["cursor"], wait_seconds=0)
         changes: list[dict[str, Any]] = []
