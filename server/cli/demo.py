@@ -70,5 +70,5 @@ def _what_next(short_id: str, lead: str, source: Path | None) -> None:
     where = f"--config {shlex.quote(str(source))} " if source is not None and not own.samefile(source) else ""
     query = "select agent, status, own_seconds, own_tokens from execution_tree order by id"
     show, run = f"show {short_id}", f'{where}run {lead} "why is checkout slow?"'
-    commands = [f"{show} --tree", f"{show} --transcript --all", f'sql "{query}"', run]
+    commands = [f"{show} --tree", f"{show} --transcript --all", "dashboard", f'sql "{query}"', run]
     note("\n  ".join(["what to type next", *map(command, commands)]))

@@ -274,6 +274,7 @@ def test_the_demo_runs_offline_and_says_what_to_type_next(shell: Shell) -> None:
     assert shown is not None
     tree = shell.type(*shown[1].split())
     assert (tree.returncode, tree.stdout.count("LogAnalyzer") > 0) == (0, True)
+    assert "\n  outrider dashboard\n" in done.stderr
     run = shlex.split(done.stderr.splitlines()[-1])
     assert run[1] == "--config", "the configuration here has other agents"
     assert run[4] in [agent["name"] for agent in shell.json("agents", *run[1:3])["agents"]]
