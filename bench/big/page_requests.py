@@ -97,6 +97,7 @@ ONE = (
     Question("api-one-large", "`/executions/{id}`, the top of 1,000", _one("", Draws.large)),
     Question("api-tree", "`…/tree` of any execution", _one("/tree")),
     Question("api-tree-large", "`…/tree` of 1,000 executions", _one("/tree", Draws.large)),
+    Question("api-tree-first", "`…/tree` of 10,000 executions, the first 1,000", _one("/tree?first=1000", Draws.huge)),
     Question("api-tree-huge", "`…/tree` of 10,000 executions", _one("/tree", Draws.huge)),
     Question("api-changes-huge", "what changed in a tree of 10,000", _get(lambda draws: _changes(draws, draws.huge()))),
     Question("api-timeline", "`…/timeline` of any execution", _one("/timeline")),

@@ -57,6 +57,19 @@ class Outlines:
         query = select(*OUTLINE).where(executions.c.id.in_(select(below(top).c.id)))
         return await self._run(query.order_by(executions.c.created_at, executions.c.position))
 
+    async def first(self, top: str, most: int) -> list[Row]:
+        """The executions nearest to `top`, level by level and older ones first, each with its `level`."""
+        order = [executions.c.created_at, executions.c.position]
+        own = select(executions.c.id, *order, literal(0).label("level")).where(executions.c.id == top)
+        down = own.cte("down", recursive=True)
+        child = executions.alias("child")
+        step = select(child.c.id, child.c.created_at, child.c.position, down.c.level + 1)
+        down = down.union_all(step.where(child.c.parent_execution_id == down.c.id))
+        nearest = select(down.c.id, down.c.level).order_by(down.c.level, down.c.created_at, down.c.position).limit(most)
+        near: Any = nearest.subquery("near")
+        query = select(*OUTLINE, near.c.level).join(near, near.c.id == executions.c.id)
+        return await self._run(query.order_by(near.c.level, *order))
+
     async def some(self, top: str, identifiers: Sequence[str]) -> list[Row]:
         """Those of these executions that are in the subtree of `top`, parents before children, each with its `level`."""
         start = select(executions.c.id, executions.c.id.label("at"), literal(0).label("level"))

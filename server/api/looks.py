@@ -74,7 +74,7 @@ async def execution(call: ApiCall) -> ExecutionDetail:
 
 async def tree(call: ApiCall) -> ExecutionTree:
     row = await call.row()
-    return await call.views.tree(row["id"], call.query.after)
+    return await call.views.tree(row["id"], call.query.after, call.query.first)
 
 
 async def timeline(call: ApiCall) -> Timeline:

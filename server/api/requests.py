@@ -5,15 +5,16 @@ Owns these shapes. Invariant: a field that is not known is refused, and no text 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from db.status import ExecutionStatus
 from registry.text.durations import LONGEST
 from server.views.answers import Action
 from server.views.columns import ViewModel
 from server.views.filters import Group
+from server.views.trees import MOST_NODES
 
 MOST_LISTED = 200
 MOST_TEXT = 20_000
@@ -120,6 +121,18 @@ class AfterQuery(Query):
     """The number of an event."""
 
     after: Annotated[int, Field(ge=0, le=LARGEST)] | None = None
+
+
+class TreeQuery(AfterQuery):
+    """What of a tree: what changed after an event, or so many executions nearest to its top; else all of it."""
+
+    first: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if self.after is not None and self.first is not None:
+            raise ValueError("`after` and `first` exclude each other")
+        return self
 
 
 class FromQuery(Query):

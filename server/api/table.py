@@ -34,9 +34,7 @@ EXECUTIONS = (
     ApiEndpoint("GET", "/executions", "A page of executions", looks.executions, ExecutionPage, query=r.ListQuery),
     ApiEndpoint("POST", "/executions", "Start an agent or a chain", acts.start, r.StartAnswer, 201, r.StartBody),
     ApiEndpoint("GET", ONE, "One execution with its texts", looks.execution, ExecutionDetail),
-    ApiEndpoint(
-        "GET", f"{ONE}/tree", "An execution and everything below it", looks.tree, ExecutionTree, query=r.AfterQuery
-    ),
+    ApiEndpoint("GET", f"{ONE}/tree", "An execution and everything below it", looks.tree, ExecutionTree, query=r.TreeQuery),
     ApiEndpoint(
         "GET", f"{ONE}/timeline", "Where the time of one execution went", looks.timeline, Timeline, query=r.AfterQuery
     ),

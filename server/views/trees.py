@@ -41,8 +41,11 @@ class Trees:
     def __init__(self, reads: Reads, path: Path) -> None:
         self._reads, self._path = reads, path
 
-    async def tree(self, top: str, after: int | None = None) -> ExecutionTree:
-        """An execution and everything below it, or what of it changed after an event; raises UnknownExecution."""
+    async def tree(self, top: str, after: int | None = None, first: int | None = None) -> ExecutionTree:
+        """An execution and everything below it; raises UnknownExecution.
+
+        With `after` only what changed after an event, with `first` so many executions nearest to its top.
+        """
         reads = self._reads
         row = await reads.execution(top)
         if row is None:
@@ -50,14 +53,16 @@ class Trees:
         root, is_root = row["root_execution_id"], row["parent_execution_id"] is None
         cursor = await reads.outlines.newest(root)
         gone = await self.gone(root)
-        if after is None:
-            levels = depth_first(await reads.outlines.whole(top), top)
-            rows: list[Row] = [{**each, "level": level} for each, level in levels]
-            size = len(rows)
+        rows: list[Row]
+        if after is not None:
+            rows = await reads.outlines.some(top, await reads.outlines.changed(root, after, sorted(gone)))
+        elif first is not None:
+            rows = await reads.outlines.first(top, first)
         else:
-            changed = await reads.outlines.changed(root, after, sorted(gone))
-            rows = await reads.outlines.some(top, changed)
-            size = await reads.outlines.size(top, is_root=is_root)
+            levels = depth_first(await reads.outlines.whole(top), top)
+            rows = [{**each, "level": level} for each, level in levels]
+        whole = after is None and first is None
+        size = len(rows) if whole else await reads.outlines.size(top, is_root=is_root)
         open_ = await reads.questions.open(top)
         return ExecutionTree(
             id=top,

@@ -48,9 +48,9 @@ class Views:
         """One execution with its texts; raises UnknownExecution."""
         return await self._details.of(identifier)
 
-    async def tree(self, top: str, after: int | None = None) -> ExecutionTree:
-        """An execution and everything below it, or what of it changed after an event; raises UnknownExecution."""
-        return await self._trees.tree(top, after)
+    async def tree(self, top: str, after: int | None = None, first: int | None = None) -> ExecutionTree:
+        """An execution and what is below it: all, what changed, or what is nearest; raises UnknownExecution."""
+        return await self._trees.tree(top, after, first)
 
     async def timeline(self, identifier: str, after: int = 0) -> Timeline:
         """The spans and the stored events of one execution; raises UnknownExecution."""

@@ -203,6 +203,8 @@ async def test_every_refusal_is_a_problem(tmp_path: Path) -> None:
         mine = await ran(alice)
         for path in (
             f"/api/executions/{mine}/tree?after={2**63}",
+            f"/api/executions/{mine}/tree?first=0",
+            f"/api/executions/{mine}/tree?first=10&after=1",
             f"/api/executions/{mine}/timeline?after={10**30}",
             f"/api/executions/{mine}/transcript?from={2**63}",
             "/api/executions?limit=0",

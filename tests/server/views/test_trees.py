@@ -84,6 +84,25 @@ async def test_a_part_of_a_tree_has_levels_from_its_own_top(tmp_path: Path) -> N
     assert part.executions == again.executions == 2
 
 
+async def test_the_executions_nearest_to_the_top_are_answered_first(tmp_path: Path) -> None:
+    both = call("dispatch_agent", name="Middle", task="one") + call("dispatch_agent", name="Worker", task="two")
+    config = CONFIG.replace("max_concurrent_agents: 1", "max_concurrent_agents: 2")
+    scripts = {**DEEP, "Lead": [both, say("waiting"), say("done")]}
+    async with bench(tmp_path, config, scripts) as opened:
+        ended = await opened.run("Lead")
+        views = views_of(opened)
+        whole, first, more = [await views.tree(ended.id, first=most) for most in (None, 3, 9)]
+        part = await views.tree(one(whole, "Middle").id, first=1)
+
+    assert [(node.level, node.agent) for node in whole.nodes] == [(0, "Lead"), (1, "Middle"), (2, "Worker"), (1, "Worker")]
+    assert [(node.level, node.agent) for node in first.nodes] == [(0, "Lead"), (1, "Middle"), (1, "Worker")]
+    assert all(node in whole.nodes for node in first.nodes)
+    assert {node.id for node in more.nodes} == {node.id for node in whole.nodes}
+    assert [node.level for node in more.nodes] == [0, 1, 1, 2]
+    assert (first.executions, first.truncated, first.cursor, first.ended) == (4, False, whole.cursor, True)
+    assert ([node.level for node in part.nodes], part.executions) == ([0], 2)
+
+
 async def test_only_what_changed_is_answered_after_an_event(tmp_path: Path) -> None:
     opened_gate = anyio.Event()
     scripts = {**DEEP, "Worker": [gate(opened_gate, say("found it"))]}

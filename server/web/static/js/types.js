@@ -264,7 +264,7 @@
 /**
  * What a shell gives the core: where the data comes from, and what can be done.
  * @typedef {object} Source
- * @property {(id: string) => Promise<Tree>} tree
+ * @property {(id: string, first?: number) => Promise<Tree>} tree all of it, or so many executions nearest to its top
  * @property {(id: string, after: number) => Promise<Tree>} changes
  * @property {(id: string) => Promise<Execution>} execution
  * @property {(id: string, from: number) => Promise<Transcript>} transcript

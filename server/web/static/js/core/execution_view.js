@@ -116,10 +116,10 @@ export class ExecutionView {
     if (top === null || this.feed.gone) return;
     replaceChildren(this.panes.trouble);
     this.expansion.levels = firstLevels(top);
-    const wanted = this.options.selected;
-    if (wanted !== undefined && this.find(wanted) === undefined) this.reader.say("that execution is not in this tree");
+    const named = await this.reader.named(this.options.selected);
+    if (this.feed.gone) return;
     this.panes.measure();
-    this.select(this.find(wanted ?? "")?.node.id ?? top.node.id, { quiet: true });
+    this.select(named?.node.id ?? top.node.id, { quiet: true });
     this.reader.readZoom(this.options.zoom ?? "");
     this.redraw();
     root.dataset.state = "ready";

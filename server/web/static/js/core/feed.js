@@ -1,13 +1,16 @@
 /**
  * Keeps a store true: the tree once, then its events, and what they leave unsaid in changes asked for a few times a second.
+ * Of a large tree what is nearest to its top comes first, so that a reader need not wait for the whole.
  */
 
-/** @import {Source, StreamEvent} from "../types.js" */
+/** @import {Source, StreamEvent, Tree} from "../types.js" */
 /** @import {TreeStore} from "./store.js" */
 
 /** Between two questions for changes, in milliseconds. */
 const PAUSE_OF_CHANGES = 250;
 const PAUSE_AFTER_FAILURE = 2000;
+/** Executions of the first answer: more than are opened at the beginning. */
+export const FIRST = 1000;
 /** So long after the last answer a quiet tree is asked about again: a process that dies sends no event. */
 export const QUIET = 4000;
 
@@ -36,6 +39,8 @@ export class Feed {
     this.stale = false;
     this.gone = false;
     this.asked = Date.now();
+    /** Ends when the whole tree is here. @type {Promise<void>} */
+    this.rest = Promise.resolve();
     /** The number of the last event: answers may be older than the stream. */
     this.newest = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -44,14 +49,36 @@ export class Feed {
     this.times = [];
   }
 
-  /** Brings the tree, and follows it from there. */
+  /** Brings the tree, or what is nearest to its top, and follows it once all of it is here. */
   async start() {
-    const tree = await this.source.tree(this.id);
+    const tree = await this.source.tree(this.id, FIRST);
     if (this.gone) return;
+    const lacks = tree.nodes.length < tree.executions && !tree.truncated;
+    this.take({ ...tree, truncated: tree.truncated || lacks });
+    if (lacks) this.rest = this.complete();
+    else this.follow();
+  }
+
+  /** Brings the whole tree, as often as it fails. */
+  async complete() {
+    while (!this.gone) {
+      try {
+        const tree = await this.source.tree(this.id);
+        if (this.gone) return;
+        this.take(tree);
+        this.follow();
+        return;
+      } catch {
+        await new Promise((done) => setTimeout(done, PAUSE_AFTER_FAILURE));
+      }
+    }
+  }
+
+  /** @param {Tree} tree */
+  take(tree) {
     const changed = this.store.apply(tree);
     this.hooks.state(tree.ended ? "ended" : "live", 0);
     this.hooks.changed(changed);
-    this.follow();
   }
 
   follow() {
@@ -97,6 +124,7 @@ export class Feed {
     this.asked = Date.now();
     this.stale = false;
     try {
+      await this.rest; // its answer would be older than one about changes
       const tree = await this.source.changes(this.id, this.store.cursor);
       if (this.gone) return;
       const changed = this.store.apply(tree);

@@ -152,6 +152,18 @@ export class Reader {
     else this.view.time.view = WHOLE;
   }
 
+  /**
+   * The execution that an address names, which may be far down in a large tree.
+   * @param {string} [id] whole or short
+   */
+  async named(id = "") {
+    if (id === "") return undefined;
+    if (this.view.find(id) === undefined) await this.view.feed.rest;
+    const found = this.view.find(id);
+    if (found === undefined) this.say("that execution is not in this tree");
+    return found;
+  }
+
   /** @param {string} words */
   say(words) {
     this.view.region.say(words);

@@ -19,7 +19,7 @@ export function liveSource(api) {
   /** @param {string} id */
   const at = (id) => `/executions/${encodeURIComponent(id)}`;
   return {
-    tree: (id) => api.get(`${at(id)}/tree`),
+    tree: (id, first) => api.get(withQuery(`${at(id)}/tree`, { first })),
     changes: (id, after) => api.get(withQuery(`${at(id)}/tree`, { after })),
     execution: (id) => api.get(at(id)),
     transcript: (id, from) => api.get(withQuery(`${at(id)}/transcript`, { from })),
