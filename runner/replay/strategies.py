@@ -21,7 +21,7 @@ from runner.result import Result
 from runner.strategies.child_tracker import InboxReader
 from runner.strategies.context import StrategyContext
 from runner.strategies.loop.notes import LOW, REASON
-from runner.strategies.loop.step import Finish, Mail, step
+from runner.strategies.loop.step import Action
 from runner.strategies.loop.strategy import Loop
 from runner.strategies.requests import again
 
@@ -38,29 +38,21 @@ class PacedLoop(Loop):
         super().__init__(context)
         self._track = track
 
-    async def run(self) -> Result:
-        """As the loop does, in the recorded pace."""
-        context, talk = self._context, self._talk
-        if not self._opened:
-            with context.allowance.before_wrap_up():
-                await talk.open()
-            self._opened = True
-        while True:
-            talk.transcript.final = context.state.final
-            if not talk.transcript.unanswered:
-                await self._keep_pace()
-            inbox = context.inbox
-            mail = Mail(inbox.arrived, inbox.pending, inbox.ready, inbox.spoken)
-            cancel_on_finish = context.limits.on_finish == "cancel"
-            action = step(talk.transcript, mail, context.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
-            if not isinstance(action, Finish):
-                await self._carry_out(action)
-            elif (accepted := await talk.accepted(self._result())) is not None:
-                return accepted
+    async def _open(self) -> None:
+        await super()._open()
+        await self._keep_pace()
+
+    async def _carry_out(self, action: Action) -> Result | None:
+        accepted = await super()._carry_out(action)
+        if accepted is None:
+            await self._keep_pace()
+        return accepted
 
     async def _keep_pace(self) -> None:
         """Wait for what the recording shows next, and do what came from outside."""
         track = self._track
+        if self._talk.transcript.unanswered:
+            return
         while (message := track.next) is not None:
             data = message.data or {}
             if message.kind == "note" and "seconds" in data.get(LOW, ()):

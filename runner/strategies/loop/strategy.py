@@ -13,6 +13,7 @@ from runner.strategies.context import StrategyContext
 from runner.strategies.loop.conversation import Conversation
 from runner.strategies.loop.notes import GO_ON, SAY_SOMETHING
 from runner.strategies.loop.step import (
+    Action,
     AskAgain,
     AskModel,
     Conclude,
@@ -59,23 +60,27 @@ class Loop:
         """Take one action after another. Ordinary work ends when the wrap-up begins."""
         context, talk = self._context, self._talk
         if not self._opened:
-            with context.allowance.before_wrap_up():
-                await talk.open()
-            self._opened = True
+            await self._open()
         while True:
             talk.transcript.final = context.state.final
             inbox = context.inbox
             mail = Mail(inbox.arrived, inbox.pending, inbox.ready, inbox.spoken)
             cancel_on_finish = context.limits.on_finish == "cancel"
             action = step(talk.transcript, mail, context.allowance.wrap_up, cancel_on_finish=cancel_on_finish)
-            if not isinstance(action, Finish):
-                await self._carry_out(action)
-            elif (accepted := await talk.accepted(self._result())) is not None:
+            if (accepted := await self._carry_out(action)) is not None:
                 return accepted
 
-    async def _carry_out(self, action: object) -> None:
+    async def _open(self) -> None:
+        with self._context.allowance.before_wrap_up():
+            await self._talk.open()
+        self._opened = True
+
+    async def _carry_out(self, action: Action) -> Result | None:
+        """Carry out an action; the result, once there is an accepted one."""
         context, talk = self._context, self._talk
         match action:
+            case Finish():
+                return await talk.accepted(self._result())
             case AskModel():
                 await self._ask()
             case RunTools():
@@ -91,15 +96,20 @@ class Loop:
                 await talk.remark(SAY_SOMETHING if isinstance(action, AskAgain) else GO_ON)
                 await self._ask()
             case SettleChildren(cancel):
-                context.set_activity("settling its agents")
-                if cancel and context.state.final is None:
-                    # The answer counts, whatever its agents still report.
-                    context.state.final = completed(talk.transcript.last_text)
-                await context.children.settle(cancel=cancel)
+                await self._settle(cancel=cancel)
             case Conclude(reason):
                 self._reason = reason
                 await talk.ask_to_conclude(reason)
                 await talk.conclude()
+        return None
+
+    async def _settle(self, *, cancel: bool) -> None:
+        context = self._context
+        context.set_activity("settling its agents")
+        if cancel and context.state.final is None:
+            # The answer counts, whatever its agents still report.
+            context.state.final = completed(self._talk.transcript.last_text)
+        await context.children.settle(cancel=cancel)
 
     async def _ask(self) -> None:
         """Call the model, or wait for agents that return the rest of their budgets when they end."""
