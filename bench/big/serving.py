@@ -44,8 +44,8 @@ CONFIG = {
 }
 
 
-class _Alone:
-    """A host process with a working database, which nothing stops."""
+class NothingBehind:
+    """A host process with a working database, which ignores ended sessions and is never stopped."""
 
     def __init__(self) -> None:
         self.stopping = Latch()
@@ -75,7 +75,7 @@ async def served(path: Path) -> AsyncIterator[httpx2.AsyncClient]:
                 urls.append(url.removesuffix(ENDPOINT))
                 ready.set()
 
-            building = Building(settings.serve.http, {}, _Alone(), DashboardSite())
+            building = Building(settings.serve.http, {}, NothingBehind(), DashboardSite())
             group.start_soon(over_http(building, parse_address("127.0.0.1:0"), tell), service, name="serve over HTTP")
             with anyio.fail_after(SECONDS):
                 await ready.wait()

@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import httpx2
 
+from bench.big.serving import NothingBehind
 from server.api.feed import Feed
 from server.caller.sessions import Sessions
 from server.http_face.app import ENDPOINT, Building, over_http
@@ -24,7 +25,7 @@ from server.mcp_face.server import mcp_server
 from server.mcp_face.updates import Updates
 from server.service import Service
 from server.site import DashboardSite
-from tests.support.http_serving import NothingBehind, message
+from tests.support.http_serving import message
 from tests.support.service import Bench, bench
 
 TIME = 20.0

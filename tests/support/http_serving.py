@@ -18,8 +18,7 @@ import mcp_types as t
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from db.latch import Latch
-from db.store.outage import Trouble
+from bench.big.serving import NothingBehind
 from registry import load
 from server.http_face.app import Building, over_http
 from server.http_face.listen import Address, parse_address
@@ -162,19 +161,3 @@ def small_server(here: Served) -> Server[Any]:
         on_subscribe_resource=subscribe,
         on_list_resources=resources,
     )
-
-
-class NothingBehind:
-    """A host process that ignores ended sessions and has a working database."""
-
-    def __init__(self) -> None:
-        self.stopping = Latch()
-
-    async def left(self, session: str) -> None:
-        """Ignore it."""
-
-    async def trouble(self) -> Trouble | None:
-        return None
-
-    async def metrics(self) -> bytes:
-        return b""

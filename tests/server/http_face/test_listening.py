@@ -6,12 +6,13 @@ import anyio
 import httpx2
 import pytest
 
+from bench.big.serving import NothingBehind
 from registry import HttpSpec, TokenSpec
 from server.cli.terminal.exits import Exit, explain
 from server.http_face.app import Building, over_http
 from server.http_face.errors import HttpFault
 from server.http_face.listen import Address, parse_address
-from tests.support.http_serving import CALL, CALL_HEADERS, META, NothingBehind, served
+from tests.support.http_serving import CALL, CALL_HEADERS, META, served
 
 
 @pytest.mark.parametrize(
