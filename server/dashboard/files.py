@@ -2,12 +2,13 @@
 
 Owns their types, their caching and the policy that every page has. Must not know: what is in them, or who asks; no file
 contains data. Invariants: a path names a file of the folder or nothing; no page runs a script or a style that is not such a
-file.
+file; an address with a version has the same content for ever, so that a browser asks for it once.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,9 @@ TYPES = {
     ".woff2": "font/woff2",
 }
 PLAIN = "application/octet-stream"
+VERSION = "v-"
+"""What the first part of a path begins with, if it is the version of all files."""
+REVALIDATED, KEPT = "no-cache", "max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,9 @@ class StaticFiles:
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
         self._known: dict[Path, tuple[int, StaticFile]] = {}
+        self._version = ""
+        self._tags: Mapping[Path, str] = {}
+        """Of all files, when the version was made."""
 
     def routes(self) -> list[BaseRoute]:
         """The pages and what they load."""
@@ -63,23 +70,31 @@ class StaticFiles:
         return [*pages, Route(f"{PREFIX}/{{path:path}}", self._asset, methods=["GET"])]
 
     async def _page(self, request: Request) -> Response:
-        return await self._answer(request, self._folder / SHELL)
+        return _answer(request, await anyio.to_thread.run_sync(self._shell), TYPES[".html"])
 
     async def _asset(self, request: Request) -> Response:
-        parts = request.path_params["path"].split("/")
+        version, _, path = request.path_params["path"].partition("/")
+        if not version.startswith(VERSION):
+            version, path = "", request.path_params["path"]
+        parts = path.split("/")
         if any(part in ("", ".", "..") or part.startswith(".") or "\\" in part or "\0" in part for part in parts):
             return _missing()
-        return await self._answer(request, self._folder.joinpath(*parts))
+        file = self._folder.joinpath(*parts)
+        found = await anyio.to_thread.run_sync(self._read, file)
+        kept = found is not None and version == self._version and self._tags.get(file) == found.etag
+        return _answer(request, found, TYPES.get(file.suffix, PLAIN), KEPT if kept else REVALIDATED)
 
-    async def _answer(self, request: Request, path: Path) -> Response:
-        kind = TYPES.get(path.suffix, PLAIN)
-        found = await anyio.to_thread.run_sync(self._read, path)
-        if found is None:
-            return _missing()
-        headers = {"etag": found.etag, "cache-control": "no-cache", "content-security-policy": POLICY}
-        if request.headers.get("if-none-match") == found.etag:
-            return Response(status_code=304, headers=headers)
-        return Response(found.content, headers={**headers, "content-type": kind})
+    def _shell(self) -> StaticFile | None:
+        """The page, which names its files at the version they have now."""
+        page = self._read(self._folder / SHELL)
+        if page is None:
+            return None
+        files = ((path, self._read(path)) for path in sorted(self._folder.rglob("*")))
+        tags = {path: found.etag for path, found in files if found is not None}
+        version = VERSION + hashlib.sha256("".join(tags.values()).encode()).hexdigest()[:16]
+        self._version, self._tags = version, tags
+        content = page.content.replace(f'"{PREFIX}/'.encode(), f'"{PREFIX}/{version}/'.encode())
+        return StaticFile(content, f'"{version}"')
 
     def _read(self, path: Path) -> StaticFile | None:
         try:
@@ -93,6 +108,15 @@ class StaticFiles:
         except OSError:
             return None
         return known[1]
+
+
+def _answer(request: Request, found: StaticFile | None, kind: str, caching: str = REVALIDATED) -> Response:
+    if found is None:
+        return _missing()
+    headers = {"etag": found.etag, "cache-control": caching, "content-security-policy": POLICY}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(found.content, headers={**headers, "content-type": kind})
 
 
 def is_file_path(path: str) -> bool:

@@ -74,6 +74,31 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(tmp_path: Path, fil
     assert (changed.status_code, changed.text) == (200, "export const x = 1;")
 
 
+async def test_an_address_with_a_version_is_asked_for_once_and_changes_with_any_file(tmp_path: Path, files: Path) -> None:
+    (files / "index.html").write_text('<script src="/static/js/app.js"></script>', encoding="utf-8")
+    async with served_api(tmp_path, CONFIG, SCRIPTS, ApiOptions(files=files)) as api, api.client() as client:
+
+        async def named() -> str:
+            page = await client.http.get("/")
+            assert page.headers["cache-control"] == "no-cache"
+            return page.text.split('"')[1]
+
+        first = await named()
+        kept = await client.http.get(first)
+        (files / "js" / "app.js").write_text("export const x = 1;", encoding="utf-8")
+        late = await client.http.get(first)
+        second = await named()
+        new, old = await client.http.get(second), await client.http.get(first)
+        for strange in ("/static/v-0/js/app.js", second.removesuffix("js/app.js"), f"{second}x"):
+            assert "immutable" not in (await client.http.get(strange)).headers.get("cache-control", "")
+
+    assert (kept.text, kept.headers["cache-control"]) == ("export {};", "max-age=31536000, immutable")
+    assert second != first
+    assert (new.text, new.headers["cache-control"]) == ("export const x = 1;", "max-age=31536000, immutable")
+    for other in (late, old):  # the content of another version is never kept under this one
+        assert (other.text, other.headers["cache-control"]) == ("export const x = 1;", "no-cache")
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -81,6 +106,9 @@ async def test_a_file_that_has_not_changed_is_not_sent_again(tmp_path: Path, fil
         "/static/%2e%2e/secret.txt",
         "/static/..%2fsecret.txt",
         "/static/js/..%2f..%2fsecret.txt",
+        "/static/v-0/../secret.txt",
+        "/static/v-0/..%2fsecret.txt",
+        "/static/v-0",
         "/static//etc/passwd",
         "/static/%2fetc/passwd",
         "/static/.hidden",
