@@ -21,10 +21,10 @@ from registry import Settings, missing_variables, restore
 from registry.specs.secrets import MASK
 from runner.replay.comparison import ReplayDifference, differences
 from runner.replay.extract import record_tree
+from runner.replay.models import RecordedModels
 from runner.replay.playback import Playback
 from runner.replay.recording import BadRecording, Recording
 from runner.replay.tools import create_file, written_by
-from runner.replay.voice import RecordedModels
 from runner.service.dispatcher import Dispatcher
 from runner.service.order import Order
 from server.app import Blueprint, open_service

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from server.api import looks
+from server.api import reads
 from server.api import requests as r
+from server.api.context import ApiContext, CheckToken
 from server.api.endpoint import PREFIX, ApiCall, ApiEndpoint, route
 from server.api.feed import Feed
 from server.api.openapi import OPENAPI
-from server.api.premises import CheckToken, Premises
 from server.api.sessions import visitor
 from server.api.sql import QueryTable
 from server.api.table import ENDPOINTS, ONE
@@ -48,7 +48,7 @@ TWINS = {
 
 async def _sql(call: ApiCall) -> Any:
     """The rows of a question, or what can be asked."""
-    return await (looks.sql(call) if call.query.sql.strip() else looks.schema(call))
+    return await (reads.sql(call) if call.query.sql.strip() else reads.schema(call))
 
 
 SQL = ApiEndpoint(
@@ -62,9 +62,9 @@ def twins() -> list[ApiEndpoint]:
     return [*(replace(looked[path], path=beside) for beside, path in TWINS.items()), SQL]
 
 
-def twin_routes(premises: Premises) -> list[BaseRoute]:
+def twin_routes(context: ApiContext) -> list[BaseRoute]:
     """The routes of the data beside the pages."""
-    return [route(endpoint, premises, prefix="") for endpoint in twins()]
+    return [route(endpoint, context, prefix="") for endpoint in twins()]
 
 
 class DashboardSite:
@@ -96,16 +96,16 @@ class DashboardSite:
     @asynccontextmanager
     async def opened(self, service: Service, check: CheckToken | None) -> AsyncIterator[Sequence[BaseRoute]]:
         """The routes, and the feed of events until the exit."""
-        premises = Premises(service, self.sessions, check, tickets_only=self.asks_everyone, feed=self._feed)
+        context = ApiContext(service, self.sessions, check, tickets_only=self.asks_everyone, feed=self._feed)
         async with anyio.create_task_group() as group:
-            group.start_soon(_carry_events, premises, name="carry events to listeners")
+            group.start_soon(_carry_events, context, name="carry events to listeners")
             yield [
-                *(route(endpoint, premises) for endpoint in (*ENDPOINTS, OPENAPI)),
-                *twin_routes(premises),
+                *(route(endpoint, context) for endpoint in (*ENDPOINTS, OPENAPI)),
+                *twin_routes(context),
                 *self._files.routes(),
             ]
             group.cancel_scope.cancel("the site closes")
 
 
-async def _carry_events(premises: Premises) -> None:
-    await premises.feed.run(await premises.service.dispatcher())
+async def _carry_events(context: ApiContext) -> None:
+    await context.feed.run(await context.service.dispatcher())

@@ -19,8 +19,8 @@ from db.clock import moment
 from db.errors import DatabaseUnavailable, SchemaTooNew, UnknownExecution
 from db.ids import LAST, SHORT, shortened
 from db.rows.approvals import Questions, asked_to_repeat
+from db.rows.contents import Contents
 from db.rows.deletion import Belongings
-from db.rows.doings import Doings
 from db.rows.error_records import ErrorRecords
 from db.rows.interrupted import InterruptedTrees
 from db.rows.lists import CommandCalls, Delegations, ListFilter, listed, recently_completed
@@ -107,8 +107,8 @@ class Reads:
         """Pages of executions."""
         self.usage = UsageReads(self._all)
         """Usage by agent, model and day."""
-        self.doings = Doings(self._all)
-        """What many executions did, and when."""
+        self.contents = Contents(self._all)
+        """What is inside executions: messages, calls, questions, texts."""
 
     async def close(self) -> None:
         """Close the connections."""

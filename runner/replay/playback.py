@@ -24,11 +24,11 @@ from runner.core.strategy import Strategy
 from runner.core.verdict import Cause
 from runner.messages import Tool, ToolCall
 from runner.prompt.user_parts import UserParts
+from runner.replay.models import RecordedModel
 from runner.replay.recording import RecordedExecution, Recording
-from runner.replay.strategies import PacedLoop, Unfolded, deliver
+from runner.replay.strategies import PacedLoop, StandIn, deliver
 from runner.replay.tools import RecordedTools, ReplayScope, as_recorded
 from runner.replay.track import LOOPS, STOPPED, Track, TrackingRecorder, until, until_at_rest
-from runner.replay.voice import RecordedModel
 from runner.strategies.context import StrategyContext
 from runner.strategies.route.commands.parse import call_in
 from runner.strategies.toolset import Toolbox
@@ -118,7 +118,7 @@ class Playback:
         skilled = agent.strategy == "iterate" and bool(agent.mcp_servers)
         if agent.strategy == "function" or command or skilled:
             self.unfolded.append(track.recorded.id)
-            return Unfolded(context, track)
+            return StandIn(context, track)
         return None
 
     # -- what came from outside ----------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def item_of(recorded: RecordedDelivery) -> Item:
     return Item(recorded.id, recorded.kind, said.get("text", ""), said.get("by", ""))
 
 
-class Unfolded:
+class StandIn:
     """In place of work whose inputs are not recorded, such as a function: spawns the recorded children, in order, and ends
     as the recording did.
     """

@@ -42,7 +42,7 @@ _ID = re.compile(f"[{ALPHABET}]{{{TIME_DIGITS + RANDOM_DIGITS}}}")
 
 
 @dataclass(frozen=True, slots=True)
-class ForkWish:
+class ForkRequest:
     """Where a tree is forked, and how it goes on."""
 
     node: str
@@ -94,8 +94,8 @@ def admit_fork(rows: Sequence[Record], node: str) -> None:
 class Forking:
     """Copies one tree."""
 
-    def __init__(self, reads: Reads, rows: Sequence[Record], wish: ForkWish) -> None:
-        self._reads, self._wish = reads, wish
+    def __init__(self, reads: Reads, rows: Sequence[Record], request: ForkRequest) -> None:
+        self._reads, self._request = reads, request
         self._rows = {row["id"]: row for row in rows}
         self._below: dict[str | None, list[Record]] = {}
         for row in rows:
@@ -107,7 +107,7 @@ class Forking:
     async def copied(self) -> Forked:
         """The rows of the fork."""
         path: list[Record] = []
-        row: Record | None = self._rows[self._wish.node]
+        row: Record | None = self._rows[self._request.node]
         while row is not None:
             path.insert(0, row)
             row = self._rows.get(row["parent_execution_id"] or "")
@@ -140,7 +140,7 @@ class Forking:
         self._copies.executions.append({**self._opened(row, child), "tool_call_count": counted})
         self._copies.messages += [dict(each) for each in kept]
         self._copies.tool_calls += [{**each, **UNSETTLED} if each["id"] == cut.call else dict(each) for each in mine]
-        if self._wish.task is not None and child["id"] == self._wish.node:
+        if self._request.task is not None and child["id"] == self._request.node:
             self._reword(child)
         await self._copy_model_calls(row, sum(each["kind"] in REPLIES for each in kept), reopened=True)
         made = {each["id"] for each in mine}
@@ -175,7 +175,7 @@ class Forking:
     async def _keep(self, row: Record) -> None:
         """An ended execution with everything below it, at no cost."""
         reads, own = self._reads, row["id"]
-        self._copies.executions.append({**row, **PAID, "owner": self._wish.owner})
+        self._copies.executions.append({**row, **PAID, "owner": self._request.owner})
         messages = await reads.messages(own)
         self._copies.messages += [dict(each) for each in messages]
         self._copies.tool_calls += [dict(each) for each in await reads.tool_calls(own)]
@@ -187,7 +187,7 @@ class Forking:
 
     async def _start_again(self, row: Record) -> None:
         """The node itself: pending, with its first message, unless its parent writes that when it lets it start."""
-        task = self._wish.task if self._wish.task is not None else row["task"]
+        task = self._request.task if self._request.task is not None else row["task"]
         self._copies.executions.append(self._pending(row, task))
         if row["role"] in GATED:
             return
@@ -196,8 +196,8 @@ class Forking:
             blocks = [{"type": "text", "text": task or ""}]
             first = {**_FIRST, "id": new_id(), "execution_id": row["id"], "content": to_json(blocks).decode()}
         content = from_json(first["content"])
-        if self._wish.task is not None:
-            content = [{"type": "text", "text": _replaced(content[0]["text"], row["task"] or "", self._wish.task)}]
+        if self._request.task is not None:
+            content = [{"type": "text", "text": _replaced(content[0]["text"], row["task"] or "", self._request.task)}]
         text = clean(to_json(content).decode())
         self._copies.messages.append({**first, "content": text, "created_at": self._now})
 
@@ -216,11 +216,11 @@ class Forking:
             versions.pop()
         if versions:
             versions[-1]["status"] = PlanStatus.EXECUTING.value
-        if self._wish.task is not None and child["id"] == self._wish.node and child["role"] == STEP:
+        if self._request.task is not None and child["id"] == self._request.node and child["role"] == STEP:
             for version in versions:
                 steps = from_json(version["steps"])
                 for step in steps:
-                    step["task"] = self._wish.task if step["id"] == child["step_id"] else step["task"]
+                    step["task"] = self._request.task if step["id"] == child["step_id"] else step["task"]
                 version["steps"] = to_json(steps).decode()
         self._copies.plans += versions
 
@@ -244,9 +244,9 @@ class Forking:
         root = row["parent_execution_id"] is None
         key = {"idempotency_key": None} if root else {}
         return {
-            "owner": self._wish.owner,
+            "owner": self._request.owner,
             "attempt": 1,
-            "config_hash": self._wish.config_hash,
+            "config_hash": self._request.config_hash,
             "created_at": self._now,
             **key,
         }
@@ -255,13 +255,13 @@ class Forking:
         """The new task in the arguments of the call that dispatches the node."""
         for call in self._copies.tool_calls:
             if call["id"] == child["tool_call_id"]:
-                call["arguments"] = _with_task(call["arguments"], self._wish.task)
+                call["arguments"] = _with_task(call["arguments"], self._request.task)
                 for message in self._copies.messages:
                     if message["id"] == call["message_id"]:
                         blocks = from_json(message["content"])
                         for block in blocks:
                             if block.get("id") == call["call_id"] and isinstance(block.get("input"), dict):
-                                block["input"]["task"] = self._wish.task
+                                block["input"]["task"] = self._request.task
                         message["content"] = to_json(blocks).decode()
 
     def _renamed(self) -> ForkedRows:

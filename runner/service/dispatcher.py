@@ -208,7 +208,7 @@ class Dispatcher:
         What does not depend on it is kept, with its results. Raises UnknownExecution, UnknownName, NoModel, Unready, and
         Refusal.
         """
-        from runner.resume.fork import Forking, ForkWish, admit_fork  # late: few processes fork a tree
+        from runner.resume.fork import Forking, ForkRequest, admit_fork  # late: few processes fork a tree
 
         reads = self.services.database.reads
         row = await reads.execution(execution)
@@ -225,10 +225,10 @@ class Dispatcher:
         _check_models(environment.services, request)
         if lacks := await self._adopter.lacks_to_continue(top, settings):
             raise Unready(execution, lacks)
-        wish = ForkWish(node or execution, clean(task) if task else None, settings.hash, self.services.database.owner)
+        wanted = ForkRequest(node or execution, clean(task) if task else None, settings.hash, self.services.database.owner)
         if self.services.shutdown.stopping:
             raise Refusal("stopping", "the service is stopping", "retry when it has restarted")
-        forked = await Forking(reads, rows, wish).copied()
+        forked = await Forking(reads, rows, wanted).copied()
         await self.services.recorder.record(forked, patient=False)
         [stored] = await reads.those([forked.rows.root["id"]])
         root = resumed(environment, stored, TreeUsage(stored["id"], user))
@@ -237,7 +237,7 @@ class Dispatcher:
 
     async def kept_by_rerun(self, execution: str) -> int | None:
         """How many executions a rerun from this one would keep; None if the tree is too big to count. Raises Refusal."""
-        from runner.resume.fork import Forking, ForkWish, admit_fork  # late, as above
+        from runner.resume.fork import Forking, ForkRequest, admit_fork  # late, as above
 
         reads = self.services.database.reads
         row = await reads.execution(execution)
@@ -247,8 +247,8 @@ class Dispatcher:
         admit_fork(rows, execution)
         if len(rows) > MOST_COUNTED:
             return None
-        wish = ForkWish(execution, None, self.services.settings.hash, self.services.database.owner)
-        return int((await Forking(reads, rows, wish).copied()).told["kept"])
+        wanted = ForkRequest(execution, None, self.services.settings.hash, self.services.database.owner)
+        return int((await Forking(reads, rows, wanted).copied()).told["kept"])
 
     async def lacks(self, root: str) -> Sequence[Lack]:
         """The needs of an interrupted tree that this process lacks."""

@@ -197,13 +197,13 @@ def _chain(settings: Settings, chain: ChainSpec) -> DeclaredChain:
 
 def _upstream(dispatcher: Dispatcher, spec: UpstreamSpec) -> UpstreamState:
     settings, pool = dispatcher.services.settings, dispatcher.services.upstreams
-    standing = pool.standing(spec.name)
+    connection = pool.state(spec.name)
     return UpstreamState(
         name=spec.name,
         transport="stdio" if spec.command is not None else "http",
-        state=standing.state,
-        error=standing.error,
-        tools=_tools(pool, spec, standing.listing) if standing.listing is not None else None,
+        state=connection.state,
+        error=connection.error,
+        tools=_tools(pool, spec, connection.listing) if connection.listing is not None else None,
         agents=[each.name for each in settings.agents.values() if spec.name in each.mcp_servers],
         origin=settings.defined_at("mcp_servers", spec.name) or BUILT_IN,
     )

@@ -30,7 +30,7 @@ from server.views.views import Views
 
 if TYPE_CHECKING:
     from runner.service.dispatcher import Dispatcher
-    from server.api.premises import Premises
+    from server.api.context import ApiContext
 
 log = logging.getLogger("outrider.http")
 
@@ -70,7 +70,7 @@ class ApiCall:
     """One request, understood."""
 
     request: Request
-    premises: Premises
+    context: ApiContext
     dispatcher: Dispatcher
     caller: RequestCaller
     query: Any
@@ -118,29 +118,29 @@ class ApiEndpoint:
     """The statuses of its own refusals, besides those of every endpoint."""
 
 
-def route(endpoint: ApiEndpoint, premises: Premises, prefix: str = PREFIX) -> Route:
+def route(endpoint: ApiEndpoint, context: ApiContext, prefix: str = PREFIX) -> Route:
     """The endpoint as a route."""
 
     async def answer(request: Request) -> Response:
         try:
-            return await _answered(endpoint, premises, request)
+            return await _answered(endpoint, context, request)
         except Exception as error:
             return refused(error, request.url.path)
 
     return Route(prefix + endpoint.path, answer, methods=[endpoint.method])
 
 
-async def _answered(endpoint: ApiEndpoint, premises: Premises, request: Request) -> Response:
+async def _answered(endpoint: ApiEndpoint, context: ApiContext, request: Request) -> Response:
     check_sender(request, changes=endpoint.method != "GET")
     query = endpoint.query.model_validate(_query(request), strict=False) if endpoint.query is not None else None
     body = endpoint.body.model_validate(_json_in(await request.body() or b"{}")) if endpoint.body is not None else None
-    dispatcher = await premises.service.dispatcher()
+    dispatcher = await context.service.dispatcher()
     who = request.scope.get(KEY, STRANGER) if endpoint.is_open else identity_of(request)
     if endpoint.needs == READ_ALL and not who.reads_all:
         raise ApiRefused(403, "SQL reads the executions of every principal", f"use a token with the scope `{READ_ALL}`")
-    session = premises.session if who.principal is None else None
-    caller = RequestCaller(dispatcher, RequestInfo(who, session, meta=request.headers, face=premises.author))
-    found = await endpoint.handler(ApiCall(request, premises, dispatcher, caller, query, body))
+    session = context.session if who.principal is None else None
+    caller = RequestCaller(dispatcher, RequestInfo(who, session, meta=request.headers, face=context.author))
+    found = await endpoint.handler(ApiCall(request, context, dispatcher, caller, query, body))
     return found if isinstance(found, Response) else _json(found, endpoint)
 
 

@@ -37,20 +37,20 @@ def visitor(sessions: Sessions, scope: Scope) -> Identity | None:
 
 async def enter(call: ApiCall) -> Response:
     """Exchange a token for a cookie; without authentication there is nothing to exchange."""
-    premises, token = call.premises, call.body.token
-    who, expires_at = premises.sessions.redeem(token), None
-    if who is None and premises.check is None:
+    context, token = call.context, call.body.token
+    who, expires_at = context.sessions.redeem(token), None
+    if who is None and context.check is None:
         return Response(status_code=204)
     if who is None:
-        if premises.tickets_only:
+        if context.tickets_only:
             raise ApiRefused(401, USED, ONCE)
-        assert premises.check is not None
-        found = await premises.check(call.request.scope, token)
+        assert context.check is not None
+        found = await context.check(call.request.scope, token)
         if isinstance(found, Response):
             return found
         who, expires_at = found
     answer = Response(status_code=204)
-    _set(call.request, answer, premises.sessions.enter(who, expires_at))
+    _set(call.request, answer, context.sessions.enter(who, expires_at))
     return answer
 
 
@@ -58,7 +58,7 @@ async def leave(call: ApiCall) -> Response:
     """End the session of the request."""
     secret = _secret_in(call.request.scope)
     if secret is not None:
-        call.premises.sessions.leave(secret)
+        call.context.sessions.leave(secret)
     answer = Response(status_code=204)
     answer.delete_cookie(_name(call.request.scope), httponly=True, samesite="strict")
     return answer
@@ -66,12 +66,12 @@ async def leave(call: ApiCall) -> Response:
 
 async def until_over(call: ApiCall) -> None:
     """Return when the caller of a request is no longer known: its token has expired, or its session has ended."""
-    scope, sessions = call.request.scope, call.premises.sessions
+    scope, sessions = call.request.scope, call.context.sessions
     if scope.get(BEARER):
         if (ends := scope[EXPIRES]) is not None:
             await anyio.sleep(max(0.0, ends - time.time()))
             return
-    elif call.premises.check is not None and (secret := _secret_in(scope)) is not None:
+    elif call.context.check is not None and (secret := _secret_in(scope)) is not None:
         await sessions.until_over(secret)
         return
     await anyio.sleep_forever()

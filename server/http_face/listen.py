@@ -22,9 +22,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from db.latch import Latch
-from server.http_face.carriage import Carriage, end_still_ones, limit_unread, room
 from server.http_face.connections import OpenRequests
 from server.http_face.errors import HttpFault
+from server.http_face.protocol import BoundedProtocol, end_still_ones, limit_unread, room
 
 FINISH_SECONDS = 0.7
 """Time for open requests when the server stops; a stream never ends by itself."""
@@ -151,7 +151,7 @@ async def listen(app: ASGIApp, listener: socket.socket, started: Callable[[], No
 def _configuration(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Carriage,
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

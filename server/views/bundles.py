@@ -47,7 +47,7 @@ class Bundles:
         )
 
     async def _executions(self, tree: ExecutionTree, ids: Sequence[str]) -> dict[str, ExecutionDetail]:
-        texts = {row["id"]: row for row in await self._reads.doings.texts(ids)}
+        texts = {row["id"]: row for row in await self._reads.contents.texts(ids)}
         above = _lineages(tree.nodes, [Ancestor(**each) for each in await self._reads.outlines.ancestors(tree.id)])
         sums = subtree_sums(tree.nodes)
         handles = {each: _handles(texts[each]) for each in ids}
@@ -70,13 +70,13 @@ class Bundles:
         """The calls of the tree that its answers cite: as many handles at once as one answer may have."""
         wanted, found = list(dict.fromkeys(handles)), list[Row]()
         for start in range(0, len(wanted), MOST):
-            found += await self._reads.doings.cited([root], wanted[start : start + MOST], LEAST_PREFIX)
+            found += await self._reads.contents.cited([root], wanted[start : start + MOST], LEAST_PREFIX)
         return found
 
     async def _transcripts(self, ids: Sequence[str]) -> dict[str, TranscriptPage]:
-        doings = self._reads.doings
-        said = _by_execution(await doings.messages(ids))
-        called, asked = _by_execution(await doings.tool_calls(ids)), _by_execution(await doings.model_calls(ids))
+        contents = self._reads.contents
+        said = _by_execution(await contents.messages(ids))
+        called, asked = _by_execution(await contents.tool_calls(ids)), _by_execution(await contents.model_calls(ids))
         found = {}
         for each in ids:
             messages = messages_of(said.get(each, ()), called.get(each, ()), None)
@@ -91,11 +91,11 @@ class Bundles:
     async def _timelines(self, tree: ExecutionTree, ids: Sequence[str]) -> dict[str, Timeline]:
         root = tree.nodes[0].root_execution_id
         events = await self._events(root, ids, tree.cursor)
-        doing, now = await self._trees.doing(ids, root), time.time()
+        used, now = await self._trees.time_use(ids, root), time.time()
         found = {}
         for node in tree.nodes:
             row = {name: getattr(node, name) for name in _LIFE}
-            stretches = with_model_now(row, doing.stretches.get(node.id, ()), alive=not node.owner_gone)
+            stretches = with_model_now(row, used.stretches.get(node.id, ()), alive=not node.owner_gone)
             spans = spans_of(row, stretches, now)
             found[node.id] = Timeline(id=node.id, spans=spans, events=events.get(node.id, []), next_seq=None)
         return found
@@ -103,7 +103,7 @@ class Bundles:
     async def _events(self, root: str, ids: Sequence[str], until: int) -> dict[str, list[StreamEvent]]:
         found: dict[str, list[StreamEvent]] = {}
         after: int = 0
-        while page := await self._reads.doings.events(root, ids, after, EVENTS):
+        while page := await self._reads.contents.events(root, ids, after, EVENTS):
             for row in page:
                 if row["seq"] <= until:
                     found.setdefault(row["execution_id"], []).append(event_of(row))

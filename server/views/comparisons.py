@@ -99,9 +99,9 @@ class Comparisons:
     async def _side(self, top: str) -> _Side:
         tree = await self._trees.tree(top)
         ids = [node.id for node in tree.nodes]
-        texts = {row["id"]: row for row in await self._reads.doings.texts(ids)}
+        texts = {row["id"]: row for row in await self._reads.contents.texts(ids)}
         calls: dict[str, list[str]] = {}
-        made = await self._reads.doings.tool_calls(ids)
+        made = await self._reads.contents.tool_calls(ids)
         for row in made:
             if row["server"] != SERVER or row["tool"] not in WAITS:  # how often it asked is chance
                 named = f"{row['tool']} {_ID.sub('…', row['arguments'])}"

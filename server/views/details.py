@@ -56,7 +56,7 @@ class Details:
             raise UnknownExecution(identifier)
         root = rows[0]["root_execution_id"]
         node = (await self._trees.nodes(rows, await reads.questions.open(identifier), await self._trees.gone(root)))[0]
-        text = (await reads.doings.texts([identifier]))[0]
+        text = (await reads.contents.texts([identifier]))[0]
         result = Result.of_json(text["result"]) if text["result"] is not None else None
         above = [Ancestor(**each) for each in await reads.outlines.ancestors(identifier)]
         sums = sums_of((await reads.outlines.totals([identifier]))[identifier])
@@ -82,7 +82,7 @@ class Details:
             return []
         earlier = await self._reads.those(await lineage(self._reads, node.continues_execution_id))
         roots = [node.root_execution_id, *(row["root_execution_id"] for row in earlier)]
-        return citations_of(handles, await self._reads.doings.cited(roots, handles, LEAST_PREFIX))
+        return citations_of(handles, await self._reads.contents.cited(roots, handles, LEAST_PREFIX))
 
 
 def detail_of(  # noqa: PLR0913 - the parts of an answer, each from its own source

@@ -199,7 +199,7 @@ class Lists:
             open_ = sum(int(row[status.value]) for status in OPEN)
             sums[each] = {**row, "ended": row["executions"] - open_}
         pricing: dict[str, set[str]] = {each: set(kinds) for each, kinds in (await reads.overview.pricing(roots)).items()}
-        for call in await reads.doings.model_times(others) if others else ():
+        for call in await reads.contents.model_times(others) if others else ():
             pricing.setdefault(call["execution_id"], set()).add(call["pricing"])
         doing, shorts = await self._doing(rows, standing), await reads.shorts(ids)
         now = time.time()

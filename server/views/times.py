@@ -38,7 +38,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Doing:
+class TimeUse:
     """What executions did, by execution."""
 
     stretches: dict[str, list[Stretch]] = field(default_factory=dict)
@@ -50,30 +50,30 @@ class Doing:
         self.stretches.setdefault(execution, []).append(stretch)
 
 
-def doing_of(models: Iterable[Row], tools: Iterable[Row], questions: Iterable[Row], children: Iterable[Row]) -> Doing:
+def time_use_of(models: Iterable[Row], tools: Iterable[Row], questions: Iterable[Row], children: Iterable[Row]) -> TimeUse:
     """What these rows say."""
-    doing = Doing()
+    used = TimeUse()
     for row in models:
         begin, over = seconds_at(row["started_at"]), seconds_at(row["finished_at"])
-        doing.add(row["execution_id"], Stretch("model", begin, over, row["model"], row["id"]))
-        doing.pricing.setdefault(row["execution_id"], set()).add(row["pricing"])
+        used.add(row["execution_id"], Stretch("model", begin, over, row["model"], row["id"]))
+        used.pricing.setdefault(row["execution_id"], set()).add(row["pricing"])
     asked = dict[str, float | None]()
     for row in questions:
         end = seconds_at(row["decided_at"]) if row["decided_at"] is not None else None
         asked[row["tool_call_id"]] = end
         stretch = Stretch("approval", seconds_at(row["requested_at"]), end, row["tool"], row["id"])
-        doing.add(row["execution_id"], stretch)
+        used.add(row["execution_id"], stretch)
     for row in tools:
-        _add_tool(doing, row, asked)
+        _add_tool(used, row, asked)
     for row in children:
         end = seconds_at(row["end"]) if row["end"] != OPEN else None
-        doing.add(row["parent"], Stretch("children", seconds_at(row["begin"]), end, "", ""))
-    return doing
+        used.add(row["parent"], Stretch("children", seconds_at(row["begin"]), end, "", ""))
+    return used
 
 
-def _add_tool(doing: Doing, row: Row, asked: Mapping[str, float | None]) -> None:
+def _add_tool(used: TimeUse, row: Row, asked: Mapping[str, float | None]) -> None:
     if row["status"] == "started":
-        doing.calling.setdefault(row["execution_id"], []).append(row["tool"])
+        used.calling.setdefault(row["execution_id"], []).append(row["tool"])
     if row["status"] == "waiting" or (row["server"] == SERVER and row["tool"] in WAITS):
         return
     begin, end = seconds_at(row["started_at"]), seconds_at(row["finished_at"]) if row["finished_at"] is not None else None
@@ -82,7 +82,7 @@ def _add_tool(doing: Doing, row: Row, asked: Mapping[str, float | None]) -> None
         begin = max(begin, decided)
     if end is None or begin <= end:
         stretch = Stretch("tool", begin, end, row["tool"], row["id"], bool(row["is_error"]))
-        doing.add(row["execution_id"], stretch)
+        used.add(row["execution_id"], stretch)
 
 
 @dataclass(frozen=True, slots=True)

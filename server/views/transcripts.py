@@ -41,21 +41,21 @@ class Transcripts:
 
     async def page(self, identifier: str, start: int = 0) -> TranscriptPage:
         """The messages of one execution from a position on, each with its calls."""
-        doings = self._reads.doings
-        found = await doings.page_of_messages(identifier, start, MESSAGES + 1)
+        contents = self._reads.contents
+        found = await contents.page_of_messages(identifier, start, MESSAGES + 1)
         shown = found[:MESSAGES]
-        calls = await doings.tool_calls([identifier], [row["id"] for row in shown])
+        calls = await contents.tool_calls([identifier], [row["id"] for row in shown])
         return TranscriptPage(
             id=identifier,
             messages=messages_of(shown, calls, RESULT),
             model_calls=[model_call_of(row) for row in await self._reads.model_calls(identifier)],
-            total=await doings.message_count(identifier),
+            total=await contents.message_count(identifier),
             next_position=found[MESSAGES]["position"] if len(found) > MESSAGES else None,
         )
 
     async def tool_call(self, identifier: str) -> tuple[str, TranscriptCall] | None:
         """One call with its whole result, and the execution that made it; None if there is none."""
-        row = await self._reads.doings.tool_call(identifier)
+        row = await self._reads.contents.tool_call(identifier)
         return (row["execution_id"], call_of(row, None)) if row is not None else None
 
     async def timeline(self, identifier: str, after: int = 0) -> Timeline:
@@ -64,10 +64,10 @@ class Transcripts:
         if not rows:
             raise UnknownExecution(identifier)
         row, root = rows[0], rows[0]["root_execution_id"]
-        doing = await self._trees.doing([identifier], root)
+        used = await self._trees.time_use([identifier], root)
         alive = row["owner"] is not None and row["owner"] not in await self._trees.gone(root)
-        stretches = with_model_now(row, doing.stretches.get(identifier, ()), alive=alive)
-        events = await self._reads.doings.events(root, [identifier], after, EVENTS + 1)
+        stretches = with_model_now(row, used.stretches.get(identifier, ()), alive=alive)
+        events = await self._reads.contents.events(root, [identifier], after, EVENTS + 1)
         return Timeline(
             id=identifier,
             spans=spans_of(row, stretches, time.time()),

@@ -21,7 +21,7 @@ from db.store.owners import is_alive
 from runner.snapshot import Question
 from server.views.activity import Present, activity_of
 from server.views.answers import Approval, ExecutionNode, ExecutionTree, RefusedDispatch
-from server.views.times import Doing, doing_of, times_of, with_model_now
+from server.views.times import TimeUse, time_use_of, times_of, with_model_now
 
 Row = Mapping[str, Any]
 
@@ -90,24 +90,24 @@ class Trees:
         for each in open_:
             for identifier in (each["execution_id"], each["step_execution_id"]):
                 asked.setdefault(identifier, []).append(each["tool"])
-        doing = await self.doing(ids, rows[0]["root_execution_id"])
+        used = await self.time_use(ids, rows[0]["root_execution_id"])
         at_work = any(row["finished_at"] is None for row in rows)
         stages = await reads.outlines.stages(rows[0]["root_execution_id"]) if at_work else {}
-        present, shorts = Present(asked, doing.calling, stages), await reads.shorts(ids)
+        present, shorts = Present(asked, used.calling, stages), await reads.shorts(ids)
         now, nodes = time.time(), list[ExecutionNode]()
         for row in rows:
             is_gone = row["finished_at"] is None and (row["owner"] is None or row["owner"] in gone)
             shown = {"short_id": shorts[row["id"]], "activity": activity_of(row, present, gone=is_gone)}
-            nodes.append(_node(row, shown, doing, now, is_gone=is_gone))
+            nodes.append(_node(row, shown, used, now, is_gone=is_gone))
             if len(nodes) % TOGETHER == 0:
                 await anyio.lowlevel.checkpoint()
         return nodes
 
-    async def doing(self, ids: Sequence[str], root: str) -> Doing:
+    async def time_use(self, ids: Sequence[str], root: str) -> TimeUse:
         """What these executions of a tree did."""
-        doings = self._reads.doings
-        models, tools = await doings.model_times(ids), await doings.tool_times(ids)
-        return doing_of(models, tools, await doings.questions([root]), await doings.children_times(ids))
+        contents = self._reads.contents
+        models, tools = await contents.model_times(ids), await contents.tool_times(ids)
+        return time_use_of(models, tools, await contents.questions([root]), await contents.children_times(ids))
 
     async def _refused(self, root: str, top: str, *, is_root: bool) -> list[RefusedDispatch]:
         events = await self._reads.outlines.refused(root)
@@ -118,8 +118,8 @@ class Trees:
         return [refused_of(event, payload) for event in events if "refused" in (payload := from_json(event["payload"]))]
 
 
-def _node(row: Row, shown: Row, doing: Doing, now: float, *, is_gone: bool) -> ExecutionNode:
-    stretches = doing.stretches.get(row["id"], ())
+def _node(row: Row, shown: Row, used: TimeUse, now: float, *, is_gone: bool) -> ExecutionNode:
+    stretches = used.stretches.get(row["id"], ())
     return ExecutionNode(
         **{name: value for name, value in row.items() if name not in _DERIVED},
         **shown,
@@ -128,7 +128,7 @@ def _node(row: Row, shown: Row, doing: Doing, now: float, *, is_gone: bool) -> E
         summary=cut_at(row["summary"] or "", TEXT),
         owner_gone=is_gone,
         cancel_requested=row["cancel_requested_at"] is not None,
-        pricing=sorted(doing.pricing.get(row["id"], ())),
+        pricing=sorted(used.pricing.get(row["id"], ())),
         times=times_of(row, with_model_now(row, stretches, alive=not is_gone), now),
     )
 

@@ -26,7 +26,7 @@ from runner.tools.upstream.call import UpstreamCall, failure
 from runner.tools.upstream.connection import Unavailable, load_sdk
 from runner.tools.upstream.listing import DESCRIPTION_CAP, Hints, Offer, ToolListing
 from runner.tools.upstream.notices import ListedTools, UpstreamListeners, UpstreamNotice
-from runner.tools.upstream.server import ListingTimeouts, Standing, Upstream
+from runner.tools.upstream.server import ConnectionState, ListingTimeouts, Upstream
 
 if TYPE_CHECKING:
     from registry.specs.upstreams import UpstreamSpec
@@ -114,10 +114,10 @@ class Upstreams:
             found[upstream.spec.name] = upstream.is_up and found.get(upstream.spec.name, True)
         return found
 
-    def standing(self, server: str) -> Standing:
+    def state(self, server: str) -> ConnectionState:
         """How a server is, without asking it; of several connections, the one that was used last."""
         used = [self._shared.get(server), *(own.get(server) for own in self._scoped.values())]
-        return next((each.standing for each in reversed(used) if each is not None), Standing("idle"))
+        return next((each.state for each in reversed(used) if each is not None), ConnectionState("idle"))
 
     def offered(self, server: str, listing: ToolListing) -> list[Tool]:
         """The tools of a listing as agents get them, under the server's own names."""

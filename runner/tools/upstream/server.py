@@ -81,7 +81,7 @@ class BackOff:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ConnectionState:
     """How a server is, without asking it."""
 
     state: Literal["idle", "connecting", "ready", "unavailable"]
@@ -135,16 +135,16 @@ class Upstream:
         return listing
 
     @property
-    def standing(self) -> Standing:
+    def state(self) -> ConnectionState:
         """How it is now."""
         connection = self._connection
         if connection is None:
-            return Standing("idle")
+            return ConnectionState("idle")
         if connection.failure is not None:
-            return Standing("unavailable", connection.failure, self._observed)
+            return ConnectionState("unavailable", connection.failure, self._observed)
         if not connection.settled.is_set():
-            return Standing("connecting", None, self._observed)
-        return Standing("ready" if connection.usable else "idle", None, self._observed)
+            return ConnectionState("connecting", None, self._observed)
+        return ConnectionState("ready" if connection.usable else "idle", None, self._observed)
 
     async def _observe(self, listing: ToolListing, scope_id: str) -> None:
         """Have a new listing observed."""

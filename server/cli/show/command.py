@@ -95,7 +95,7 @@ async def _plan(reads: Reads, execution: str, as_json: bool) -> None:
 async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:
     """What one execution said and called."""
     from server.cli.show import execution_view
-    from server.cli.show.talk import Talk
+    from server.cli.show.transcript_text import TranscriptText
     from server.cli.terminal.output import put_json
 
     messages, calls = await reads.messages(execution), await reads.tool_calls(execution)
@@ -110,20 +110,20 @@ async def _transcript(reads: Reads, execution: str, as_json: bool) -> None:
         return
     rows = await reads.tree(execution)
     parent = await reads.execution(rows[0]["parent_execution_id"]) if rows[0]["parent_execution_id"] else None
-    Talk(rows, messages, calls, await reads.model_calls(execution), parent).show()
+    TranscriptText(rows, messages, calls, await reads.model_calls(execution), parent).show()
 
 
 async def _talk(reads: Reads, execution: str, as_json: bool) -> None:
     """What a whole tree said and called."""
     from server.cli.show import execution_view
-    from server.cli.show.talk import Talk
+    from server.cli.show.transcript_text import TranscriptText
     from server.cli.terminal.output import put_json
 
     rows = await reads.tree(execution)
     messages, calls = await reads.talk(execution)
     if not as_json:
         parent = await reads.execution(rows[0]["parent_execution_id"]) if rows[0]["parent_execution_id"] else None
-        Talk(rows, messages, calls, await reads.model_calls_below(execution), parent).show()
+        TranscriptText(rows, messages, calls, await reads.model_calls_below(execution), parent).show()
         return
     agents = {row["id"]: row["agent"] for row in rows}
     put_json(

@@ -14,7 +14,7 @@ import pytest
 from runner.compaction.summary import SUMMARISE
 from runner.llm.protocol import Request, Usage
 from runner.service.order import Order
-from server.cli.show.talk import Talk
+from server.cli.show.transcript_text import TranscriptText
 from tests.support.local_tools import LocalTools
 from tests.support.models import Script, Turn, call, fail, gate, say
 from tests.support.reading import dispatch, results, shown, text_of
@@ -262,7 +262,8 @@ async def test_a_continuation_begins_with_what_was_shown_last_and_reads_what_was
         assert end.result is not None
         assert '"text":"0: xxx' in end.result.text
         reads = service.dispatcher.services.database.reads
-        talk = Talk(await reads.tree(first.id), await reads.messages(first.id), await reads.tool_calls(first.id), ())
+        calls = await reads.tool_calls(first.id)
+        talk = TranscriptText(await reads.tree(first.id), await reads.messages(first.id), calls, ())
         assert "\n".join(line.text for line in talk.lines()).count("[conversation shortened from") == shortened > 0
         begun = service.model.requests[before].messages
         assert [each.encoded for each in begun[: len(last.messages)]] == [each.encoded for each in last.messages]

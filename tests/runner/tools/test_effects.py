@@ -12,7 +12,7 @@ from runner.service.order import Order
 from runner.tools.effects import CHECK_FIRST, UNKNOWN, cut_short, may_repeat, status_of, without_answer
 from runner.tools.upstream import process, server
 from server.cli.show import execution_view
-from server.cli.show.talk import Talk
+from server.cli.show.transcript_text import TranscriptText
 from tests.support.local_tools import LocalTools
 from tests.support.models import call, hang, malformed_call, say
 from tests.support.reading import dispatch, dispatched, results, shown, text_of
@@ -70,7 +70,8 @@ async def test_a_call_that_was_cut_off_is_made_once_more_if_its_effect_allows_an
         view = await execution_view.load_view(service.dispatcher.services.database.reads, service.database, ended.id)
         assert "! at_most_once.poke: outcome unknown (unavailable); `outrider show " in view.tree_text()
         reads = service.dispatcher.services.database.reads
-        talk = Talk(await reads.tree(ended.id), await reads.messages(ended.id), await reads.tool_calls(ended.id), ())
+        calls = await reads.tool_calls(ended.id)
+        talk = TranscriptText(await reads.tree(ended.id), await reads.messages(ended.id), calls, ())
         lines = "\n".join(line.text for line in talk.lines())
         assert re.search(r"→ ask\.poke .*\n +outcome unknown \(unavailable\)", lines)
 

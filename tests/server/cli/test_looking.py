@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from server.cli import main as entry
-from server.cli.show.talk import Talk
+from server.cli.show.transcript_text import TranscriptText
 from tests.support.requirement import requirement
 from tests.support.shell import CONFIG, Shell, held, make_shell
 from tests.support.terminal import watched
@@ -118,7 +118,7 @@ def test_thoughts_are_told_from_what_was_said() -> None:
         {"type": "text", "text": "yes"},
     ]
 
-    talk = Talk([{**row, **state}], [{**said, "content": json.dumps(blocks)}], (), ())
+    talk = TranscriptText([{**row, **state}], [{**said, "content": json.dumps(blocks)}], (), ())
 
     head, *told = [line.text.strip() for line in talk.lines()]
     assert head == f"1m 05s  Lead {identifier[-6:]}"

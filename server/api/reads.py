@@ -209,4 +209,4 @@ async def all_events(call: ApiCall) -> EventStreamAnswer:
 
 
 def _followed(call: ApiCall, order: StreamOrder) -> EventStreamAnswer:
-    return EventStreamAnswer(call.premises.feed, order, partial(until_over, call))
+    return EventStreamAnswer(call.context.feed, order, partial(until_over, call))

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from db.latch import Latch
-from server.http_face import carriage
+from server.http_face import protocol
 from server.http_face.listen import Address, bind, listen, parse_address
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -54,7 +54,7 @@ async def everything(stream: SocketStream) -> bytes:
 
 @pytest.mark.parametrize("sent", [b"", GET[:10], GET + GET[:20]], ids=["nothing", "half a head", "half of a second one"])
 async def test_a_connection_without_a_whole_request_is_ended(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(carriage, "STILL_SECONDS", 0.1)
+    monkeypatch.setattr(protocol, "STILL_SECONDS", 0.1)
     async with listening(PlainTextResponse("here")) as address, await connected(address) as idle:
         if sent:
             await idle.send(sent)
@@ -64,15 +64,15 @@ async def test_a_connection_without_a_whole_request_is_ended(monkeypatch: pytest
 
 
 async def test_a_caller_that_takes_nothing_of_an_answer_loses_its_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carriage, "STILL_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "STILL_SECONDS", 0.2)
     ended = anyio.Event()
 
-    class Told(carriage.Carriage):
+    class Told(protocol.BoundedProtocol):
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             ended.set()
 
-    monkeypatch.setattr("server.http_face.listen.Carriage", Told)
+    monkeypatch.setattr("server.http_face.listen.BoundedProtocol", Told)
     async with listening(PlainTextResponse(LONG)) as address, await connected(address) as idle:
         await idle.send(GET)
         await ended.wait()
@@ -82,7 +82,7 @@ async def test_a_caller_that_takes_nothing_of_an_answer_loses_its_rest(monkeypat
 
 
 async def test_an_answer_comes_whole_to_a_caller_that_reads_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carriage, "STILL_SECONDS", 0.2)
+    monkeypatch.setattr(protocol, "STILL_SECONDS", 0.2)
     came = 0
     async with listening(PlainTextResponse(LONG)) as address, await connected(address) as slow:
         await slow.send(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
@@ -98,8 +98,8 @@ async def test_an_answer_comes_whole_to_a_caller_that_reads_slowly(monkeypatch: 
 async def test_connections_beyond_the_most_are_refused_and_those_far_beyond_are_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(carriage, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(carriage, "REFUSED_AT_ONCE", 2)
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(protocol, "REFUSED_AT_ONCE", 2)
     async with listening(PlainTextResponse("here")) as address:
         streams = [await connected(address) for _ in range(6)]
         came = await everything(streams[-1])
@@ -119,7 +119,7 @@ async def test_connections_beyond_the_most_are_refused_and_those_far_beyond_are_
 ROOM = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}))
-from server.http_face.carriage import room
+from server.http_face.protocol import room
 print(room(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 

@@ -35,7 +35,7 @@ NARROW = 60
 
 
 @dataclass(frozen=True, slots=True)
-class TalkLine:
+class TranscriptLine:
     """A line, and how it is drawn on a terminal."""
 
     text: str
@@ -43,7 +43,7 @@ class TalkLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class TranscriptText:
     """One execution, or a whole tree, as rows."""
 
     tree: Sequence[Record]
@@ -67,7 +67,7 @@ class Talk:
         for line in self.lines(width):
             console.draw(Text(safe(line.text), line.style), soft_wrap=True)
 
-    def lines(self, width: int | None = None) -> Iterator[TalkLine]:
+    def lines(self, width: int | None = None) -> Iterator[TranscriptLine]:
         """All lines; with a width, wrapped and shortened to what a terminal of so many columns holds."""
         form = Form(width)
         known, children = {row["id"]: row for row in self.tree}, {row["tool_call_id"]: row for row in self.tree}
@@ -80,7 +80,7 @@ class Talk:
             yield from _said(message, row, form)
             for call in calls.get(message["id"], ()):
                 yield from _called(call, children.get(call["id"]), form)
-            yield TalkLine("")
+            yield TranscriptLine("")
         yield from _standing(self.tree[0])
 
     def _head(self, message: Record, row: Record, turns: Sequence[Record]) -> str:
@@ -121,14 +121,14 @@ def _turn(message: Record, turns: Sequence[Record]) -> Record | None:
     return max(ended, key=lambda call: (call["finished_at"], call["turn"]), default=None)
 
 
-def _called(call: Record, child: Record | None, form: Form) -> Iterator[TalkLine]:
+def _called(call: Record, child: Record | None, form: Form) -> Iterator[TranscriptLine]:
     """A call: what was asked, and what came back or was started."""
     yield form.cut(f"→ {one_line(call['tool'])} {one_line(call['arguments'])}", 0, "cyan")
-    yield TalkLine(form.indent(2) + f"{_state(call)} · {one_line(call['call_id'])}", "dim")
+    yield TranscriptLine(form.indent(2) + f"{_state(call)} · {one_line(call['call_id'])}", "dim")
     if child is not None:
         mark, short = shape(child["status"], child["outcome"]), child["id"][-SHORT:]
         link = command(f"show {short} --transcript")
-        yield TalkLine(form.indent(2) + f"{mark} {one_line(child['agent'])} {short}: `{link}`")
+        yield TranscriptLine(form.indent(2) + f"{mark} {one_line(child['agent'])} {short}: `{link}`")
         if form.width is not None:
             return
     answer = call["full_result"] or call["result"]
@@ -146,12 +146,12 @@ class Form:
         """The space before a text."""
         return " " * ((2 if self.width is not None and self.width < NARROW else MARGIN) + more)
 
-    def whole(self, text: str, more: int = 0, style: str = "") -> Iterator[TalkLine]:
+    def whole(self, text: str, more: int = 0, style: str = "") -> Iterator[TranscriptLine]:
         """All lines of a text."""
         indent = self.indent(more)
         for line in safe(text).strip("\n").split("\n"):
             parts = [line] if self.width is None else self._wrapped(line, self.width - len(indent) - 1)
-            yield from (TalkLine(f"{indent}{part}".rstrip(), style) for part in parts or [""])
+            yield from (TranscriptLine(f"{indent}{part}".rstrip(), style) for part in parts or [""])
 
     def _wrapped(self, line: str, width: int) -> list[str]:
         text = line.lstrip()
@@ -163,7 +163,7 @@ class Form:
             subsequent_indent=before + "  " * text.startswith(("- ", "* ")),
         )
 
-    def shortened(self, text: str, more: int, source: str, style: str = "") -> Iterator[TalkLine]:
+    def shortened(self, text: str, more: int, source: str, style: str = "") -> Iterator[TranscriptLine]:
         """As many lines as fit, and where the others are."""
         if self.width is None:
             yield from self.whole(text, more, style)
@@ -176,22 +176,22 @@ class Form:
         is_cut = any(line.text.endswith("…") for line in drawn)
         if left or is_cut:
             missing = f"{count(left, 'more line')}; " if left else ""
-            yield TalkLine(f"{self.indent(more)}… {missing}`{command(source)}` shows all", "dim")
+            yield TranscriptLine(f"{self.indent(more)}… {missing}`{command(source)}` shows all", "dim")
 
-    def cut(self, text: str, more: int, style: str = "") -> TalkLine:
+    def cut(self, text: str, more: int, style: str = "") -> TranscriptLine:
         """One line of a text."""
         return self.fitted(self.indent(more) + text, style)
 
-    def fitted(self, line: str, style: str = "") -> TalkLine:
+    def fitted(self, line: str, style: str = "") -> TranscriptLine:
         """A line, cut to the width."""
         if self.width is None or width_of(line) < self.width:
-            return TalkLine(line, style)
+            return TranscriptLine(line, style)
         from rich.cells import set_cell_size
 
-        return TalkLine(set_cell_size(line, max(1, self.width - 2)).rstrip() + "…", style)
+        return TranscriptLine(set_cell_size(line, max(1, self.width - 2)).rstrip() + "…", style)
 
 
-def _said(message: Record, row: Record, form: Form) -> Iterator[TalkLine]:
+def _said(message: Record, row: Record, form: Form) -> Iterator[TranscriptLine]:
     whole = f"show {row['id'][-SHORT:]} --transcript | less"
     for block in json.loads(message["content"]):
         match block["type"]:
@@ -204,9 +204,9 @@ def _said(message: Record, row: Record, form: Form) -> Iterator[TalkLine]:
             case "thinking":
                 yield from form.shortened(f"(thinking) {block['thinking']}", 0, whole, "dim italic")
             case "redacted_thinking":
-                yield TalkLine(form.indent(0) + "(thinking, hidden by the provider)", "dim italic")
+                yield TranscriptLine(form.indent(0) + "(thinking, hidden by the provider)", "dim italic")
             case "compaction":
-                yield TalkLine(form.indent(0) + f"[{happening('context.compacted', block)}]", "dim")
+                yield TranscriptLine(form.indent(0) + f"[{happening('context.compacted', block)}]", "dim")
 
 
 def _state(call: Record) -> str:
@@ -218,10 +218,10 @@ def _state(call: Record) -> str:
     return f"{'failed' if call['is_error'] else call['status']} · {lasted}"
 
 
-def _standing(row: Record) -> Iterator[TalkLine]:
+def _standing(row: Record) -> Iterator[TranscriptLine]:
     """How far it has come."""
     status = row["status"].replace("_", " ")
     why = f": {one_line(row['error'])}" if row["error"] else ""
-    yield TalkLine(
+    yield TranscriptLine(
         f"{shape(row['status'], row['outcome'])} {one_line(row['agent'])} {row['id'][-SHORT:]} {status}{why}", "bold"
     )

@@ -1,4 +1,4 @@
-"""Doings: what some executions did and when, from model calls, tool calls, questions and children, for many at once.
+"""The contents of executions: messages, model calls, tool calls, questions and children, for many executions at once.
 
 Owns these queries; `db/rows/reads.py` runs them. Invariant: the executions are one parameter, so the number of statements
 does not depend on how many they are.
@@ -17,8 +17,8 @@ from db.tables import approvals, each_of, events, executions, messages, model_ca
 Row = Mapping[str, Any]
 
 
-class Doings:
-    """Queries over what executions of one database did."""
+class Contents:
+    """Queries for what is inside executions of one database."""
 
     def __init__(self, run: Callable[[Executable], Awaitable[list[Row]]]) -> None:
         self._run = run

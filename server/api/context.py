@@ -25,7 +25,7 @@ CheckToken = Callable[["Scope", str], Awaitable["tuple[Identity, float | None] |
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class ApiContext:
     """The surroundings of the API."""
 
     service: Service

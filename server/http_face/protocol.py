@@ -58,7 +58,7 @@ def limit_unread(listener: socket.socket) -> None:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD)
 
 
-class Carriage(H11Protocol):
+class BoundedProtocol(H11Protocol):
     """A connection that an application can close without waiting for its reader: `abort` in the state of a request."""
 
     def __init__(
@@ -103,10 +103,11 @@ class Carriage(H11Protocol):
 
 async def end_still_ones(connections: Collection[Any]) -> None:
     """End connections that stand still, until cancelled."""
-    before: dict[Carriage, object] = {}
+    before: dict[BoundedProtocol, object] = {}
     while True:
         await anyio.sleep(STILL_SECONDS)
-        now = {each: waits for each in connections if isinstance(each, Carriage) and (waits := each.standing) is not None}
+        bounded = [each for each in connections if isinstance(each, BoundedProtocol)]
+        now = {each: waits for each in bounded if (waits := each.standing) is not None}
         still = [each for each, waits in now.items() if before.get(each) == waits]
         for each in still:
             each.part()
