@@ -13,6 +13,7 @@ from server.views.columns import ViewModel, picked
 
 Action = Literal["cancel", "wrap-up", "message", "resume", "rerun"]
 Attention = Literal["approval", "interrupted", "blocked", "failed", "timed_out", "over_budget"]
+SpanKind = Literal["queue", "model", "tool", "approval", "children", "idle"]
 
 
 class Times(ViewModel):
@@ -26,6 +27,8 @@ class Times(ViewModel):
     children: float = 0.0
     """It only waited for its children."""
     idle: float = 0.0
+    lasting: SpanKind | None = None
+    """The part that grows now; None once it has ended."""
 
 
 _NODE = picked(

@@ -6,13 +6,11 @@ not know: where the values come from, or who asks.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from db.tables import EventRow, MessageRow, ModelCallRow, ToolCallRow
-from server.views.answers import ExecutionDetail, ExecutionTree
+from server.views.answers import ExecutionDetail, ExecutionTree, SpanKind
 from server.views.columns import ViewModel, picked
-
-SpanKind = Literal["queue", "model", "tool", "approval", "children", "idle"]
 
 BUNDLE_FORMAT, BUNDLE_VERSION = "outrider-bundle", 1
 

@@ -13,8 +13,8 @@ from typing import Any
 from db.clock import seconds_at, stamp
 from runner.tools.builtin import SERVER
 from runner.tools.dispatch import GET_RESULT, WAIT_FOR
-from server.views.answers import Times
-from server.views.records import SpanKind, TimeSpan
+from server.views.answers import SpanKind, Times
+from server.views.records import TimeSpan
 
 Row = Mapping[str, Any]
 
@@ -120,13 +120,16 @@ def with_model_now(row: Row, stretches: Sequence[Stretch], *, alive: bool) -> Se
 
 def times_of(row: Row, stretches: Sequence[Stretch], now: float) -> Times:
     """The seconds of each kind."""
-    life = Lifetime.of(row, now)
+    life, lasts = Lifetime.of(row, now), row["finished_at"] is None
     if life.began is None:
-        return Times(queue=round(life.end - life.created, 6))
+        return Times(queue=round(life.end - life.created, 6), lasting="queue" if lasts else None)
     parts = dict.fromkeys((*RANKS, "idle"), 0.0)
-    for kind, begin, end in _pieces(stretches, life.began, life.end):
+    pieces = _pieces(stretches, life.began, life.end)
+    for kind, begin, end in pieces:
         parts[kind] += end - begin
-    return Times(queue=round(life.began - life.created, 6), **{kind: round(each, 6) for kind, each in parts.items()})
+    seconds: dict[str, Any] = {kind: round(each, 6) for kind, each in parts.items()}
+    lasting = (pieces[-1][0] if pieces else "idle") if lasts else None
+    return Times(queue=round(life.began - life.created, 6), lasting=lasting, **seconds)
 
 
 def _pieces(stretches: Sequence[Stretch], begin: float, end: float) -> list[tuple[SpanKind, float, float]]:

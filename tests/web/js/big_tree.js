@@ -59,7 +59,7 @@ export function treeNode(id, parent, more = {}) {
     cost_usd: 0.0213,
     budget_usd: null,
     budget_tokens: null,
-    times: { queue: 1, model: 6, tool: 2, approval: 0, children: 1, idle: 0 },
+    times: { queue: 1, model: 6, tool: 2, approval: 0, children: 1, idle: 0, lasting: null },
     ...more,
   };
 }

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labelEvery, ticksUpTo } from "../../../server/web/static/js/core/chart.js";
+import { timesUntil } from "../../../server/web/static/js/core/facts.js";
 import { columnsToDraw, csvText, executionOf, numberColumns } from "../../../server/web/static/js/core/table_text.js";
 import { diffWords } from "../../../server/web/static/js/core/word_diff.js";
+import { bigTree } from "./big_tree.js";
+
+/** @import {Times} from "../../../server/web/static/js/types.js" */
 
 test("ticks are round and reach the greatest value", () => {
   assert.deepEqual(ticksUpTo(97), [0, 25, 50, 75, 100]);
@@ -15,6 +19,15 @@ test("ticks are round and reach the greatest value", () => {
 test("only as many names are written as there is room for", () => {
   assert.equal(labelEvery(30, 10), 3);
   assert.equal(labelEvery(5, 10), 1);
+});
+
+test("the part of the time that lasts grows until now", () => {
+  const parts = { queue: 1, model: 2, tool: 0, approval: 0, children: 3, idle: 0.5 };
+  const node = bigTree(1).nodes[0];
+  const now = Date.parse(node.created_at) + 20_000;
+  const until = (/** @type {Times["lasting"]} */ lasting) => timesUntil({ ...node, times: { ...parts, lasting } }, now);
+  assert.deepEqual(until("children"), { ...parts, children: 16.5 });
+  assert.deepEqual(until(null), parts);
 });
 
 test("CSV quotes what it must and lets no cell become a formula", () => {

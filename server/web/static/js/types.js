@@ -61,6 +61,7 @@
  * @property {number} approval
  * @property {number} children it only waited for its children
  * @property {number} idle
+ * @property {SpanKind | null} lasting the part that grows now; null once it has ended
  */
 
 /** @typedef {"queue" | "model" | "tool" | "approval" | "children" | "idle"} SpanKind */

@@ -51,7 +51,7 @@ export class DetailHead {
     replaceChildren(
       this.figures,
       factList(entry, execution, now),
-      timesBar(node),
+      timesBar(node, now),
       ...budgetBars(entry, execution, now),
     );
     this.drawQuestions(node.id);

@@ -114,21 +114,36 @@ export function kindElement(kind, words = "") {
 }
 
 /**
+ * Where the time went until now: the part that lasts has grown since the server told.
+ * @param {TreeNode} node
+ * @param {number} now
+ * @returns {Record<SpanKind, number>}
+ */
+export function timesUntil({ times, created_at }, now) {
+  const { lasting, ...parts } = times;
+  const told = SHOWN.reduce((sum, kind) => sum + parts[kind], 0);
+  if (lasting !== null) parts[lasting] += Math.max(0, secondsBetween(created_at, null, now) - told);
+  return parts;
+}
+
+/**
  * Where the time went, as one bar with its words.
  * @param {TreeNode} node
+ * @param {number} now
  * @returns {HTMLElement | null}
  */
-export function timesBar(node) {
-  const whole = SHOWN.reduce((sum, kind) => sum + (node.times[kind] || 0), 0);
+export function timesBar(node, now) {
+  const times = timesUntil(node, now);
+  const whole = SHOWN.reduce((sum, kind) => sum + times[kind], 0);
   if (!(whole > 0)) return null;
-  const shown = SHOWN.filter((kind) => node.times[kind] > 0);
+  const shown = SHOWN.filter((kind) => times[kind] > 0);
   const bar = element("div", { class: "x-times", "aria-hidden": "true" });
   const words = element("ul", { class: "x-legend" });
   for (const kind of shown) {
     const piece = element("span", { "data-kind": kind });
-    piece.style.setProperty("flex-grow", String(node.times[kind] / whole));
+    piece.style.setProperty("flex-grow", String(times[kind] / whole));
     bar.append(piece);
-    words.append(kindElement(kind, ` ${durationWords(node.times[kind])}`));
+    words.append(kindElement(kind, ` ${durationWords(times[kind])}`));
   }
   return element("div", { class: "x-where" }, bar, words);
 }

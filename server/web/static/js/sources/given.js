@@ -48,7 +48,7 @@ const UNTOLD = {
   output_tokens: 0,
   cache_read_tokens: 0,
   cache_write_tokens: 0,
-  times: { queue: 0, model: 0, tool: 0, approval: 0, children: 0, idle: 0 },
+  times: { queue: 0, model: 0, tool: 0, approval: 0, children: 0, idle: 0, lasting: null },
 };
 
 /**
