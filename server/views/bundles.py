@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio.lowlevel
 
+from db.clock import stamp
 from db.rows.reads import Reads
 from db.rows.trees import TOKENS
 from runner.result import LEAST_PREFIX, MOST, Result, handles_of
@@ -36,10 +37,12 @@ class Bundles:
 
     async def of(self, top: str) -> Bundle:
         """Everything about one tree; raises UnknownExecution."""
+        written_at = stamp()
         tree = await self._trees.tree(top)
         ids = [node.id for node in tree.nodes]
         return Bundle(
             id=top,
+            written_at=None if tree.ended else written_at,
             tree=tree,
             executions=await self._executions(tree, ids),
             transcripts=await self._transcripts(ids),

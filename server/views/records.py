@@ -112,6 +112,8 @@ class Bundle(ViewModel):
     format: str = BUNDLE_FORMAT
     version: int = BUNDLE_VERSION
     id: str
+    written_at: str | None
+    """When it was written, if the tree had not ended: its times go on until then."""
     tree: ExecutionTree
     executions: dict[str, ExecutionDetail]
     transcripts: dict[str, TranscriptPage]

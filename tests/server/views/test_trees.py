@@ -159,11 +159,15 @@ async def test_a_call_that_waits_for_a_person_is_in_the_tree_and_in_the_activity
         started = await opened.dispatcher.start(Order("Lead", "tidy up"))
         [question] = await asked(opened)
         views = views_of(opened)
-        tree, listed = await views.tree(started.id), await views.approvals()
+        tree, listed, bundle = await views.tree(started.id), await views.approvals(), await views.bundle(started.id)
         await decide(opened, question, YES)
         await opened.ended(started.id)
         after, timeline = await views.tree(started.id, tree.cursor), await views.timeline(started.id)
+        whole = await views.bundle(started.id)
 
+    assert whole.written_at is None
+    assert bundle.written_at is not None
+    assert tree.nodes[0].created_at <= bundle.written_at <= after.nodes[0].finished_at
     [approval] = tree.approvals
     assert approval == listed[0]
     assert (approval.id, approval.shown, approval.arguments) == (question.id, question.shown, '{"what": "everything"}')

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { TreeStore } from "../../../server/web/static/js/core/store.js";
 import { fileSource } from "../../../server/web/static/js/sources/file.js";
 
 /** A tree of three: a root, its child, and the child of that one. */
@@ -31,8 +32,17 @@ test("a file answers with what was written down, and nothing can be done to it",
   assert.equal((await source.tree("root")).nodes.length, 3);
   assert.equal((await source.execution("root")).task, "look");
   assert.deepEqual((await source.changes("root", 7)).nodes, []);
+  assert.equal(source.writtenAt, null);
   assert.equal(source.act, null);
   assert.equal(source.follow, null);
+});
+
+test("the time of a tree that had not ended stands still where its file was written", () => {
+  const source = fileSource({ ...bundle(), written_at: "2026-11-19T10:00:00.000000Z" });
+  const store = new TreeStore(source.writtenAt);
+
+  assert.equal(store.now(), Date.UTC(2026, 10, 19, 10));
+  assert.ok(new TreeStore().now() > store.now());
 });
 
 test("a tree may begin at any of its executions", async () => {

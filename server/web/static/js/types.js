@@ -257,7 +257,6 @@
  */
 
 /** @typedef {{id: string, spans: Span[], events: StreamEvent[], next_seq: number | null}} Timeline */
-
 /** @typedef {{type: string, title: string, status: number, detail: string, hint: string}} Problem */
 
 /** @typedef {{words: string[], executions: number, running: number, pending: number}} Consequences */
@@ -265,6 +264,7 @@
 /**
  * What a shell gives the core: where the data comes from, and what can be done.
  * @typedef {object} Source
+ * @property {number | null} [writtenAt] when a file was written whose tree had not ended, in milliseconds
  * @property {(id: string, first?: number) => Promise<Tree>} tree all of it, or so many executions nearest to its top
  * @property {(id: string, after: number) => Promise<Tree>} changes
  * @property {(id: string) => Promise<Execution>} execution
@@ -283,6 +283,7 @@
  * @property {string} format `outrider-bundle`
  * @property {number} version
  * @property {string} id the top
+ * @property {string | null} [written_at] when it was written, if the tree had not ended
  * @property {Tree} tree
  * @property {Record<string, Execution>} executions by id
  * @property {Record<string, Transcript>} transcripts by id of the execution; whole

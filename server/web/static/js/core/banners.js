@@ -4,7 +4,7 @@
 
 import { element, keyedChildren, setAttribute, setText } from "./dom.js";
 import { budgetsOf } from "./facts.js";
-import { countWords, isEnded, numberWords } from "./format.js";
+import { clockWords, countWords, isEnded, numberWords } from "./format.js";
 
 /** @import {Execution} from "../types.js" */
 /** @import {TreeEntry, TreeStore} from "./store.js" */
@@ -42,6 +42,8 @@ export function bannersOf(store, entry, execution, stream) {
   for (const need of node.owner_gone ? (execution?.needs ?? []) : []) {
     say(`needs ${need.words}`, "bad", `This process cannot resume it: it needs ${need.words}. ${need.hint}`);
   }
+  const written = store.writtenAt === null ? "" : clockWords(new Date(store.writtenAt).toISOString(), Date.now());
+  say("written", "note", written !== "" && `It had not ended when this file was written: ${written}.`);
   const left = sums.running + sums.pending;
   say(
     "cancelling",
@@ -57,7 +59,7 @@ export function bannersOf(store, entry, execution, stream) {
     store.approvals[0]?.execution_id ?? "",
   );
   say("children", "note", active && node.waiting_for === "children" && "Waiting for its children.");
-  for (const { name, part, words } of active ? budgetsOf(entry, execution, Date.now()) : []) {
+  for (const { name, part, words } of active ? budgetsOf(entry, execution, store.now()) : []) {
     say(
       `budget ${name}`,
       part >= 1 ? "bad" : "warn",

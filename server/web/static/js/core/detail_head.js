@@ -47,7 +47,7 @@ export class DetailHead {
       this.drawn = drawn;
       this.drawHead(entry, execution);
     }
-    const now = Date.now();
+    const now = this.store.now();
     replaceChildren(
       this.figures,
       factList(entry, execution, now),

@@ -34,7 +34,7 @@ export class ExecutionView {
     this.options = options;
     this.hooks = hooks;
     this.source = source;
-    this.store = new TreeStore();
+    this.store = new TreeStore(source.writtenAt);
     this.expansion = new Expansion();
     this.query = options.q ?? "";
     this.shape = -1;
@@ -188,7 +188,8 @@ export class ExecutionView {
     this.detail.drawVoice();
     const drawn = `${this.stream.state} ${this.loads} ${Math.floor(Date.now() / HEAD_EVERY)}`;
     if (this.panes.differs("head", drawn)) {
-      this.head.draw(root, this.execution, bannersOf(this.store, root, this.execution, this.stream));
+      const banners = bannersOf(this.store, root, this.execution, this.stream);
+      this.head.draw(root, this.execution, banners, this.store.now());
       if (this.detail.entry !== null) this.detail.drawHead();
     } else this.panes.soon("figures", () => this.schedule()); // what changed since, also when nothing happens any more
   }

@@ -40,7 +40,7 @@ export function factList(entry, execution, now) {
   const below = sums.executions - 1;
   const own = secondsBetween(node.started_at, node.finished_at, now);
   const whole = subtreeSeconds(entry, now);
-  fact("started", clockWords(node.started_at, now), node.started_at ?? "");
+  fact("started", clockWords(node.started_at, Date.now()), node.started_at ?? "");
   const until = whole - own > 0.5 ? `, ${durationWords(whole)} with all below` : "";
   fact("duration", node.started_at === null ? "" : durationWords(own) + until);
   fact("level", node.level > 0 ? String(node.level) : "");

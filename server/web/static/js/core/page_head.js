@@ -42,8 +42,9 @@ export class PageHead {
    * @param {TreeEntry} entry
    * @param {Execution | null} execution
    * @param {Banner[]} banners
+   * @param {number} now
    */
-  draw(entry, execution, banners) {
+  draw(entry, execution, banners, now) {
     const { node } = entry;
     const drawn = JSON.stringify([
       statusWords(node),
@@ -59,7 +60,7 @@ export class PageHead {
       this.drawTitle(entry, execution);
       this.drawOutcome(entry, execution);
     }
-    replaceChildren(this.facts, factList(entry, execution, Date.now()));
+    replaceChildren(this.facts, factList(entry, execution, now));
     showBanners(this.banners, banners, this.does.go);
   }
 

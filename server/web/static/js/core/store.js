@@ -104,7 +104,9 @@ export function pricingOf(sums) {
 }
 
 export class TreeStore {
-  constructor() {
+  /** @param {number | null} [writtenAt] milliseconds; durations of a file that was written before the end stand still */
+  constructor(writtenAt = null) {
+    this.writtenAt = writtenAt;
     /** @type {Map<string, TreeEntry>} */
     this.entries = new Map();
     /** @type {TreeEntry | null} */
@@ -125,6 +127,11 @@ export class TreeStore {
     this.version = 0;
     /** What a model is saying now, by execution. @type {Map<string, string>} */
     this.voices = new Map();
+  }
+
+  /** The time until which what has not ended lasts, in milliseconds. */
+  now() {
+    return this.writtenAt ?? Date.now();
   }
 
   /**

@@ -41,7 +41,7 @@ export class TimelineView {
     this.version = -1;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    this.now = Date.now();
+    this.now = store.now();
     /** @type {import("./palette.js").Palette | null} */
     this.palette = null;
   }
@@ -89,7 +89,7 @@ export class TimelineView {
     if (root === null || this.palette === null) return;
     this.stale = false;
     this.version = this.store.version;
-    this.now = Date.now();
+    this.now = this.store.now();
     const active = root.sums.ended < root.sums.executions;
     const to = active ? this.now : root.sums.lastEnd;
     this.axis = timeAxis(timeOf(root.node.created_at), to, busyStretches(root, this.timelines.all(), this.now));

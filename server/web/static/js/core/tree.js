@@ -119,7 +119,7 @@ export class TreeGrid {
     const count = this.pool.length;
     const top = Math.floor(this.top / this.rowHeight) - OVERSCAN;
     const first = Math.max(0, Math.min(top, this.rows.length - count));
-    const now = Date.now();
+    const now = this.store.now();
     const asking = new Map(this.store.approvals.map((each) => [each.execution_id, each.tool]));
     for (let place = first; place < first + count; place += 1) {
       const parts = this.pool[place % count];

@@ -8,6 +8,7 @@
  */
 export function fileSource(bundle) {
   return {
+    writtenAt: bundle.written_at == null ? null : Date.parse(bundle.written_at),
     tree: async (id) => within(bundle.tree, id),
     changes: async (id) => ({ ...within(bundle.tree, id), nodes: [], refused: [] }),
     execution: async (id) => written(bundle.executions, id),
