@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     ForeignKey,
     Index,
+    ScalarSelect,
     Table,
     TableValuedAlias,
     Text,
@@ -27,6 +28,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    union_all,
 )
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
@@ -183,6 +185,14 @@ class EventRow(SQLModel, table=True):
     at: str
     session_id: str | None = None
     """The session of its execution."""
+
+
+class EventNumberRow(SQLModel, table=True):
+    """One row: the greatest number of a deleted event. No number is given twice: a listener that returns misses nothing."""
+
+    __tablename__ = "event_numbers"
+
+    last: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
 
 
 class MessageRow(SQLModel, table=True):
@@ -398,9 +408,15 @@ def _table(name: str) -> Table:
 
 executions, messages, tool_calls = _table("executions"), _table("messages"), _table("tool_calls")
 model_calls, deliveries, error_records = _table("model_calls"), _table("deliveries"), _table("error_records")
-config_snapshots, events = _table("config_snapshots"), _table("events")
+config_snapshots, events, event_numbers = _table("config_snapshots"), _table("events"), _table("event_numbers")
 upstream_tools, approvals, facts = _table("upstream_tools"), _table("approvals"), _table("facts")
 daily_totals = _table("daily_totals")
+
+
+def newest_event() -> ScalarSelect[int]:
+    """The greatest number that an event has or had; 0 without any."""
+    numbers: Any = union_all(select(func.max(events.c.seq).label("seq")), select(event_numbers.c.last)).subquery()
+    return select(func.coalesce(func.max(numbers.c.seq), 0)).scalar_subquery()
 
 
 def of_key() -> ColumnElement[bool]:

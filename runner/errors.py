@@ -6,6 +6,7 @@ RunnerError            anything below; has a `hint`
 ├── ItemRefused        a refused change of a work item: no such item, or an invalid title
 ├── InvalidInput       arguments that a function does not take
 ├── NoModel            a model with neither a key nor a rehearsal
+│   ├── BrokenRehearsal   a model whose rehearsal cannot be read
 │   └── NoEndpoint     a model of another provider without a base URL
 ├── ServerMissing      a required MCP server is unavailable
 ├── ValidationError    an invalid standard return
@@ -114,6 +115,13 @@ class NoModel(RunnerError):
             f"the model `{model}` has no API key and no rehearsal",
             f"set `{variable}`, or give the model a `rehearsal:` in the configuration; `outrider demo` needs neither",
         )
+
+
+class BrokenRehearsal(NoModel):
+    """A model whose rehearsal cannot be read."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        RunnerError.__init__(self, message, hint)
 
 
 class NoEndpoint(NoModel):

@@ -39,12 +39,22 @@ def clean(text: str) -> str:
 
 
 def clean_data(value: Any) -> Any:
-    """JSON data with every text cleaned."""
+    """JSON data with every text cleaned, and null for each number that JSON cannot hold."""
     try:
-        to_json(value)
+        encoded = to_json(value)
     except PydanticSerializationError:
-        return from_json(clean(json.dumps(value, ensure_ascii=False, default=str)))
-    return value
+        value = from_json(clean(json.dumps(value, ensure_ascii=False, default=str)))
+        encoded = to_json(value)
+    return from_json(to_json(value, inf_nan_mode="null")) if b"Infinity" in encoded or b"NaN" in encoded else value
+
+
+def is_json(value: Any) -> bool:
+    """Whether each number is finite: `1e400` is parsed as infinity, and no reader of a row could parse `Infinity`."""
+    try:
+        json.dumps(value, allow_nan=False, default=str)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 Refused while an execution of the tree, or one that continues it, is open: it would still write or read these rows.
 Configurations are kept, because other trees may have run with them. Facts about users, work items and trees that continue
-this one are kept as well, and no longer name an execution of it. The numbers of deleted events may be used again, which
-is harmless: a reader continues from the number of an event of its own tree.
+this one are kept as well, and no longer name an execution of it. The numbers of deleted events are not used again.
 """
 
 from __future__ import annotations
@@ -34,11 +33,13 @@ from db.tables import (
     approvals,
     deliveries,
     error_records,
+    event_numbers,
     events,
     executions,
     facts,
     messages,
     model_calls,
+    newest_event,
     tool_calls,
     unindexed,
 )
@@ -81,6 +82,9 @@ _UNBOUND: list[Executable] = [
 """Rows that stay and lose their reference to the tree. The source of a fact cannot be null, so it becomes empty."""
 
 
+_NUMBERED = update(event_numbers).values(last=newest_event())
+
+
 def delete_tree(root: str, extractions: Sequence[str] = ()) -> Write:
     """Delete the tree of a top-level execution, and the trees that extracted facts from its conversation.
 
@@ -88,7 +92,7 @@ def delete_tree(root: str, extractions: Sequence[str] = ()) -> Write:
     """
     roots = [root, *extractions]
     guard = Statement(_ENDED, {"root": root, "roots": roots}, guard=True, looks_around=True)
-    changes = [*_UNBOUND, *(delete(table).where(rows) for table, rows in _OF_TREE.items())]
+    changes = [_NUMBERED, *_UNBOUND, *(delete(table).where(rows) for table, rows in _OF_TREE.items())]
     return Write([guard, *(Statement(change, {"roots": roots}) for change in changes)])
 
 

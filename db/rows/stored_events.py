@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Executable, Select, func, select
 
-from db.tables import below, events, executions
+from db.tables import below, events, executions, newest_event
 
 Row = Mapping[str, Any]
 
@@ -38,9 +38,9 @@ class StoredEvents:
         self._run = run
 
     async def newest(self) -> int:
-        """The number of the newest event; 0 without any."""
-        [row] = await self._run(select(func.max(events.c.seq).label("seq")))
-        return row["seq"] or 0
+        """The number of the newest event, also if it was deleted; 0 without any."""
+        [row] = await self._run(select(newest_event().label("seq")))
+        return int(row["seq"])
 
     async def newest_of(self, root: str) -> int:
         """The number of a tree's newest event; 0 without any."""

@@ -1,7 +1,7 @@
 """The committer: the writing connection of one database, its commit lock, the numbers of its events and its log file.
 
-It alone commits and checkpoints, always under the lock, in one thread. It knows no table but `events`, no queue and no
-event loop. Invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be retried.
+It alone commits and checkpoints, always under the lock, in one thread. It knows no table but that of events, no queue and
+no event loop. Invariant: when `commit` raises, nothing of the batch is applied, and the same batch may be retried.
 
 A program that deletes or replaces the log of an open database removes the commits since the last checkpoint. This
 connection still has them, so it checkpoints them before it starts a new log. Only a process that has the newest log open
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from db.errors import DatabaseUnavailable, StoreError
 from db.store import private_files
@@ -31,6 +31,7 @@ from db.store.owners import living
 from db.store.prepared import Prepared
 from db.store.unit import Event, Ticket
 from db.tables import events as events_table
+from db.tables import newest_event
 
 log = logging.getLogger("outrider.writer")
 
@@ -48,7 +49,7 @@ RESCUE_SECONDS = 15.0
 may have to wait for a reader."""
 RESCUE_PAUSE = 0.05
 
-_LAST_SEQ = select(func.coalesce(func.max(events_table.c.seq), 0))
+_LAST_SEQ = select(newest_event())
 
 
 class _Files(NamedTuple):

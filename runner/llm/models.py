@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from registry import NO_ENDPOINT_HINT, ModelSpec, lacks_endpoint, no_endpoint
-from runner.errors import NoEndpoint, NoModel
-from runner.llm.protocol import Model
+from runner.errors import BrokenRehearsal, NoEndpoint, NoModel
+from runner.llm.protocol import Model, ModelError
 from runner.provider_error import Hide
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Models:
         raise NoModel(spec.name, spec.api_key_env)
 
     def check(self, specs: Sequence[ModelSpec]) -> None:
-        """Check before anything is written; raises NoModel, or ModelError for a broken rehearsal."""
+        """Check before anything is written; raises NoModel."""
         for spec in specs:
             self.choose(spec)
 
@@ -87,7 +87,10 @@ class Models:
             from runner.llm.rehearsal.model import RehearsedModel
             from runner.llm.rehearsal.script import load_rehearsal
 
-            rehearsal = load_rehearsal(script)
+            try:
+                rehearsal = load_rehearsal(script)
+            except ModelError as error:
+                raise BrokenRehearsal(str(error), error.hint) from error
             self._rehearsed[script] = RehearsedModel(rehearsal, pace=self._pace)
         return self._rehearsed[script]
 

@@ -13,10 +13,10 @@ import json
 from collections.abc import AsyncIterable, Callable
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from runner.llm.timeouts import AttemptTimer
-from runner.messages import clean
+from runner.messages import clean, is_json
 
 LINE_CAP = 16 * 1024 * 1024
 """Bytes of one event: an endless line must not fill the memory, nor block the event loop while it is parsed."""
@@ -175,6 +175,8 @@ def _json(data: bytes) -> Any:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return from_json(text)
+        value = from_json(text, allow_inf_nan=False)
     except ValueError:
         return text
+    # `1e400` is parsed as infinity, also where that is not allowed.
+    return text if b"Infinity" in to_json(value) and not is_json(value) else value

@@ -39,7 +39,7 @@ from runner.core.verdict import Cause
 from runner.core.views import is_gone, snapshot_of_row
 from runner.errors import Refusal
 from runner.inputs import accepted_input
-from runner.messages import clean, clean_data
+from runner.messages import clean, clean_data, is_json
 from runner.origin import NOWHERE, Origin, User
 from runner.record import facts
 from runner.record.events import Event, follow
@@ -139,6 +139,8 @@ class Dispatcher:
 
     def _input(self, order: Order) -> Any:
         """The input as it will be stored, validated; an unknown agent is refused later."""
+        if not is_json(order.input):
+            raise Refusal("invalid_input", "the input has a number that JSON cannot hold", "pass a finite number")
         data = clean_data(order.input)
         subject = self.services.settings.find(order.name)
         return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data

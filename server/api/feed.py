@@ -154,7 +154,7 @@ class Feed:
             await self._catch_up()
 
     def _turn_back(self, newest: int) -> None:
-        """Numbers are given again after the newest tree was deleted."""
+        """Numbers begin again: the database was replaced by one with fewer events."""
         self._newest = min(self._newest, newest)
         for topic in self._topics.values():
             topic.floor = min(topic.floor, self._newest)

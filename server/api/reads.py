@@ -174,7 +174,7 @@ async def sql(call: ApiCall) -> QueryTable:
     asked = call.body if call.body is not None else call.query
     found = await call.caller.query(asked.sql, rows=ROWS, size=MOST_SQL_BYTES)
     return QueryTable(
-        columns=found["columns"],
+        columns=found["names"],
         rows=found["rows"],
         truncated=found["truncated"],
         seconds=round(time.perf_counter() - began, 3),

@@ -31,7 +31,7 @@ Reason = Annotated[str, Field(max_length=2_000)]
 class Body(BaseModel):
     """The body of a request."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Query(BaseModel):

@@ -129,7 +129,7 @@ class _QueryTools:
             found = await queries.ask(who, arguments.sql, rows=MOST_ROWS, size=MOST_BYTES)
         except QueryRefused as error:
             return refuse("query_refused", str(error), error.hint)
-        return answer({"columns": found["columns"], "rows": found["rows"], "truncated": found["truncated"]})
+        return answer({"columns": found["names"], "rows": found["rows"], "truncated": found["truncated"]})
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:

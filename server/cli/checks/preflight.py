@@ -17,8 +17,8 @@ from server.cli.terminal.exits import CommandError
 
 
 def check(settings: Settings, name: str, environ: Mapping[str, str], *, task: str = "", rehearse: bool = False) -> None:
-    """Refuse an unknown name, a command that is written wrong, a model that cannot be asked, a broken rehearsal and
-    a server without a program; raises UnknownName, Refusal, NoModel, ModelError, ServerMissing.
+    """Refuse an unknown name, a command that is written wrong, a model that cannot be asked and a server without a
+    program; raises UnknownName, Refusal, NoModel, ServerMissing.
     """
     Models(settings.models, environ, rehearse=rehearse).check(_models(settings, name, task))
     if call_in(subject := settings.agent_or_chain(name), task) is None:

@@ -286,6 +286,19 @@ async def test_a_number_that_no_event_has_yet_hides_none(tmp_path: Path) -> None
                         break
 
 
+async def test_a_listener_that_returns_after_the_newest_tree_was_deleted_misses_nothing(tmp_path: Path) -> None:
+    async with playing(tmp_path) as (api, client, opened):
+        opened.set()
+        [_kept, doomed] = [(await client.ended(await started(client)))["node"]["id"] for _ in range(2)]
+        heard = await client.collected("/api/events", until="caught_up", after=0)
+        await api.bench.dispatcher.delete(doomed)
+        new = await started(client)
+        await client.ended(new)
+        more = await client.collected("/api/events", heard[-1].id, until="caught_up")
+
+        assert [message.seq for message in more] == stored(api, new)
+
+
 @pytest.mark.parametrize("takes", [0, 1], ids=["nothing", "a byte at a time"])
 async def test_a_listener_that_does_not_read_is_dropped_and_catches_up_when_it_returns(tmp_path: Path, takes: int) -> None:
     async with playing(tmp_path, ApiOptions(feed=Feed(stalled=0.2))) as (api, client, opened):
