@@ -7,6 +7,7 @@ StoreError                 anything below; has a `hint`
 ├── UnknownExecution       no execution has this id, or several share its short form
 ├── StillOpen              a tree that cannot be deleted while an execution of it runs
 ├── QueryRefused           a query that is not a plain, bounded read
+│   └── TooManyQueries     a query of a caller of which too many run or wait
 ├── WriteRefused           a row that breaks a rule of the schema, such as a parent that does not exist
 └── WriterClosed           a write after the service has stopped
 """
@@ -69,6 +70,10 @@ class StillOpen(StoreError):
 
 class QueryRefused(StoreError):
     """A query that is not a plain, bounded read."""
+
+
+class TooManyQueries(QueryRefused):
+    """A query of a caller of which too many run or wait."""
 
 
 class WriteRefused(StoreError):

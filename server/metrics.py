@@ -77,7 +77,7 @@ class Metrics:
         self._exhausted = self._counter(names.BUDGET_EXHAUSTED, "Executions that ended for lack of budget", ())
 
     def _calls(self) -> None:
-        self._tools = self._counter(names.TOOL_CALLS, "Tool calls", ("server", "tool", "outcome"))
+        self._tools = self._counter(names.TOOL_CALLS, "Tool calls that were carried out", ("server", "tool", "outcome"))
         self._tool_seconds = self._seconds(names.EXECUTE_TOOL_DURATION, "Tool calls", (TOOL, ERROR), CALLS)
         self._upstream = self._seconds(names.MCP_CLIENT_DURATION, "Calls of MCP servers", (METHOD, TOOL, ERROR), CALLS)
         self._requests = self._seconds(names.MCP_SERVER_DURATION, "Requests of MCP clients", (METHOD, TOOL, ERROR), CALLS)

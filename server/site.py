@@ -87,7 +87,7 @@ class DashboardSite:
     def is_open(self, scope: Scope) -> bool:
         """Whether a request needs no identity: for a page without data, or to prove who it is from."""
         method, path = scope["method"], scope["path"]
-        return (method == "GET" and is_file_path(path)) or (method == "POST" and path == f"{PREFIX}/session")
+        return (method in ("GET", "HEAD") and is_file_path(path)) or (method == "POST" and path == f"{PREFIX}/session")
 
     def visitor(self, scope: Scope) -> Identity | None:
         """Who a request is from, by its session."""

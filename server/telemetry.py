@@ -24,37 +24,51 @@ ENDPOINT, TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_T
 PATH, USUAL = "v1/traces", "http://localhost:4318"
 NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 INSTALL = "install outrider[otel]"
+REPAIR = "correct or remove the variables `OTEL_*` of this process"
 
 
 class NoTelemetry(RunnerError):
-    """Traces are asked for, and their packages are not installed."""
+    """Traces are asked for, and cannot be sent."""
 
 
 def observers_of(blueprint: Blueprint, more: Sequence[Observer] = ()) -> Observers | None:
     """The observers of a service: the traces, if any are sent, and `more`; None without any. Raises NoTelemetry."""
     if blueprint.observers is not None:
         return blueprint.observers
-    address = traces_address(blueprint)
-    if address is not None and not _installed():
+    try:
+        every = [*more, *_spans(blueprint)]
+    except NoTelemetry as error:
         wish = blueprint.settings.telemetry
         if wish.enabled or wish.endpoint is not None:
-            raise NoTelemetry("`telemetry` asks for traces: OpenTelemetry is not installed", INSTALL)
+            raise
         # A variable of the whole machine: other programs mean it too, so it must not stop this one.
-        log.warning("no traces are sent: OpenTelemetry is not installed; hint: %s", INSTALL)
-        address = None
-    if address is None and not more:
+        log.warning("%s; hint: %s", error, error.hint)
+        every = list(more)
+    if not every:
         return None
     from runner.telemetry.observer import Observers
 
+    return Observers(every)
+
+
+def _spans(blueprint: Blueprint) -> list[Observer]:
+    """What sends traces, if any are sent; raises NoTelemetry."""
+    address = traces_address(blueprint)
     if address is None:
-        return Observers(more)
+        return []
+    if not _installed():
+        raise NoTelemetry("no traces are sent: OpenTelemetry is not installed", INSTALL)
     from runner.telemetry.content import SpanContent
     from runner.telemetry.export import exported_spans
     from runner.tools.secrets import Mask
 
     settings = blueprint.settings
     content = SpanContent(Mask(settings.secrets(blueprint.environ)).text) if settings.telemetry.content else None
-    return Observers([*more, exported_spans(address, content)])
+    try:
+        return [exported_spans(address, content)]
+    except Exception as error:  # the SDK reads the variables `OTEL_*`, and refuses some values
+        why = str(error).rstrip(".")
+        raise NoTelemetry(f"no traces are sent: OpenTelemetry refuses its settings: {why}", REPAIR) from error
 
 
 def traces_address(blueprint: Blueprint) -> str | None:

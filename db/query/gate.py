@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from db.errors import QueryRefused
+from db.errors import TooManyQueries
 from db.query.query import query_request
 
 AT_ONCE = 3
@@ -53,7 +53,7 @@ class QueryGate:
     async def _place(self, caller: str | None) -> AsyncIterator[None]:
         asking = self._callers.setdefault(caller, _Caller())
         if asking.admitted >= OF_ONE_CALLER + WAITING:
-            raise QueryRefused(
+            raise TooManyQueries(
                 f"{asking.admitted} queries of this caller run or wait already", "try again when one of them has ended"
             )
         asking.admitted += 1

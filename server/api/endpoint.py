@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from db.errors import QueryRefused, StoreError, UnknownExecution
+from db.errors import QueryRefused, StoreError, TooManyQueries, UnknownExecution
 from registry import UnknownName
 from runner.errors import Refusal, RunnerError
 from server.caller.caller import RequestCaller, RequestInfo
@@ -175,7 +175,8 @@ def check_sender(request: Request, *, changes: bool) -> None:
         return
     if headers.get(MARK) != "1":
         raise ApiRefused(403, "the header `X-Outrider` is missing", "send `X-Outrider: 1` with what changes something")
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+    is_json = headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+    if not is_json and request.method != "DELETE":  # which no form can send, and which has no body
         raise ApiRefused(415, "the body is not JSON", f"send it as `{JSON}`")
 
 
@@ -188,6 +189,8 @@ def refused(error: Exception, path: str) -> Response:
             return problem(UNPROCESSABLE, _faults(error), "`/api/openapi.json` has every field", kind="invalid_arguments")
         case UnknownExecution():
             return problem(404, str(error), error.hint, kind="not_found")
+        case TooManyQueries():
+            return problem(429, str(error), error.hint, {"retry-after": "1"}, kind="limit")
         case QueryRefused():
             return problem(UNPROCESSABLE, str(error), error.hint, kind="query_refused")
         case UnknownName():

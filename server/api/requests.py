@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from db.ids import LAST, PATTERN
 from db.status import ExecutionStatus
 from registry.text.durations import LONGEST
 from server.views.answers import Action
@@ -105,6 +106,13 @@ class NoBody(Body):
 # -- queries -----------------------------------------------------------------------------------------------------------
 
 
+ID_OR_LAST = f"(?:{PATTERN.pattern}|{LAST})"
+PageCursor = Annotated[str, Field(max_length=200, pattern=f"^(?:[0-9TZ:.-]+~)?{ID_OR_LAST}$")]
+"""The `next_cursor` of a page of executions: the id it ended with, and the end of that execution where pages go by it."""
+ErrorCursor = Annotated[str, Field(max_length=200, pattern="^[0-9TZ:.-]+~[^~]+$")]
+"""The `next_cursor` of a page of errors: when the last one was last seen, and its id."""
+
+
 class ListQuery(Query):
     """Which executions."""
 
@@ -113,7 +121,7 @@ class ListQuery(Query):
     agent: Name | None = None
     q: Annotated[str, Field(max_length=200)] | None = None
     all: bool = False
-    cursor: Annotated[str, Field(max_length=200)] | None = None
+    cursor: PageCursor | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
 
 
@@ -155,7 +163,7 @@ class ErrorQuery(Query):
     agent: Name | None = None
     severity: Name | None = None
     open: bool = False
-    cursor: Annotated[str, Field(max_length=200)] | None = None
+    cursor: ErrorCursor | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_LISTED)] = 50
 
 

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Scope
 
 from db.latch import Latch
@@ -40,6 +40,12 @@ METRICS = "/metrics"
 EXPOSITION = "text/plain; version=0.0.4"
 METADATA = "/.well-known/oauth-protected-resource"
 METHODS = ("GET", "POST", "DELETE")
+REFUSED = {
+    404: ("there is nothing at this path", "begin at `/`, or at `/api/openapi.json`"),
+    405: ("this path does not take that method", "use a method of the header `Allow`"),
+    500: ("the request failed", "try again; the log of the server has the details"),
+}
+"""What is answered, and the hint, where no route answers."""
 
 Carry = Callable[[Service], Coroutine[Any, Any, None]]
 
@@ -164,17 +170,18 @@ def _routed(routes: Sequence[BaseRoute]) -> Starlette:
 
     async def refused(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        words = {
-            404: "there is nothing at this path",
-            405: "this path does not take that method",
-            500: "the request failed",
-        }
-        headers = error.headers if isinstance(error, HTTPException) else None
-        return refusal(request.scope, status, words.get(status, "the request was refused"), headers=headers)
+        headers = {"allow": ", ".join(_methods(app, request.scope))} if status == 405 else None
+        return refusal(request.scope, status, *REFUSED.get(status, ("the request was refused", "")), headers)
 
     app = Starlette(routes=list(routes), exception_handlers={HTTPException: refused, Exception: refused})
     app.router.redirect_slashes = False  # a redirect would build its URL from the Host header
     return app
+
+
+def _methods(app: Starlette, scope: Scope) -> list[str]:
+    """The methods that the path of a request takes."""
+    there = [each for each in app.routes if isinstance(each, Route) and each.matches(scope)[0] is not Match.NONE]
+    return sorted({method for each in there for method in each.methods or ()})
 
 
 @dataclass(frozen=True, slots=True)

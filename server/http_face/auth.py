@@ -129,12 +129,7 @@ class Authentication:
     async def _caller(self, scope: Scope, headers: Sequence[str]) -> VerifiedToken | Response:
         scheme, _, token = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
         if scheme.lower() != "bearer" or not token:
-            hint = (
-                ""
-                if scope["path"].startswith(FOR_CLIENTS)
-                else "open the pages with your token, or send it with the request"
-            )
-            return refusal(scope, 401, "missing bearer token", hint, self._challenge())
+            return refusal(scope, 401, "missing bearer token", _hint(scope), self._challenge())
         return await self._verified(scope, token)
 
     async def check(self, scope: Scope, token: str) -> tuple[Identity, float | None] | Response:
@@ -153,12 +148,11 @@ class Authentication:
             raise BadToken("it is unknown")
         except BadToken as error:
             log.info("a token was refused: %s", error)
-            return refusal(
-                scope, 401, f"the token is not accepted: {error}", headers=self._challenge(error="invalid_token")
-            )
+            challenge = self._challenge(error="invalid_token")
+            return refusal(scope, 401, f"the token is not accepted: {error}", _hint(scope), challenge)
         except MissingScopes as error:
             challenge = self._challenge(error="insufficient_scope", scope=str(error))
-            return refusal(scope, 403, "the token lacks required scopes", headers=challenge)
+            return refusal(scope, 403, "the token lacks required scopes", f"ask its issuer for `{error}`", challenge)
         except CannotTell as error:
             after = {"retry-after": f"{error.retry_seconds:.0f}"}
             return refusal(scope, 503, "the token issuer's keys are unavailable", "try again later", after)
@@ -168,6 +162,12 @@ class Authentication:
             about["resource_metadata"] = self._metadata_url
         told = ", ".join(f'{name}="{value}"' for name, value in about.items())
         return {"www-authenticate": f"Bearer {told}".strip()}
+
+
+def _hint(scope: Scope) -> str:
+    """What to do about a token; MCP clients have the challenge."""
+    is_for_clients = scope["path"].startswith(FOR_CLIENTS)
+    return "" if is_for_clients else "open the pages with your token, or send it with the request"
 
 
 def _access_token(caller: VerifiedToken) -> AccessToken:

@@ -82,7 +82,7 @@ class Guard:
         headers = Headers(scope=scope)
         weight = len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) for k, v in headers.raw)
         if len(headers) > MOST_HEADERS or weight > MOST_HEADER_BYTES:
-            return refusal(scope, 431, "too many headers, or too long ones")
+            return refusal(scope, 431, "too many headers, or too long ones", "send fewer or shorter ones")
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         # An absolute target would override the Host header.
         if len(hosts) != 1 or not self._names.host(hosts[0]) or not scope["path"].startswith("/"):
@@ -132,7 +132,8 @@ class WholeBody:
                 if not message.get("more_body", False):
                     return b"".join(parts)
             return None
-        return refusal(scope, 408, "the request body did not arrive in time", headers={"connection": "close"})
+        late = "the request body did not arrive in time"
+        return refusal(scope, 408, late, "send it at once, or in smaller requests", {"connection": "close"})
 
     def _too_long(self, scope: Scope) -> Response:
         return refusal(scope, 413, f"a request has at most {self._limit} bytes", "`serve.http.max_body` sets the limit")

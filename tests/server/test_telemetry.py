@@ -61,6 +61,17 @@ def test_a_variable_of_the_whole_machine_stops_nothing(
     assert "install outrider[otel]" in caplog.text
 
 
+def test_settings_that_opentelemetry_refuses_stop_only_what_the_configuration_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
+    with caplog.at_level(logging.WARNING, "outrider.telemetry"):
+        assert observers_of(blueprint(tmp_path, "", ENDPOINT)) is None
+    assert "max_queue_size; hint: correct or remove the variables `OTEL_*`" in caplog.text
+    with pytest.raises(NoTelemetry, match="OpenTelemetry refuses its settings"):
+        observers_of(blueprint(tmp_path, "telemetry: {endpoint: 'http://there:4318'}", {}))
+
+
 def test_a_command_is_refused_in_words(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, f"{CONFIG}\ntelemetry: {{endpoint: here}}\n")
     done = shell.type("run", "Quick", "go")

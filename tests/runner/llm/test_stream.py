@@ -73,7 +73,7 @@ async def test_citations_are_collected_in_their_block() -> None:
     assert (await read(events))["content"] == [{**text("as written"), "citations": [{"page": 1}, {"page": 2}]}]
 
 
-@pytest.mark.parametrize("raw", ['{"limit": ', "not json at all", '{"a": 1} trailing'])
+@pytest.mark.parametrize("raw", ['{"limit": ', "not json at all", '{"a": 1} trailing', '{"a": [1e400]}', '{"a": NaN}'])
 async def test_tool_arguments_that_are_no_json_are_kept_as_text_and_marked(raw: str) -> None:
     message = await read(events_of([{"type": "tool_use", "id": "t", "name": "logs__query", "input": raw}]))
     assert message["content"][0]["input"] == raw

@@ -54,7 +54,7 @@ def problem_of(answer: httpx2.Response, status: int) -> dict[str, Any]:
     assert answer.headers["content-type"] == PROBLEM
     found: dict[str, Any] = answer.json()
     assert set(found) == {"type", "title", "status", "detail", "hint"}
-    assert (found["status"], bool(found["title"]), bool(found["detail"])) == (status, True, True)
+    assert (found["status"], bool(found["title"]), bool(found["detail"]), bool(found["hint"])) == (status, True, True, True)
     assert "Traceback" not in answer.text
     return found
 
@@ -98,6 +98,8 @@ async def test_sql_needs_the_scope_that_reads_all(tmp_path: Path) -> None:
         ):
             assert "executions:read_all" in problem_of(answer, 403)["hint"]
         assert (await bob.post("/api/sql", sql=asked["sql"]))["rows"] == [{"n": 0}]
+        twice = await bob.post("/api/sql", sql="select 1 as n, 2 as n")
+        assert (twice["columns"], twice["rows"]) == (["n", "n_2"], [{"n": 1, "n_2": 2}])
         problem_of(await bob.http.post("/api/sql", json={"sql": "delete from executions"}), 422)
 
 
@@ -109,6 +111,7 @@ async def test_every_path_but_the_pages_needs_a_token(tmp_path: Path) -> None:
             assert answer.headers["www-authenticate"].startswith("Bearer")
         problem_of(await nobody.http.get("/api/session", headers={"Authorization": "Bearer wrong"}), 401)
         assert (await nobody.http.post("/mcp")).json() == {"error": "missing bearer token"}
+        assert (await nobody.http.head("/")).status_code == 200
 
 
 async def test_a_token_is_exchanged_for_a_cookie_that_stands_for_its_principal_and_scopes(tmp_path: Path) -> None:
@@ -128,7 +131,7 @@ async def test_a_token_is_exchanged_for_a_cookie_that_stands_for_its_principal_a
         for beside in ('theirs={"x": 1}', "two words", "flag", 'open="', "[a]=b", "name=é"):
             found = await browser.http.get("/api/session", headers=[(b"cookie", f"{beside}; {kept}".encode())])
             assert found.status_code == 200, beside
-        left = await browser.http.request("DELETE", "/api/session", headers={**MARK, "Content-Type": "application/json"})
+        left = await browser.http.delete("/api/session", headers={"X-Outrider": "1"})
         assert left.status_code == 204
         problem_of(await browser.http.get("/api/session", headers={"Cookie": kept}), 401)
 
@@ -181,7 +184,9 @@ async def test_every_refusal_is_a_problem(tmp_path: Path) -> None:
         post = alice.http.post
         problem_of(await alice.http.get("/api/nothing"), 404)
         problem_of(await alice.http.get("/nothing"), 404)
-        problem_of(await alice.http.put("/api/executions"), 405)
+        wrong = await alice.http.put("/api/executions")
+        problem_of(wrong, 405)
+        assert wrong.headers["allow"] == "GET, HEAD, POST"
         problem_of(await post("/api/executions", content=b"{" * 200_000), 413)
         problem_of(await alice.http.get("/api/session", headers={"Host": "evil.example"}), 421)
         problem_of(await alice.http.get("/api/session", headers={"Origin": "http://evil.example"}), 403)
@@ -195,7 +200,9 @@ async def test_every_refusal_is_a_problem(tmp_path: Path) -> None:
             b'{"name": "Quick", "task": "x", "more": 1}',
             b'{"name": "\xff"}',
             b'{"name": "Quick", "task": "x", "input": {"a": NaN}}',
+            b'{"name": "Quick", "task": "x", "input": {"a": [1e400]}}',
             b'{"name": "Quick", "task": "x", "budget_usd": Infinity}',
+            b'{"name": "Quick", "task": "x", "budget_usd": 1e400}',
             b'{"name": "Quick", "task": " "}',
             b'{"name": "Quick", "task": "x", "input": ' + b"[" * 5_000,
         ):
@@ -211,6 +218,9 @@ async def test_every_refusal_is_a_problem(tmp_path: Path) -> None:
             "/api/executions?limit=x",
             "/api/executions?nothing=1",
             "/api/usage?days=-1",
+            "/api/executions?cursor=zz",
+            "/api/executions?cursor=%00",
+            "/api/errors?cursor=zz",
         ):
             fault = problem_of(await alice.http.get(path), 422)
             assert "`" in fault["detail"]

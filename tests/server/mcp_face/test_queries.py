@@ -174,6 +174,7 @@ async def test_two_thousand_columns_of_one_name_are_told_apart(tmp_path: Path) -
     assert found is not None
     [row] = found["rows"]
     assert (len(row), row["n"], row["n_2"], row["n_3"], row["n_1901"]) == (1_901, 1, 2, 1, 1)
+    assert found["columns"] == list(row)
 
 
 async def test_rows_that_do_not_fit_are_left_out_and_the_answer_says_so(tmp_path: Path) -> None:
