@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,16 @@ from registry import RegistryError, restore
 from runner.replay.extract import record_tree
 from runner.replay.recording import BadRecording, Recording, read_recording
 from runner.tools.secrets import Mask
+from server.digests import DIGESTS, RECORDING, Alteration, alterations, digests_of
+from server.views.records import BUNDLE_FORMAT, BUNDLE_VERSION
 from server.views.views import Views
 
-FORMAT = "outrider-bundle"
-RECORDING = "recording"
-PRIVATE = 0o600
+WRITE = "write one with `outrider export --json`"
 
 LARGEST_BYTES = 2_000_000_000
 """Of a file that is read: more cannot be held in memory with its objects."""
+SHORT = 40
+"""Characters of a wrong value in an error."""
 
 
 async def bundle_of(reads: Reads, database: Path, top: str, *, recorded: bool = True) -> dict[str, Any]:
@@ -47,10 +49,18 @@ async def bundle_of(reads: Reads, database: Path, top: str, *, recorded: bool = 
     recording = await record_tree(reads, top, mask.value) if recorded else None
 
     def made() -> dict[str, Any]:
-        content: dict[str, Any] = mask.value(bundle.model_dump(mode="json", exclude={RECORDING}))
-        return content if recording is None else {**content, RECORDING: recording.model_dump(mode="json")}
+        content: dict[str, Any] = mask.value(bundle.model_dump(mode="json", exclude={RECORDING, DIGESTS}))
+        if recording is None:
+            return content
+        content[RECORDING] = recording.model_dump(mode="json")
+        return {**content, DIGESTS: digests_of(content)}
 
     return await anyio.to_thread.run_sync(made)  # a big tree is megabytes, and a server has other callers
+
+
+def shown_part(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a page shows of a bundle."""
+    return {name: value for name, value in content.items() if name not in (RECORDING, DIGESTS)}
 
 
 async def recording_of(reads: Reads, top: str) -> Recording:
@@ -122,8 +132,8 @@ def write_out(pieces: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def read_bundle(path: Path) -> tuple[Recording, Mapping[str, str]]:
-    """The recording in a file, and the results that its page shows, by the row ids of their calls.
+def read_bundle(path: Path) -> tuple[Recording, Sequence[Alteration]]:
+    """The recording in a file, and what was changed in the file since it was exported.
 
     Raises BadRecording, naming the field, and OSError.
     """
@@ -134,21 +144,19 @@ def read_bundle(path: Path) -> tuple[Recording, Mapping[str, str]]:
     except (ValueError, RecursionError) as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise BadRecording(f"`{path}` is not JSON{where}", "name a file that `outrider export --json` wrote") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BadRecording(
-            f"`{path}` is no bundle: its `format` is not `{FORMAT}`", "write one with `outrider export --json`"
-        )
+    if not isinstance(content, dict) or content.get("format") != BUNDLE_FORMAT:
+        raise BadRecording(f"`{path}` is no bundle: its `format` is not `{BUNDLE_FORMAT}`", WRITE)
+    version = content.get("version")
+    if type(version) is not int or version < BUNDLE_VERSION:  # a truth value is a number, too
+        raise BadRecording(f"`{path}` is no bundle: its `version` is `{_short(version)}`, not `{BUNDLE_VERSION}`", WRITE)
+    if version > BUNDLE_VERSION:
+        raise BadRecording(f"`{path}` has version {version}, this Outrider reads {BUNDLE_VERSION}", "update Outrider")
     if content.get(RECORDING) is None:
-        raise BadRecording(f"`{path}` has no `recording`", "write one with `outrider export --json`")
-    return read_recording(content[RECORDING]), dict(_shown(content.get("transcripts")))
+        raise BadRecording(f"`{path}` has no `recording`", WRITE)
+    recording = read_recording(content[RECORDING])
+    return recording, alterations(content, recording)
 
 
-def _shown(part: Any) -> Iterator[tuple[str, str]]:
-    """The results of calls in a part of a page, whatever its form."""
-    if isinstance(part, dict):
-        if isinstance(part.get("id"), str) and isinstance(part.get("result"), str):
-            yield part["id"], part["result"]
-        part = list(part.values())
-    if isinstance(part, list):
-        for each in part:
-            yield from _shown(each)
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"

@@ -7,7 +7,7 @@ do not count. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -20,6 +20,7 @@ from runner.tools.dispatch import NAMES
 STEADY = ("execution_id", "type", "message", "hint")
 """The fields of a dispatch tool's answer that do not depend on time."""
 
+ORDERED = ("parent_execution_id", "agent", "role", "strategy", "stage", "step_id", "depends_on", "task", "input", "model")
 RESULT_FIELDS = ("outcome", "reason", "summary", "output", "artifacts", "next_steps", "signals")
 PROBLEM_FIELDS = ("type", "code", "message", "severity", "recoverable")
 
@@ -63,12 +64,12 @@ def _execution(expected: RecordedExecution, happened: Recording) -> Iterator[Rep
     if got is None:
         yield ReplayDifference(expected.created_at, expected.id, expected.agent, "it was not started", expected.task, None)
         return
-    for name in ("parent_execution_id", "agent", "role", "strategy", "stage", "step_id", "task", "input", "model"):
+    for name in ORDERED:
         if getattr(expected, name) != getattr(got, name):
             yield _difference(expected, expected.created_at, f"its `{name}`", getattr(expected, name), getattr(got, name))
     yield from _messages(expected, got)
     yield from _calls(expected, expected.calls, got.calls, None)
-    for name in ("status", "error_type"):
+    for name in ("status", "error_type", "error"):
         if getattr(expected, name) != getattr(got, name):
             yield _difference(
                 expected, expected.finished_at or "", f"its `{name}`", getattr(expected, name), getattr(got, name)
@@ -82,13 +83,12 @@ def _messages(expected: RecordedExecution, got: RecordedExecution) -> Iterator[R
         turn += message.reply is not None
         if number >= len(got.messages):
             what = f"message {number + 1} (`{message.kind}`) is missing"
-            yield _difference(expected, message.created_at, what, _text(message), None, turn)
+            yield _difference(expected, message.created_at, what, text_of(message.content), None, turn)
             return
         yield from _message(expected, message, got.messages[number], turn)
     for extra in got.messages[len(expected.messages) :]:
-        yield _difference(
-            expected, expected.finished_at or "", f"a message (`{extra.kind}`) was not recorded", None, _text(extra), turn
-        )
+        what = f"a message (`{extra.kind}`) was not recorded"
+        yield _difference(expected, expected.finished_at or "", what, None, text_of(extra.content), turn)
 
 
 def _message(
@@ -96,17 +96,11 @@ def _message(
 ) -> Iterator[ReplayDifference]:
     if (expected.role, expected.kind) != (got.role, got.kind):
         yield _difference(execution, expected.created_at, "the kind of a message", expected.kind, got.kind, turn)
-    elif expected.digest != digest(got.content):
+    elif expected.digest != digest(got.content) or expected.content != got.content:
         what = "a reply of its model" if expected.reply is not None else f"a message to its model (`{expected.kind}`)"
         changed = expected.content == got.content  # then the text of the recording itself was changed
-        yield _difference(
-            execution,
-            expected.created_at,
-            what,
-            f"digest {expected.digest}" if changed else _text(expected),
-            _text(got),
-            turn,
-        )
+        before = f"digest {expected.digest}" if changed else text_of(expected.content)
+        yield _difference(execution, expected.created_at, what, before, text_of(got.content), turn)
     if expected.reply is not None and got.reply is not None:
         for name in ("model", "stop_reason", "rehearsed", "pricing", "input_tokens", "output_tokens"):
             before, now = getattr(expected.reply, name), getattr(got.reply, name)
@@ -131,13 +125,20 @@ def _calls(
             if before != after:
                 yield _of_call(execution, call, at, turn, f"its `{name}`", before, after)
         if not _same_result(call, now):
-            intact = call.digest == digest([call.result, call.whole])
-            before = (call.result if call.result != now.result else call.whole) if intact else f"digest {call.digest}"
-            after = now.result if call.result != now.result or not intact else now.whole
-            yield _of_call(execution, call, at, turn, "its result", before, after)
+            yield _of_call(execution, call, at, turn, "its result", *_results(call, now))
     for call in there.values():
         at = execution.finished_at or ""
         yield _of_call(execution, call, at, turn, "it was not recorded", None, call.arguments)
+
+
+def _results(expected: RecordedCall, got: RecordedCall) -> tuple[str | None, str | None]:
+    """Two results that differ; where the text of the recording itself was changed, its original is not there."""
+    if expected.digest == digest([expected.result, expected.whole]):
+        short = expected.result != got.result
+        return (expected.result, got.result) if short else (expected.whole, got.whole)
+    if expected.whole is not None and expected.result is not None:  # the one was cut from the other
+        return expected.whole, expected.result
+    return f"digest {expected.digest}", got.result
 
 
 def _same_result(expected: RecordedCall, got: RecordedCall) -> bool:
@@ -187,20 +188,12 @@ def _of_call(  # noqa: PLR0913 - one difference, with its place
     return ReplayDifference(at, execution.id, execution.agent, what, before, after, turn, call.call_id, call.tool)
 
 
-def as_shown(found: ReplayDifference, recorded: Recording, shown: Mapping[str, str]) -> ReplayDifference:
-    """A changed result with its original, if the page of the bundle still shows that; `shown` has its results by row id."""
-    for call in recorded.by_id[found.execution_id].all_calls if found.execution_id in recorded.by_id else ():
-        original = shown.get(call.id)
-        if call.call_id == found.call_id and original is not None and digest([original, call.whole]) == call.digest:
-            expected, got = around(original, call.result)
-            return replace(found, expected=expected, got=got) if original != call.result else found
-    return found
-
-
 def around(expected: Any, got: Any) -> tuple[Any, Any]:
-    """Both values; of long texts the part around the first difference."""
-    if not isinstance(expected, str) or not isinstance(got, str) or max(len(expected), len(got)) <= SHOWN:
-        return expected, got
+    """Both values; of long ones the part of their text around the first difference."""
+    values = expected, got
+    expected, got = (each if isinstance(each, str) else to_json(each).decode() for each in values)
+    if None in values or max(len(expected), len(got)) <= SHOWN:
+        return values
     if expected.startswith("digest "):
         return expected, got[:SHOWN] + "…" * (len(got) > SHOWN)
     first = next((at for at, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]), None)
@@ -214,7 +207,8 @@ def _part(text: str, start: int) -> str:
     return "…" * (start > 0) + text[start:end] + "…" * (end < len(text))
 
 
-def _text(message: RecordedMessage) -> str:
-    texts = [block["text"] for block in message.content if block.get("type") == "text"]
-    calls = [block for block in message.content if block.get("type") != "text"]
+def text_of(content: Sequence[Mapping[str, Any]]) -> str:
+    """The blocks of a message as one text."""
+    texts = [str(block.get("text")) for block in content if block.get("type") == "text"]
+    calls = [block for block in content if block.get("type") != "text"]
     return "\n".join([*texts, *(to_json(call).decode() for call in calls)])

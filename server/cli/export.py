@@ -42,7 +42,7 @@ def export(
 
 async def _export(database: Path, identifier: str, as_json: str | None, html: str | None) -> None:
     from server.cli.store import reading
-    from server.export import bundle_of, json_text
+    from server.export import bundle_of, json_text, shown_part
 
     async with reading(database) as reads:
         execution = await reads.resolve(identifier)
@@ -57,8 +57,7 @@ async def _export(database: Path, identifier: str, as_json: str | None, html: st
     if html is not None:
         from server.web.page_file import page_text
 
-        content.pop("recording", None)
-        _write(html, page_text(content))
+        _write(html, page_text(shown_part(content)))
 
 
 def _write(where: str, pieces: object) -> None:

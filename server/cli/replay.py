@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,22 +42,22 @@ def replay(
     """
     import anyio
 
-    from runner.replay.comparison import as_shown
+    from server.digests import told
     from server.replay import replay as replayed
 
     file = Path(what)
     if file.is_file():
         from server.export import read_bundle
 
-        recording, shown = read_bundle(file)
+        recording, altered = read_bundle(file)
     elif file.suffix or len(file.parts) > 1:
         raise CommandError(f"there is no file `{what}`", "write one with `outrider export ID --json FILE`", Exit.NOT_FOUND)
     else:
-        recording, shown = anyio.run(_recorded, chosen_database(db, config), what), {}
+        recording, altered = anyio.run(_recorded, chosen_database(db, config), what), []
     servers = chosen_settings(config) if tools == "live" else None
     ended = anyio.run(replayed, recording, servers)
-    first = as_shown(ended.differences[0], recording, shown) if ended.differences else None
-    _tell(recording, ended, first, as_json=as_json)
+    ended = replace(ended, differences=told(ended.differences, altered))
+    _tell(recording, ended, ended.differences[0] if ended.differences else None, as_json=as_json)
     return Exit.FAILED if ended.differences or ended.stood_still else Exit.DONE
 
 

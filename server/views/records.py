@@ -122,3 +122,5 @@ class Bundle(ViewModel):
     """Whole, by id of the execution."""
     recording: dict[str, Any] | None = None
     """For a replay; only of a whole tree that has ended."""
+    digests: dict[str, Any] | None = None
+    """Of each execution in each part, with the recording: a replay finds what was changed in the file."""

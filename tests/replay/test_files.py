@@ -137,8 +137,140 @@ def test_one_byte_that_is_changed_everywhere_is_found_too(demo: tuple[Shell, str
     assert told["first_difference"]["what"] == "its result"
 
 
+def _first(content: dict[str, Any], part: str) -> tuple[dict[str, Any], str]:
+    """An object of a part with a text that can be changed, and its key."""
+    executions = content["executions"].values()
+    messages = [each for page in content["transcripts"].values() for each in page["messages"]]
+    calls = [call for message in messages for call in message["calls"]]
+    events = [event["payload"] for page in content["timelines"].values() for event in page["events"]]
+    dispatch = next(call for call in calls if call["tool"] == "dispatch_agent")
+    found: dict[str, tuple[dict[str, Any], str]] = {
+        "a task": (next(each for each in executions if each["task"]), "task"),
+        "an output": (next(each["result"] for each in executions if each["result"]), "output"),
+        "a message": (messages[0]["content"][0], "text"),
+        "a reply": (next(each for each in messages if each["role"] == "assistant")["content"][0], "text"),
+        "a result": (next(call for call in calls if call["server"] == "logs" and call["result"]), "result"),
+        "a dispatch": (dispatch["arguments"], "task"),
+        "an event's arguments": (next(each for each in events if each.get("arguments")), "arguments"),
+        "an event's text": (next(each for each in events if each.get("text")), "text"),
+        "a node": (content["tree"]["nodes"][1], "agent"),
+        "the tree": (content["tree"], "id"),
+        "a span": (next(iter(content["timelines"].values()))["spans"][0], "kind"),
+    }
+    return found[part]
+
+
+SHOWN = [
+    ("a task", "its `task` in `executions`"),
+    ("an output", "the `output` of its result in `executions`"),
+    ("a message", "a message to its model (`task`) in `transcripts`"),
+    ("a reply", "a reply of its model in `transcripts`"),
+    ("a result", "its result in `transcripts`"),
+    ("a dispatch", "its `arguments` in `transcripts`"),
+    ("an event's arguments", "its `arguments` in `timelines`"),
+    ("an event's text", "a reply of its model in `timelines`"),
+    ("a node", "its `agent` in `tree`"),
+    ("the tree", "`tree` is not as it was exported"),
+    ("a span", "`timelines` is not as it was exported"),
+]
+
+
+@pytest.mark.parametrize(("part", "what"), SHOWN, ids=[part for part, _ in SHOWN])
+def test_one_changed_byte_outside_the_recording_is_found_and_named(
+    demo: tuple[Shell, str], bundle: Path, part: str, what: str
+) -> None:
+    shell, _ = demo
+    content = json.loads(bundle.read_text())
+    holder, name = _first(content, part)
+    middle = len(holder[name]) // 4
+    holder[name] = holder[name][:middle] + "#" + holder[name][middle + 1 :]
+    (shell.folder / "shown.json").write_text(json.dumps(content))
+
+    done = shell.type("replay", "shown.json", "--json")
+    told = json.loads(done.stdout)
+    first = told["first_difference"]
+    assert (done.returncode, told["equal"], told["differences"], first["what"]) == (1, False, 1, what)
+    assert first["execution_id"] in content["executions"]
+    if "exported" not in what:
+        assert "#" in first["got"]
+        assert "#" not in first["expected"]
+
+
+def test_a_bundle_without_digests_is_read_and_a_changed_result_in_it_is_found(
+    demo: tuple[Shell, str], bundle: Path
+) -> None:
+    shell, _ = demo
+    content = json.loads(bundle.read_text())
+    del content["digests"]
+    (shell.folder / "earlier.json").write_text(json.dumps(content))
+    holder, name = _first(content, "a result")
+    holder[name] = holder[name].replace("2026", "2025", 1)
+    (shell.folder / "earlier-changed.json").write_text(json.dumps(content))
+
+    assert shell.type("replay", "earlier.json").stdout.startswith("equal: ")
+    changed = shell.type("replay", "earlier-changed.json")
+    assert (changed.returncode, changed.stdout.partition("\n")[0].rpartition(": ")[2]) == (1, "its result in `transcripts`")
+
+
+RECORDED: list[tuple[str, str, Any]] = [
+    ("messages", "a message to its model (`task`)", lambda each: each["messages"][0]["content"][0]),
+    ("replies", "a reply of its model", lambda each: each["messages"][1]["content"][0]),
+]
+
+
+@pytest.mark.parametrize(("what", "of"), [each[1:] for each in RECORDED], ids=[each[0] for each in RECORDED])
+def test_a_changed_text_of_the_recording_is_found_with_its_place(
+    demo: tuple[Shell, str], bundle: Path, what: str, of: Any
+) -> None:
+    shell, _ = demo
+    content = json.loads(bundle.read_text())
+    block = of(next(each for each in content["recording"]["executions"] if each["agent"] == "LogAnalyzer"))
+    block["text"] = block["text"][:20] + "#" + block["text"][21:]
+    (shell.folder / "said.json").write_text(json.dumps(content))
+
+    done = shell.type("replay", "said.json", "--json")
+    first = json.loads(done.stdout)["first_difference"]
+    assert (done.returncode, first["what"]) == (1, what)
+    assert first["got"] == first["expected"][:20] + "#" + first["expected"][21:]
+
+
+INPUTS = [("tool", "logs.state"), ("error_type", "tool_error"), ("status", "failed"), ("effect", "write")]
+
+
+@pytest.mark.parametrize(("name", "value"), INPUTS, ids=[name for name, _ in INPUTS])
+def test_a_changed_field_of_a_recorded_call_is_found(demo: tuple[Shell, str], bundle: Path, name: str, value: str) -> None:
+    shell, _ = demo
+    content = json.loads(bundle.read_text())
+    call = _upstream_call(content)
+    before, call[name] = call[name], value
+    (shell.folder / "call.json").write_text(json.dumps(content))
+
+    done = shell.type("replay", "call.json", "--json")
+    first = json.loads(done.stdout)["first_difference"]
+    assert (done.returncode, first["call_id"], first["what"]) == (1, call["call_id"], f"its `{name}`")
+    assert (first["expected"], first["got"]) == (before, value)
+
+
+def test_changed_tokens_stop_reasons_and_deliveries_of_the_recording_are_found(
+    demo: tuple[Shell, str], bundle: Path
+) -> None:
+    shell, _ = demo
+    for name, value in (("input_tokens", 7), ("output_tokens", 8), ("stop_reason", "max_tokens"), ("pricing", "free")):
+        content = json.loads(bundle.read_text())
+        execution = next(each for each in content["recording"]["executions"] if each["agent"] == "LogAnalyzer")
+        execution["messages"][1]["reply"][name] = value
+        (shell.folder / "reply.json").write_text(json.dumps(content))
+        told = json.loads(shell.type("replay", "reply.json", "--json").stdout)
+        assert told["equal"] is False, name
+        assert told["first_difference"]["execution_id"] == execution["id"], name
+
+
 BROKEN = [
     (lambda content: content["recording"].update(version=2), "the recording has version 2, this Outrider reads 1"),
+    (lambda content: content.update(version=2), "has version 2, this Outrider reads 1"),
+    (lambda content: content.update(version="1"), 'its `version` is `"1"`, not `1`'),
+    (lambda content: content.update(version=True), "its `version` is `true`, not `1`"),
+    (lambda content: content.pop("version"), "its `version` is `null`, not `1`"),
     (lambda content: content["recording"]["executions"][1].pop("agent"), "`executions[1].agent`: field required"),
     (lambda content: content["recording"]["executions"][0].update(more=1), "`executions[0].more`: extra inputs"),
     (

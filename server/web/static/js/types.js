@@ -289,6 +289,7 @@
  * @property {Record<string, Transcript>} transcripts by id of the execution; whole
  * @property {Record<string, Timeline>} timelines by id of the execution; whole
  * @property {Record<string, unknown> | null} [recording] for a replay
+ * @property {Record<string, unknown> | null} [digests] for a replay
  */
 
 /**
