@@ -18,6 +18,7 @@ from server.cli.terminal.options import (
 )
 
 if TYPE_CHECKING:
+    from registry import Settings
     from runner.replay.comparison import ReplayDifference
     from runner.replay.recording import Recording
     from server.replay import Replayed
@@ -43,7 +44,6 @@ def replay(
     import anyio
 
     from server.digests import told
-    from server.replay import replay as replayed
 
     file = Path(what)
     if file.is_file():
@@ -55,10 +55,33 @@ def replay(
     else:
         recording, altered = anyio.run(_recorded, chosen_database(db, config), what), []
     servers = chosen_settings(config) if tools == "live" else None
-    ended = anyio.run(replayed, recording, servers)
+    ended = _replayed(recording, servers)
+    if ended is None:
+        return Exit.STOPPED
     ended = replace(ended, differences=told(ended.differences, altered))
     _tell(recording, ended, ended.differences[0] if ended.differences else None, as_json=as_json)
     return Exit.FAILED if ended.differences or ended.stood_still else Exit.DONE
+
+
+def _replayed(recording: Recording, servers: Settings | None) -> Replayed | None:
+    """The replay; None if a signal ended it before. Its folder, with prompts and results, is removed in any case."""
+    import signal
+
+    import anyio
+
+    from server.cli.terminal.signals import polite_stops, unless_signalled
+    from server.replay import replay as replayed
+
+    ended: Replayed | None = None
+
+    async def work() -> None:
+        nonlocal ended
+        ended = await replayed(recording, servers)
+
+    came = anyio.run(unless_signalled, work, polite_stops())
+    if came is not None and came is not signal.SIGTERM:
+        signal.raise_signal(came)  # a hangup ends it as it ends every other command
+    return None if came is not None else ended
 
 
 async def _recorded(database: Path, identifier: str) -> Recording:

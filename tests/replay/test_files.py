@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +334,23 @@ def test_no_program_that_a_bundle_names_is_started(demo: tuple[Shell, str], bund
 
     assert shell.type("replay", "trap.json").returncode == 0
     assert not trap.exists()
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, -signal.SIGHUP)])
+def test_a_replay_that_is_stopped_leaves_nothing_behind(
+    demo: tuple[Shell, str], bundle: Path, tmp_path: Path, stop: signal.Signals, code: int
+) -> None:
+    shell, _ = demo
+    with shell.start("replay", str(bundle), TMPDIR=str(tmp_path)) as running:
+        until = time.monotonic() + 20
+        while not list(tmp_path.glob("outrider-replay-*/replay.db")):
+            assert running.poll() is None
+            assert time.monotonic() < until
+        running.send_signal(stop)
+        answer, told = running.communicate(timeout=20)
+
+    assert (running.returncode, answer, told) == (code, "", "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_sent_where_a_bundle_names_an_address(demo: tuple[Shell, str], bundle: Path) -> None:

@@ -18,13 +18,13 @@ import anyio
 from db.rows.changes import changes_of
 from db.rows.reads import Reads
 from runner.result import BUDGETS
-from server.cli.live.live_watch import unless_left
 from server.cli.show.execution_list import COLUMNS, SPARE, cells_of, entries_of
 from server.cli.show.table import aligned
 from server.cli.show.tree_view import can_redraw
 from server.cli.store import reading
 from server.cli.terminal.exits import Exit
 from server.cli.terminal.output import note, one_line, put, put_json_line
+from server.cli.terminal.signals import unless_left
 
 if TYPE_CHECKING:
     from rich.text import Text

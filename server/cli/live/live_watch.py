@@ -6,9 +6,7 @@ Invariant: a signal ends the watching and nothing else.
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import anyio
@@ -22,6 +20,7 @@ from server.cli.show import report
 from server.cli.show.tree_view import can_redraw, tree_view
 from server.cli.terminal.exits import CommandError, Exit, exit_of_status
 from server.cli.terminal.output import note, put_json_line
+from server.cli.terminal.signals import unless_left
 
 
 class LiveWatch:
@@ -85,20 +84,3 @@ class LiveWatch:
         child = Snapshot(*who, status, result=result, error=row["error"], elapsed=row["own_seconds"])
         kinds = frozenset(kind for each in pricing.values() for kind in each)
         return report.EndedRun(child, rows, kinds, remarks, short)
-
-
-async def unless_left(work: Callable[[], Awaitable[None]]) -> Exit | None:
-    """Do the work until it ends; the exit of the person or the process that ended it before, else None."""
-    left: Exit | None = None
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as group:
-
-            async def mind(signals: AsyncIterator[signal.Signals]) -> None:
-                nonlocal left
-                left = Exit.INTERRUPTED if await anext(signals) is signal.SIGINT else Exit.STOPPED
-                group.cancel_scope.cancel("left")
-
-            group.start_soon(mind, signals, name="mind signals")
-            await work()
-            group.cancel_scope.cancel("done")
-    return left
