@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
@@ -57,9 +58,15 @@ async def record_tree(reads: Reads, root: str, mask: MaskValue) -> Recording:
         format="outrider-recording",
         version=1,
         root=root,
-        configurations={each: json.loads(body) for each, body in bodies.items() if body is not None},
+        configurations={each: _portable(body) for each, body in bodies.items() if body is not None},
         executions=tuple(executions),
     )
+
+
+def _portable(body: str) -> dict[str, Any]:
+    """A stored configuration, with the name of its file; where that lies is nobody else's concern."""
+    content: dict[str, Any] = json.loads(body)
+    return {**content, "source": Path(content["source"]).name}
 
 
 @dataclass(frozen=True, slots=True)
