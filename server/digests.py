@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from registry.specs.secrets import MASK
 from runner.record.facts import shown
-from runner.replay.comparison import ReplayDifference, around, text_of
+from runner.replay.comparison import ReplayDifference, around, line_of, text_of
 from runner.replay.recording import RecordedCall, RecordedExecution, RecordedMessage, RecordedReply, Recording, digest
 from runner.strategies.loop.rebuild import LOST
 
@@ -238,7 +238,7 @@ def _of_call(call: RecordedCall, there: Mapping[str, Any], turn: int) -> Iterato
             yield _Pair("transcripts", f"its `{name}`", getattr(call, name), there[name], at, turn, call)
     if _parsed(call.arguments) != there.get("arguments"):
         changed = there.get("arguments")
-        text = changed if isinstance(changed, str) else _line(changed)
+        text = changed if isinstance(changed, str) else line_of(changed)
         yield _Pair("transcripts", "its `arguments`", call.arguments, text, at, turn, call)
     whole = call.whole if call.whole is not None else call.result
     intact = call.digest == digest([call.result, call.whole])
@@ -269,10 +269,6 @@ def _parsed(text: str) -> Any:
         return from_json(text)
     except ValueError:
         return text
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _object(value: Any) -> Mapping[str, Any]:

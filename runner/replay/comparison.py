@@ -6,11 +6,12 @@ do not count. Pure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from runner.replay.recording import RecordedCall, RecordedExecution, RecordedMessage, Recording, digest
 from runner.tools.builtin import SERVER
@@ -67,14 +68,23 @@ def _execution(expected: RecordedExecution, happened: Recording) -> Iterator[Rep
     for name in ORDERED:
         if getattr(expected, name) != getattr(got, name):
             yield _difference(expected, expected.created_at, f"its `{name}`", getattr(expected, name), getattr(got, name))
+    if got.error is not None and expected.error is None:  # the cause of what is missing comes first
+        yield _difference(expected, _stopped_at(expected, got), "its `error`", None, got.error)
     yield from _messages(expected, got)
     yield from _calls(expected, expected.calls, got.calls, None)
-    for name in ("status", "error_type", "error"):
+    told = () if expected.error is None else ("error",)
+    for name in ("status", "error_type", *told):
         if getattr(expected, name) != getattr(got, name):
             yield _difference(
                 expected, expected.finished_at or "", f"its `{name}`", getattr(expected, name), getattr(got, name)
             )
     yield from _result(expected, got)
+
+
+def _stopped_at(expected: RecordedExecution, got: RecordedExecution) -> str:
+    """The recorded time from which on its messages are missing."""
+    missing = expected.messages[len(got.messages) :]
+    return missing[0].created_at if missing else expected.finished_at or ""
 
 
 def _messages(expected: RecordedExecution, got: RecordedExecution) -> Iterator[ReplayDifference]:
@@ -118,14 +128,16 @@ def _calls(
         if now is None:
             yield _of_call(execution, call, at, turn, "it was not made", call.arguments, None)
             continue
-        for name in ("tool", "server", "arguments", "status", "is_error", "error_type"):
-            if name == "status" and call.finished_at is None:
-                continue
-            before, after = getattr(call, name), getattr(now, name)
-            if before != after:
-                yield _of_call(execution, call, at, turn, f"its `{name}`", before, after)
+        found = [
+            _of_call(execution, call, at, turn, f"its `{name}`", before, after)
+            for name in ("tool", "server", "arguments", "status", "is_error", "error_type")
+            if (before := getattr(call, name)) != (after := getattr(now, name))
+            and not (name == "status" and call.finished_at is None)
+        ]
         if not _same_result(call, now):
-            yield _of_call(execution, call, at, turn, "its result", *_results(call, now))
+            result = _of_call(execution, call, at, turn, "its result", *_results(call, now))
+            found.insert(0 if now.is_error and not call.is_error else len(found), result)  # an error says why
+        yield from found
     for call in there.values():
         at = execution.finished_at or ""
         yield _of_call(execution, call, at, turn, "it was not recorded", None, call.arguments)
@@ -191,9 +203,11 @@ def _of_call(  # noqa: PLR0913 - one difference, with its place
 def around(expected: Any, got: Any) -> tuple[Any, Any]:
     """Both values; of long ones the part of their text around the first difference."""
     values = expected, got
-    expected, got = (each if isinstance(each, str) else to_json(each).decode() for each in values)
-    if None in values or max(len(expected), len(got)) <= SHOWN:
+    expected, got = (each if isinstance(each, str) else line_of(each) for each in values)
+    if max(len(expected), len(got)) <= SHOWN:
         return values
+    if values[0] is None or values[1] is None:
+        return (None, _part(got, 0)) if values[0] is None else (_part(expected, 0), None)
     if expected.startswith("digest "):
         return expected, got[:SHOWN] + "…" * (len(got) > SHOWN)
     first = next((at for at, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]), None)
@@ -211,4 +225,9 @@ def text_of(content: Sequence[Mapping[str, Any]]) -> str:
     """The blocks of a message as one text."""
     texts = [str(block.get("text")) for block in content if block.get("type") == "text"]
     calls = [block for block in content if block.get("type") != "text"]
-    return "\n".join([*texts, *(to_json(call).decode() for call in calls)])
+    return "\n".join([*texts, *map(line_of, calls)])
+
+
+def line_of(value: Any) -> str:
+    """A JSON value as one line, also one with texts that are not valid Unicode."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
