@@ -154,7 +154,10 @@ def read_bundle(path: Path) -> tuple[Recording, Sequence[Alteration]]:
     if content.get(RECORDING) is None:
         raise BadRecording(f"`{path}` has no `recording`", WRITE)
     recording = read_recording(content[RECORDING])
-    return recording, alterations(content, recording)
+    try:
+        return recording, alterations(content, recording)
+    except RecursionError as error:
+        raise BadRecording(f"`{path}` is nested too deeply", "export the tree again") from error
 
 
 def _short(value: Any) -> str:

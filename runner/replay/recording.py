@@ -7,6 +7,7 @@ what is read is complete and consistent, or is refused with the name of the fiel
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -21,6 +22,7 @@ VERSION = 1
 REPLIES = ("reply", "refusal", "overflow", "summary")
 """The kinds of messages that came from a model."""
 MOST_PROBLEMS = 3
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 Identifier = Field(min_length=1, max_length=200)
 
@@ -249,17 +251,40 @@ def read_recording(value: Any) -> Recording:
     try:
         found = Recording.model_validate_json(to_json(value))
     except (ValidationError, ValueError, RecursionError) as error:
-        problems = error.errors(include_url=False, include_context=False) if isinstance(error, ValidationError) else []
-        raise BadRecording(f"the recording is broken: {_told(problems)}", "export the tree again") from error
+        raise BadRecording(f"the recording is broken: {_told(error, value)}", "export the tree again") from error
     for problem in _faults(found):
         raise BadRecording(f"the recording is broken: {problem}", "export the tree again")
     return found
 
 
-def _told(problems: Sequence[ErrorDetails]) -> str:
-    shown = [f"`{field_of(each['loc'])}`: {each['msg'][:1].lower()}{each['msg'][1:]}" for each in problems[:MOST_PROBLEMS]]
+def _told(error: Exception, value: Any) -> str:
+    if not isinstance(error, ValidationError):
+        place = next(_surrogates(value), None) if not isinstance(error, RecursionError) else None
+        return f"{place} has half of a character (a lone surrogate)" if place is not None else "it is nested too deeply"
+    problems = error.errors(include_url=False)
+    shown = [f"`{field_of(each['loc'])}`: {_problem(each)}" for each in problems[:MOST_PROBLEMS]]
     more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-    return "; ".join([*shown, *more]) or "it is nested too deeply"
+    return "; ".join([*shown, *more])
+
+
+def _problem(found: ErrorDetails) -> str:
+    if found["type"] == "too_short":
+        return "it is empty"
+    return found["msg"][:1].lower() + found["msg"][1:]
+
+
+def _surrogates(value: Any) -> Iterator[str]:
+    """The fields whose texts no other program could read."""
+    open_: list[tuple[tuple[int | str, ...], Any]] = [((), value)]
+    while open_:
+        place, part = open_.pop()
+        if isinstance(part, dict):
+            open_ += [((*place, name), each) for name, each in part.items()]
+            yield from (f"a name in `{field_of(place)}`" for name in part if _SURROGATE.search(name))
+        elif isinstance(part, list):
+            open_ += [((*place, at), each) for at, each in enumerate(part)]
+        elif isinstance(part, str) and _SURROGATE.search(part):
+            yield f"`{field_of(place)}`"
 
 
 def field_of(place: Sequence[int | str]) -> str:

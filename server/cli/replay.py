@@ -50,7 +50,9 @@ def replay(
         from server.export import read_bundle
 
         recording, altered = read_bundle(file)
-    elif file.suffix or len(file.parts) > 1:
+    elif file.exists() and (file.suffix or len(file.parts) != 1):
+        raise CommandError(f"`{what}` is not a file", "name a file that `outrider export ID --json FILE` wrote")
+    elif file.suffix or len(file.parts) != 1:
         raise CommandError(f"there is no file `{what}`", "write one with `outrider export ID --json FILE`", Exit.NOT_FOUND)
     else:
         recording, altered = anyio.run(_recorded, chosen_database(db, config), what), []

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.cli.terminal.exits import CommandError
 from server.cli.terminal.options import ConfigOption, DatabaseOption, JsonOption, chosen_database, chosen_settings
 
 if TYPE_CHECKING:
+    from db.rows.reads import Reads, Record
     from runner.service.dispatcher import Dispatcher
     from runner.snapshot import Snapshot
 
@@ -42,14 +44,15 @@ def rerun(  # noqa: PLR0913 - the options of a command are its parameters
     from server.cli.show.tree_view import tree_view
     from server.cli.store import reading
 
+    if task is not None and not task.strip():
+        raise CommandError("the task is empty", "say what to do, or leave `--task` out to keep the task it had")
     database, settings = chosen_database(db, config), chosen_settings(config)
 
     async def resolve() -> tuple[str, str]:
         async with reading(database) as reads:
             execution = await reads.resolve(identifier)
             begin = await reads.resolve(node) if node is not None else execution
-            row = await reads.execution(execution)
-            assert row is not None
+            row = await _ended_row(reads, execution, begin)
             body = await reads.snapshot(row["config_hash"]) if row["config_hash"] else None
             if body is None or not is_rehearsed(body):
                 top = await reads.execution(row["root_execution_id"])
@@ -64,3 +67,18 @@ def rerun(  # noqa: PLR0913 - the options of a command are its parameters
 
     launch = LiveRun(Blueprint(settings, database), go_on, tree_view())
     return report.exit_of(anyio.run(launch.run, lambda ended: report.tell(ended, as_json=as_json)))
+
+
+async def _ended_row(reads: Reads, execution: str, begin: str) -> Record:
+    """The row of an execution whose whole tree has ended and has the other one in it, too."""
+    row, start = await reads.execution(execution), await reads.execution(begin)
+    assert row is not None
+    assert start is not None
+    root = row["root_execution_id"]
+    if start["root_execution_id"] != root:
+        hint = f"rerun that tree: `outrider rerun {start['root_execution_id']} --from {begin}`"
+        raise CommandError(f"execution `{begin}` is not in the tree of `{execution}`, but in another one", hint)
+    for each in await reads.tree_rows(root):
+        if each["finished_at"] is None:
+            raise CommandError(f"execution `{each['id']}` has not ended", "wait until it ends, or `outrider cancel` it")
+    return row

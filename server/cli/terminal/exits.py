@@ -106,7 +106,7 @@ def _usage(error: BaseException, message: str) -> CommandFailure:
     if extra := re.fullmatch(r"Got unexpected extra argument\(?s?\)? \((.*)\)", message):
         hint = f"put several words in quotes; {hint}"
         return CommandFailure(f"unexpected argument `{extra[1]}`", hint, Exit.USAGE)
-    message = re.sub(r"'([^']*)'", r"`\1`", message.rstrip("."))
+    message = re.sub(r"'([^']*)'", r"`\1`", message.rstrip(".").replace("Value error, ", ""))
     return CommandFailure(message[:1].lower() + message[1:], hint, Exit.USAGE)
 
 
