@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from runner.replay.recording import digest
 from tests.support.shell import Shell, make_shell
 
 
@@ -217,6 +218,27 @@ def test_a_changed_text_of_the_recording_is_found_with_its_place(
     first = json.loads(done.stdout)["first_difference"]
     assert (done.returncode, first["what"]) == (1, what)
     assert first["got"] == first["expected"][:20] + "#" + first["expected"][21:]
+
+
+@pytest.mark.parametrize("part", ["result", "whole"])
+def test_a_change_of_a_result_that_was_cut_is_found_with_its_place(
+    demo: tuple[Shell, str], bundle: Path, part: str
+) -> None:
+    shell, _ = demo
+    content = json.loads(bundle.read_text())
+    del content["digests"]
+    call = _upstream_call(content)
+    call["whole"] = call["result"] + "and more"
+    call["digest"] = digest([call["result"], call["whole"]])
+    pages = content["transcripts"].values()
+    calls = [each for page in pages for message in page["messages"] for each in message["calls"]]
+    next(each for each in calls if each["id"] == call["id"])["result"] = call["whole"]
+    call[part] = call[part].replace("2026", "20#6", 1)
+    (shell.folder / "cut.json").write_text(json.dumps(content))
+
+    first = json.loads(shell.type("replay", "cut.json", "--json").stdout)["first_difference"]
+    assert (first["call_id"], first["what"]) == (call["call_id"], "its result")
+    assert ("2026" in first["expected"], "20#6" in first["got"]) == (True, True)
 
 
 INPUTS = [("tool", "logs.state"), ("error_type", "tool_error"), ("status", "failed"), ("effect", "write")]
