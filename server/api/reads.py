@@ -21,7 +21,7 @@ from server.api.configured import can_start_demo
 from server.api.endpoint import JSON, PAGE, ApiCall
 from server.api.requests import ListQuery, PlanView, SessionState
 from server.api.sessions import until_over
-from server.api.sql import QueryTable, SqlSchema, schema_of
+from server.api.sql import QueryTable, SqlSchema, exact, schema_of
 from server.api.streams import EventStreamAnswer, StreamOrder
 from server.api.topic import Scope
 from server.export import bundle_of, json_text
@@ -175,7 +175,7 @@ async def sql(call: ApiCall) -> QueryTable:
     found = await call.caller.query(asked.sql, rows=ROWS, size=MOST_SQL_BYTES)
     return QueryTable(
         columns=found["names"],
-        rows=found["rows"],
+        rows=exact(found["rows"]),
         truncated=found["truncated"],
         seconds=round(time.perf_counter() - began, 3),
     )

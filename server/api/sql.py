@@ -5,6 +5,7 @@ Owns the saved queries. Must not know: who may ask.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ SAVED = (
     ("The errors of today", "select * from errors limit 50"),
 )
 """Title and statement."""
+EXACT = 2**53
+"""From here on JavaScript's numbers lose digits."""
 
 
 class SqlRelation(ViewModel):
@@ -62,6 +65,7 @@ class QueryTable(ViewModel):
 
     columns: list[str]
     rows: list[dict[str, Any]]
+    """An integer that JavaScript cannot hold, from 2^53 on, is text."""
     truncated: bool
     """There were more rows."""
     seconds: float
@@ -75,3 +79,12 @@ async def schema_of(database: Path) -> SqlSchema:
         examples=[SavedQuery(title=title, sql=sql) for title, sql in SAVED],
         row_limit=ROWS,
     )
+
+
+def exact(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with every integer that a browser would round as text."""
+    return [{name: str(value) if _is_rounded(value) else value for name, value in row.items()} for row in rows]
+
+
+def _is_rounded(value: Any) -> bool:
+    return type(value) is int and not -EXACT < value < EXACT

@@ -103,6 +103,14 @@ async def test_sql_needs_the_scope_that_reads_all(tmp_path: Path) -> None:
         problem_of(await bob.http.post("/api/sql", json={"sql": "delete from executions"}), 422)
 
 
+async def test_sql_answers_an_integer_that_a_browser_would_round_as_text(tmp_path: Path) -> None:
+    async with two_principals(tmp_path) as (_api, _alice, bob):
+        wide = "select 9007199254740991 as held, -9007199254740993 as wide, 9007199254740993.5 as near"
+        assert (await bob.post("/api/sql", sql=wide))["rows"] == [
+            {"held": 2**53 - 1, "wide": "-9007199254740993", "near": 9007199254740993.5}
+        ]
+
+
 async def test_every_path_but_the_pages_needs_a_token(tmp_path: Path) -> None:
     async with two_principals(tmp_path) as (api, _alice, _bob), api.client() as nobody:
         for path in ("/api/session", "/api/executions", "/api/nothing", "/executions.json", "/nothing", "/metrics"):
