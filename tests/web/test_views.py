@@ -89,6 +89,32 @@ async def test_a_query_is_asked_by_keys_drawn_and_taken_away(windows: Windows, t
         await expect(again.locator(".sql-table tbody tr")).to_have_count(2)
 
 
+async def test_a_long_answer_is_drawn_in_parts_and_taken_whole(windows: Windows, tmp_path: Path) -> None:
+    numbers = "with recursive n(a) as (select 1 union all select a + 1 from n limit 1200)"
+    async with dashboard(windows, tmp_path, SCRIPTS) as board:
+        page = await board.open("/sql", permissions=["clipboard-read", "clipboard-write"])
+        await asked(page, f"{numbers} select -a as below, 1763589396123456 as micro, 9007199254740993 as wide from n")
+        rows, more = page.locator(".sql-table tbody tr"), page.locator("[data-action=more]")
+        await expect(rows).to_have_count(500)
+        await expect(rows.first.locator("td")).to_have_text(["-1", "1763589396123456", "9007199254740993"])
+        await expect(page.locator(".sql-result")).to_contain_text("700 rows not shown")
+        await page.click("[data-action=copy-csv]")
+        taken = await page.evaluate("navigator.clipboard.readText()")
+        await more.click()
+        await more.click()
+        await expect(rows).to_have_count(1200)
+        await expect(more).to_be_hidden()
+        assert taken.splitlines()[-1] == "-1200,1763589396123456,9007199254740993"
+
+        await page.click("[data-view=chart]")
+        await asked(page, "select 'low' as name, -2 as n union all select 'high', 4")
+        low = page.locator(".sql-chart .chart-mark", has_text="low").locator(".chart-bar")
+        zero = page.locator(".sql-chart .chart-zero")
+        assert await low.get_attribute("y") == await zero.get_attribute("y1")
+        await asked(page, " ")
+        await expect(page.locator(".sql-result")).to_contain_text("The query is empty")
+
+
 async def test_a_query_that_cannot_be_says_why_and_what_to_do(windows: Windows, tmp_path: Path) -> None:
     windows.allow("status of 4")
     async with dashboard(windows, tmp_path, SCRIPTS) as board:

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { labelEvery, ticksUpTo } from "../../../server/web/static/js/core/chart.js";
+import { labelEvery, shortNames, ticksUpTo } from "../../../server/web/static/js/core/chart.js";
 import { timesUntil } from "../../../server/web/static/js/core/facts.js";
-import { columnsToDraw, csvText, executionOf, numberColumns } from "../../../server/web/static/js/core/table_text.js";
+import {
+  columnsToDraw,
+  csvText,
+  executionOf,
+  numberColumns,
+  numberText,
+} from "../../../server/web/static/js/core/table_text.js";
 import { diffWords } from "../../../server/web/static/js/core/word_diff.js";
 import { bigTree } from "./big_tree.js";
 
@@ -13,12 +19,20 @@ test("ticks are round and reach the greatest value", () => {
   assert.deepEqual(ticksUpTo(100), [0, 25, 50, 75, 100]);
   assert.deepEqual(ticksUpTo(0.0031), [0, 0.001, 0.002, 0.003, 0.004]);
   assert.deepEqual(ticksUpTo(0), [0, 1]);
+  assert.deepEqual(ticksUpTo(3, -5), [-6, -4, -2, 0, 2, 4]);
+  assert.deepEqual(ticksUpTo(0, -0.3), [-0.3, -0.2, -0.1, 0]);
   for (const greatest of [1, 3, 7, 12_345, 9.99e8]) assert.ok((ticksUpTo(greatest).at(-1) ?? 0) >= greatest);
 });
 
 test("only as many names are written as there is room for", () => {
   assert.equal(labelEvery(30, 10), 3);
   assert.equal(labelEvery(5, 10), 1);
+});
+
+test("times below a chart are written by what they differ in", () => {
+  assert.deepEqual(shortNames(["2026-11-19T08:15:02.1Z", "2026-11-19T09:00:00Z"]), ["08:15:02", "09:00:00"]);
+  assert.deepEqual(shortNames(["2026-11-19 08:15", "2026-11-20 09:00"]), ["11-19 08:15", "11-20 09:00"]);
+  assert.deepEqual(shortNames(["2026-11-19", "LongNameOfAnAgent"]), ["2026-11-19", "LongNameOfA…"]);
 });
 
 test("the part of the time that lasts grows until now", () => {
@@ -36,7 +50,13 @@ test("CSV quotes what it must and lets no cell become a formula", () => {
     { a: "=1+1", b: -3 },
     { a: { x: 1 }, b: "two\nlines" },
   ];
+  assert.equal(csvText(["n"], [{ n: "-9007199254740993" }]), "n\r\n-9007199254740993");
   assert.equal(csvText(["a", "b"], rows), 'a,b\r\n"say ""hi"", you",\r\n\'=1+1,-3\r\n"{""x"":1}","two\nlines"');
+});
+
+test("a whole number is written to its last digit, a fraction without its noise", () => {
+  const written = [1234567890123, 1763589396123456, -7, 0.1 + 0.2, 1763589396.123456, 1.5e-9].map(numberText);
+  assert.deepEqual(written, ["1234567890123", "1763589396123456", "-7", "0.3", "1763589396.123456", "1.5e-9"]);
 });
 
 test("a cell leads to an execution by its column and its form", () => {
@@ -56,6 +76,7 @@ test("a chart takes a name across and the first number upwards", () => {
   ];
   assert.deepEqual(numberColumns(["agent", "n", "cost"], rows), ["n", "cost"]);
   assert.deepEqual(columnsToDraw(["agent", "n", "cost"], rows), { x: "agent", y: "n" });
+  assert.deepEqual(columnsToDraw(["n", "cost"], rows), { x: "n", y: "cost" });
   assert.equal(columnsToDraw(["agent"], rows), null);
 });
 

@@ -15,6 +15,14 @@ export function cellText(value) {
 }
 
 /**
+ * A number for a reader: a whole one exactly, another without the noise of its last digits.
+ * @param {number} value
+ */
+export function numberText(value) {
+  return String(Math.abs(value) < 1e9 ? Number(value.toPrecision(12)) : value);
+}
+
+/**
  * Rows as CSV of RFC 4180. A text that a spreadsheet would take for a formula is given an apostrophe.
  * @param {string[]} columns
  * @param {Row[]} rows
@@ -27,7 +35,7 @@ export function csvText(columns, rows) {
 /** @param {unknown} value */
 function csvCell(value) {
   const text = cellText(value);
-  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const safe = typeof value === "string" && /^(?!-\d+$)[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
@@ -59,18 +67,18 @@ export function numberColumns(columns, rows) {
 }
 
 /**
- * The two columns to draw first: a name or a time against the first number; null if nothing can be drawn.
+ * The two columns to draw first: a time, a name or else the first column across, the next number upwards; null if nothing
+ * can be drawn.
  * @param {string[]} columns
  * @param {Row[]} rows
  * @returns {{x: string, y: string} | null}
  */
 export function columnsToDraw(columns, rows) {
   const numbers = numberColumns(columns, rows);
-  const [y] = numbers;
-  if (y === undefined) return null;
+  if (numbers.length === 0) return null;
   const named = columns.find(
     (column) => !numbers.includes(column) && rows.some((row) => TEXT_OF_MONTH.test(cellText(row[column]))),
   );
-  const x = named ?? columns.find((column) => !numbers.includes(column)) ?? columns.find((column) => column !== y) ?? y;
-  return { x, y };
+  const x = named ?? columns.find((column) => !numbers.includes(column)) ?? /** @type {string} */ (columns[0]);
+  return { x, y: numbers.find((column) => column !== x) ?? x };
 }

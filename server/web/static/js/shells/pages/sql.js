@@ -144,12 +144,10 @@ class SqlPage {
     return true;
   }
 
-  showNothing() {
+  showNothing(words = "Rows appear here. Ids of executions lead to their pages.") {
+    this.asked += 1;
     this.place.dataset.state = "ready";
-    replaceChildren(
-      this.result,
-      element("p", { class: "vacant soft" }, "Rows appear here. Ids of executions lead to their pages."),
-    );
+    replaceChildren(this.result, element("p", { class: "vacant soft" }, words));
   }
 
   async learn() {
@@ -250,7 +248,7 @@ class SqlPage {
 
   async run() {
     const sql = this.editor.value.trim();
-    if (sql === "") return;
+    if (sql === "") return this.showNothing("The query is empty. Write a select, or choose one of the queries.");
     const asked = ++this.asked;
     remember("sql", sql);
     this.shell.router.say({ sql });

@@ -3,10 +3,18 @@
  */
 
 import { barChart, chartWidth, lineChart } from "../../core/chart.js";
-import { element, replaceChildren } from "../../core/dom.js";
+import { append, element, replaceChildren, setText } from "../../core/dom.js";
 import { countWords, durationWords } from "../../core/format.js";
-import { cellText, columnsToDraw, csvText, executionOf, isNumber, numberColumns } from "../../core/table_text.js";
-import { copyText } from "../parts.js";
+import {
+  cellText,
+  columnsToDraw,
+  csvText,
+  executionOf,
+  isNumber,
+  numberColumns,
+  numberText,
+} from "../../core/table_text.js";
+import { actionButton, copyText } from "../parts.js";
 import { executionHref } from "../router.js";
 
 /** @import {Child} from "../../core/dom.js" */
@@ -15,6 +23,11 @@ import { executionHref } from "../router.js";
 
 const MOST_DRAWN = 60;
 const LONG = 400;
+/** What is drawn of a table at once: rows, or fewer if they have many cells. */
+const MOST = { rows: 500, cells: 10_000 };
+
+/** The view that the reader has chosen: the next answer is shown in it, too. */
+let chartChosen = false;
 
 /**
  * @param {Shell} shell
@@ -33,33 +46,29 @@ export function resultParts(shell, answer) {
         class: "button",
         "data-size": "small",
         type: "button",
-        "aria-pressed": String(!drawn),
         "data-view": drawn ? "chart" : "table",
       },
       words,
     );
     button.addEventListener("click", () => {
-      chart.hidden = !drawn;
-      table.hidden = drawn;
-      for (const each of tabs) each.setAttribute("aria-pressed", String(each === button));
-      if (drawn && draw !== null && chart.childElementCount === 0) drawChart(chart, answer, draw);
+      chartChosen = drawn;
+      show(drawn);
     });
     return button;
   };
   const tabs = [tab("Table", false), tab("Chart", true)];
+  const show = (/** @type {boolean} */ drawn) => {
+    chart.hidden = !drawn;
+    table.hidden = drawn;
+    for (const each of tabs) each.setAttribute("aria-pressed", String(drawn === (each.dataset.view === "chart")));
+    if (drawn && draw !== null && chart.childElementCount === 0) drawChart(chart, answer, draw);
+  };
+  show(chartChosen && draw !== null);
   const copy = (/** @type {string} */ what, /** @type {() => string} */ text) =>
-    element(
-      "button",
-      {
-        class: "button",
-        "data-size": "small",
-        "data-kind": "quiet",
-        type: "button",
-        onclick: () => void copyText(shell, text(), what),
-        "data-action": `copy-${what.toLowerCase()}`,
-      },
-      `Copy ${what}`,
-    );
+    actionButton(`copy-${what.toLowerCase()}`, `Copy ${what}`, () => void copyText(shell, text(), what), {
+      kind: "quiet",
+      size: "small",
+    });
   return [
     element(
       "div",
@@ -85,29 +94,38 @@ export function resultParts(shell, answer) {
 function resultTable({ columns, rows }) {
   const numbers = new Set(numberColumns(columns, rows));
   const look = (/** @type {string} */ column) => (numbers.has(column) ? "number" : null);
+  const most = Math.max(20, Math.min(MOST.rows, Math.floor(MOST.cells / columns.length)));
+  const body = element("tbody");
+  const left = element("span", { class: "soft" });
+  const draw = () => {
+    const drawn = body.childElementCount;
+    const line = (/** @type {Record<string, unknown>} */ row) =>
+      element("tr", {}, ...columns.map((column) => element("td", { class: look(column) }, cell(column, row[column]))));
+    append(body, rows.slice(drawn, drawn + most).map(line));
+    const hidden = rows.length - body.childElementCount;
+    setText(left, `${countWords(hidden, "row")} not shown; a copy has all`);
+    rest.hidden = hidden === 0;
+  };
+  const rest = element("div", { class: "row wrap" }, left, actionButton("more", "Show more", draw, { size: "small" }));
+  draw();
   return element(
     "div",
-    { class: "card scroll sql-table", tabindex: "0", role: "region", "aria-label": "Rows" },
+    { class: "stack" },
     element(
-      "table",
-      { class: "table" },
+      "div",
+      { class: "card scroll sql-table", tabindex: "0", role: "region", "aria-label": "Rows" },
       element(
-        "thead",
-        {},
-        element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: look(column) }, column))),
-      ),
-      element(
-        "tbody",
-        {},
-        ...rows.map((row) =>
-          element(
-            "tr",
-            {},
-            ...columns.map((column) => element("td", { class: look(column) }, cell(column, row[column]))),
-          ),
+        "table",
+        { class: "table" },
+        element(
+          "thead",
+          {},
+          element("tr", {}, ...columns.map((column) => element("th", { scope: "col", class: look(column) }, column))),
         ),
+        body,
       ),
     ),
+    rest,
   );
 }
 
@@ -117,7 +135,7 @@ function resultTable({ columns, rows }) {
  */
 function cell(column, value) {
   if (value === null || value === undefined) return element("span", { class: "faint" }, "null");
-  const text = typeof value === "number" ? String(Number(value.toPrecision(12))) : cellText(value);
+  const text = typeof value === "number" ? numberText(value) : cellText(value);
   const execution = executionOf(column, value);
   if (execution !== null)
     return element("a", { class: "mono", href: executionHref(execution), title: text }, text.slice(-6));
