@@ -78,7 +78,7 @@ async def test_no_dialog_breaks_a_rule(windows: Windows, tmp_path: Path, rules: 
     async with rich_board(windows, tmp_path) as rich:
         url = rich.board.api.url
         page = await rich.board.open(width=width)
-        for key, dialog in {"Control+k": "palette", "?": "help", "x": "confirm"}.items():
+        for key, dialog in {"Control+k": "palette", "?": "help", "x": "cancel"}.items():
             await page.locator("li[data-execution] a.line").first.focus()
             await page.keyboard.press(key)
             await expect(page.locator(f"[data-dialog={dialog}]")).to_be_visible()

@@ -78,7 +78,7 @@ async def test_keys_lead_from_the_list_to_a_call_of_a_leaf_cancel_it_and_lead_ba
             assert statuses(journey.shell, root)["Waiter"] == "running"
             await page.keyboard.press("x")
             await dialog.locator("[data-state=ready]").wait_for()
-            await page.keyboard.press("Enter")
+            await page.keyboard.press("Control+Enter")
             await expect(agent_row(page, "Waiter")).to_have_attribute("data-status", "cancelled")
             await expect(agent_row(page, "Head")).to_have_attribute("data-status", "completed")
             await expect(page.locator("[data-grid]")).to_be_focused()

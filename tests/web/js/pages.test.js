@@ -79,6 +79,7 @@ const SCHEMA = {
     host: { type: "string", description: "which one" },
     port: { type: "integer", default: 80 },
     secure: { type: "boolean" },
+    keep: { type: "boolean", default: true },
     level: { enum: ["low", "high"] },
     labels: { type: "object" },
   },
@@ -92,6 +93,7 @@ test("a form has a field for each property of the input", () => {
       ["host", "text", true],
       ["port", "integer", false],
       ["secure", "boolean", false],
+      ["keep", "boolean", false],
       ["level", "choice", false],
       ["labels", "json", false],
     ],
@@ -104,7 +106,15 @@ test("a form has a field for each property of the input", () => {
 test("a filled form says the input, and what cannot be", () => {
   const fields = fieldsOf(SCHEMA) ?? [];
   const filled = { host: " db-1 ", port: "81", secure: "true", level: "", labels: '{"a": 1}' };
-  assert.deepEqual(inputOf(fields, filled).input, { host: "db-1", port: 81, secure: true, labels: { a: 1 } });
+  assert.deepEqual(inputOf(fields, filled).input, {
+    host: "db-1",
+    port: 81,
+    secure: true,
+    keep: false,
+    labels: { a: 1 },
+  });
+  const required = (fieldsOf(SCHEMA) ?? []).map((field) => ({ ...field, required: field.kind === "boolean" }));
+  assert.deepEqual(inputOf(required, { keep: "true" }).input, { secure: false, keep: true });
   assert.deepEqual(inputOf(fields, { port: "8.5", labels: "{" }).errors, {
     host: "is required",
     port: "is no whole number",

@@ -3,6 +3,7 @@
  */
 
 import { element } from "./dom.js";
+import { guardForm } from "./form.js";
 
 /** @import {Source} from "../types.js" */
 
@@ -13,6 +14,7 @@ import { element } from "./dom.js";
  * @property {string} name
  * @property {string} title
  * @property {string} [below] its title for an execution that another one dispatched
+ * @property {string} [confirm] what the button says that does it, if not its title
  * @property {string} field the key of its text; empty: it takes none
  * @property {string} asks about its text
  * @property {boolean} needed it makes no sense without its text
@@ -33,6 +35,7 @@ export const ACTIONS = [
   {
     name: "cancel",
     title: "Cancel",
+    confirm: "Cancel execution",
     field: "reason",
     asks: "Reason (optional)",
     needed: false,
@@ -85,7 +88,11 @@ export function askFirst(line, id, agent, hooks) {
   const text = element("textarea", { rows: line.needed ? 4 : 2, "aria-label": line.asks, placeholder: line.asks });
   const below = element("ul", { class: "x-consequences", "data-state": "loading" });
   const failure = element("p", { class: "x-error", role: "alert", hidden: true });
-  const go = element("button", { type: "submit", class: "x-primary", "data-confirm": line.name }, line.title);
+  const go = element(
+    "button",
+    { type: "submit", class: "x-primary", "data-confirm": line.name },
+    line.confirm ?? line.title,
+  );
   const back = element("button", { type: "button", onclick: () => dialog.close() }, "Back");
   const form = element(
     "form",
@@ -123,11 +130,12 @@ export function askFirst(line, id, agent, hooks) {
       go.disabled = false;
     }
   });
+  guardForm(dialog, form);
   dialog.addEventListener("close", () => dialog.remove());
   tellConsequences(source, id, line.name, below);
   document.body.append(dialog);
   dialog.showModal();
-  (line.needed ? text : go).focus();
+  (line.needed ? text : line.name === "cancel" ? back : go).focus();
 }
 
 /**

@@ -58,7 +58,8 @@ function textOf(value, kind) {
 }
 
 /**
- * The input that the texts of a form say: what is empty is left out, unless the schema requires it.
+ * The input that the texts of a form say: what is empty is left out, unless the schema requires it. A box that is not
+ * ticked says false where leaving it out would mean something else.
  * @param {SchemaField[]} fields
  * @param {Record<string, string>} texts by name; a ticked box is `true`
  * @returns {{input: Record<string, unknown>, errors: Record<string, string>}}
@@ -70,6 +71,10 @@ export function inputOf(fields, texts) {
   const errors = {};
   for (const field of fields) {
     const text = (texts[field.name] ?? "").trim();
+    if (field.kind === "boolean" && text === "") {
+      if (field.required || field.initial === "true") input[field.name] = false;
+      continue;
+    }
     if (text === "") {
       if (field.required) errors[field.name] = "is required";
       continue;

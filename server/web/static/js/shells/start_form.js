@@ -78,9 +78,6 @@ class StartForm {
       this.refused,
       element("div", { class: "dialog-foot" }, this.submit),
     );
-    form.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-    });
     this.dialog = openDialog("Start an execution", { name: "start" }, form);
     this.chosen();
     if (name === "") this.choice.focus();
@@ -109,9 +106,7 @@ class StartForm {
     this.fields = fieldsOf(schema);
     if (schema === null) replaceChildren(this.inputs);
     else if (this.fields === null) {
-      this.fields = [
-        { name: "", kind: "json", label: "Input", note: "JSON", required: false, choices: [], initial: "" },
-      ];
+      this.fields = [{ name: "", kind: "json", label: "Input", note: "", required: false, choices: [], initial: "" }];
       replaceChildren(this.inputs, ...this.fields.map(inputField));
     } else replaceChildren(this.inputs, ...this.fields.map(inputField));
   }
@@ -184,7 +179,7 @@ class StartForm {
 function inputField(field) {
   const common = { class: "input", "data-input": field.name, required: field.required && field.kind !== "boolean" };
   const note = element("span", { class: "note" }, field.note);
-  const label = field.required ? field.label : `${field.label} (optional)`;
+  const label = `${field.label}${field.kind === "json" ? ", as JSON" : ""}${field.required ? "" : " (optional)"}`;
   if (field.kind === "boolean") {
     const box = element("input", { type: "checkbox", "data-input": field.name, checked: field.initial === "true" });
     return element("label", { class: "field" }, element("span", { class: "row" }, box, field.label), note);

@@ -3,15 +3,14 @@
  * nothing until the reader asks for them.
  */
 
+import { ACTIONS, askFirst } from "../../core/actions.js";
 import { append, element, replaceChildren, setText } from "../../core/dom.js";
 import { QUIET } from "../../core/feed.js";
 import { countWords, isEnded } from "../../core/format.js";
-import { errorWords, withQuery } from "../../sources/api.js";
+import { withQuery } from "../../sources/api.js";
 import { tickDeadlines } from "../approval_card.js";
-import { confirmAction } from "../dialogs.js";
 import { actionButton, failureCard, skeleton } from "../parts.js";
 import { Refresher } from "../refresher.js";
-import { executionHref } from "../router.js";
 import { openStart } from "../start_form.js";
 import { emptyList } from "./empty_list.js";
 import { ExecutionFilters } from "./execution_filters.js";
@@ -244,7 +243,7 @@ class ExecutionsPage {
     else if (key === " " && row !== null && event.target === row.link)
       this.peek(row, row.element.dataset.peeked !== "true");
     else if (key === "Escape" && row !== null && !row.peek.hidden) this.peek(row, false);
-    else if (key === "x" && row !== null) void this.cancel(row);
+    else if (key === "x" && row !== null) this.cancel(row);
     else return false;
     return true;
   }
@@ -264,31 +263,20 @@ class ExecutionsPage {
     row.element.dataset.peeked = String(open);
     row.peek.hidden = !open;
     row.link.setAttribute("aria-expanded", String(open));
-    if (open)
-      void openPeek(this.shell, row, { changed: () => this.refresher.soon(), cancel: () => void this.cancel(row) });
+    if (open) void openPeek(this.shell, row, { changed: () => this.refresher.soon(), cancel: () => this.cancel(row) });
     else row.link.focus();
   }
 
   /** @param {LineRow} row */
-  async cancel(row) {
+  cancel(row) {
+    const { shell } = this;
     const { line } = row.heard;
-    if (isEnded(line.status)) return this.shell.toast(`${line.agent} has ended: there is nothing to cancel`);
-    const path = executionHref(line.id);
-    const told = this.shell.source.consequences?.(line.id, "cancel") ?? Promise.reject();
-    const answer = await confirmAction({
-      title: `Cancel ${line.agent}?`,
-      words: told.then(({ words }) => words),
-      act: "Cancel execution",
-      reason: "Reason (optional)",
-    });
-    if (answer === null) return;
-    try {
-      await this.shell.api.post(`${path}/cancel`, answer.reason === "" ? {} : answer);
-      this.shell.toast(`${line.agent} is being cancelled`);
+    if (isEnded(line.status)) return shell.toast(`${line.agent} has ended: there is nothing to cancel`);
+    const cancel = ACTIONS.find(({ name }) => name === "cancel");
+    const done = (/** @type {string} */ words) => {
+      shell.toast(words);
       this.refresher.soon();
-    } catch (failure) {
-      const { message, hint } = errorWords(failure);
-      this.shell.toast(message, { tone: "bad", hint });
-    }
+    };
+    if (cancel !== undefined) askFirst(cancel, line.id, line.agent, { source: shell.source, done });
   }
 }
