@@ -50,19 +50,25 @@ async def test_what_needs_attention_is_above_what_runs_and_what_has_finished(win
 async def test_an_approval_is_answered_in_place_with_its_exact_arguments(windows: Windows, tmp_path: Path) -> None:
     tools = deleting()
     options = ApiOptions(extra_tools=tools.for_agents("Worker"))
-    async with dashboard(windows, tmp_path, {"Worker": [DELETE, say("it is gone")]}, options) as board:
+    again = call("delete", what="the rest")
+    async with dashboard(windows, tmp_path, {"Worker": [DELETE, again, say("it is gone")]}, options) as board:
         execution = await board.start()
         await board.client.collected(f"/api/executions/{execution}/events", until="caught_up")
         page = await board.open()
         await expect(page.locator("[data-approval] pre")).to_contain_text("everything")
+        await expect(page.locator(".approval-head code")).to_have_text("local.delete")
 
+        await page.click("[data-action=approve]")
+        await expect(page.locator("[data-approval] pre")).to_contain_text("the rest")
         await page.click("[data-action=approve]")
         ended = await board.client.ended(execution)
 
         assert ended["result"]["summary"] == "it is gone"
-        assert [each.arguments for each in tools.calls] == [{"what": "everything"}]
+        assert [each.arguments for each in tools.calls] == [{"what": "everything"}, {"what": "the rest"}]
         await expect(row(page, execution)).to_have_attribute("data-status", "completed")
         await expect(page.locator("[data-approval]")).to_have_count(0)
+        await expect(page.locator("[data-group=attention] .group-count")).to_have_text("0")
+        await expect(page.locator("[data-action=show-new]")).to_have_text("1 no longer needs attention · show")
 
 
 async def test_newcomers_announce_themselves_and_move_nothing(windows: Windows, tmp_path: Path) -> None:
@@ -97,6 +103,11 @@ async def test_a_running_row_ticks_says_what_it_does_and_ends_where_it_is(window
         await board.client.ended(execution)
         await expect(here).to_have_attribute("data-status", "completed")
         await expect(page.locator("[data-group=running] li")).to_have_count(1)
+        await expect(page.locator("[data-group=running] .group-count")).to_have_text("0")
+        await expect(page.locator("[data-action=show-new]")).to_have_text("1 has ended · show")
+        await page.keyboard.press(".")
+        await expect(page.locator("[data-group=finished] li")).to_have_attribute("data-execution", execution)
+        await expect(page.locator("[data-group=finished] .group-count")).to_have_text("1")
 
 
 async def test_a_search_is_in_the_address_and_comes_back_with_it(windows: Windows, tmp_path: Path) -> None:

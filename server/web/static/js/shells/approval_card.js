@@ -50,16 +50,7 @@ export function approvalCard(shell, approval, decided) {
       { class: "approval-head" },
       element("a", { href: executionHref(approval.execution_id) }, approval.agent),
       " asks to call ",
-      element(
-        "code",
-        {},
-        approval.server === ""
-          ? approval.tool
-          : `${approval.server}__${approval.tool}`.replace(
-              `${approval.server}__${approval.server}__`,
-              `${approval.server}__`,
-            ),
-      ),
+      element("code", {}, approval.tool),
       left,
     ),
     element(

@@ -3,7 +3,7 @@
  */
 
 import { element, keyedChildren, setText } from "../../core/dom.js";
-import { numberWords } from "../../core/format.js";
+import { isEnded, numberWords } from "../../core/format.js";
 import { LineRow } from "./execution_line.js";
 
 /** @import {ExecutionLine, ExecutionPage} from "../../types.js" */
@@ -61,16 +61,19 @@ export class ExecutionGroup {
     );
   }
 
-  /** @param {ExecutionPage} page */
-  show(page) {
-    this.take(page.executions, page);
+  /**
+   * @param {ExecutionPage} page
+   * @param {Map<string, LineRow>} known rows of any group: what is open in them stays open
+   */
+  show(page, known) {
+    this.take(page.executions, page, known);
   }
 
   async askOlder() {
     this.older.disabled = true;
     try {
       const page = await this.ask(this.cursor);
-      this.take([...[...this.rows.values()].map((row) => row.heard.line), ...page.executions], page);
+      this.take([...[...this.rows.values()].map((row) => row.heard.line), ...page.executions], page, this.rows);
     } finally {
       this.older.disabled = false;
     }
@@ -79,10 +82,10 @@ export class ExecutionGroup {
   /**
    * @param {ExecutionLine[]} lines
    * @param {ExecutionPage} page
+   * @param {Map<string, LineRow>} known
    */
-  take(lines, page) {
+  take(lines, page, known) {
     const heard = Date.now();
-    const known = this.rows;
     this.rows = new Map();
     for (const line of lines) {
       const row = known.get(line.id) ?? new LineRow({ line, heard });
@@ -93,7 +96,12 @@ export class ExecutionGroup {
     this.cursor = page.next_cursor;
     this.older.hidden = page.next_cursor === null;
     setText(this.older, page.searched_to === null ? "Older" : "Search further back");
-    setText(this.count, `${numberWords(this.rows.size)}${page.next_cursor === null ? "" : "+"}`);
+    this.tell(this.rows.size);
+  }
+
+  /** @param {number} number of executions that belong here */
+  tell(number) {
+    setText(this.count, `${numberWords(number)}${this.cursor === null ? "" : "+"}`);
   }
 
   /**
@@ -106,4 +114,47 @@ export class ExecutionGroup {
     if (this.about.name !== "attention") return line.id < last.id;
     return (line.finished_at ?? "~") < (last.finished_at ?? "~"); // the open ones first, then by their end
   }
+}
+
+/** @typedef {{fresh: number, needing: number, ended: number, calmed: number}} News executions that are not shown where they belong */
+
+/**
+ * Updates the rows that are shown, in their place; the heads of their groups count what belongs there now.
+ * @param {ExecutionGroup[]} groups
+ * @param {ExecutionPage[]} pages the first page of each
+ * @returns {{news: News, lost: LineRow[]}} lost: rows on no page any more
+ */
+export function hearPages(groups, pages) {
+  const rows = new Map(groups.flatMap((group) => [...group.rows]));
+  /** @type {Map<string, ExecutionGroup>} */
+  const place = new Map();
+  const news = { fresh: 0, needing: 0, ended: 0, calmed: 0 };
+  /** @type {LineRow[]} */
+  const lost = [];
+  const counts = groups.map((group, index) => {
+    let count = group.rows.size;
+    for (const line of pages[index]?.executions ?? []) {
+      const row = rows.get(line.id);
+      place.set(line.id, group);
+      row?.update({ line, heard: Date.now() });
+      if (group.rows.has(line.id) || (row === undefined && group.isBehind(line))) continue;
+      count += 1;
+      if (group.about.name === "attention") news.needing += 1;
+      else if (row === undefined) news.fresh += 1;
+    }
+    return count;
+  });
+  groups.forEach((group, index) => {
+    let left = 0;
+    for (const [id, row] of group.rows) {
+      const now = place.get(id) ?? (pages[index]?.next_cursor === null ? null : group);
+      if (now === group) continue;
+      left += 1;
+      if (now === null && !isEnded(row.heard.line.status)) lost.push(row);
+      if (group.about.name === "attention") news.calmed += 1;
+      else if (now?.about.name !== "attention") news.ended += 1;
+    }
+    group.tell((counts[index] ?? 0) - left);
+  });
+  return { news, lost };
 }

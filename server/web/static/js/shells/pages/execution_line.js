@@ -101,6 +101,8 @@ export class LineRow {
       this.started,
     );
     this.peek = element("div", { class: "peek", hidden: true });
+    /** How often what is shown below it was asked for. */
+    this.asked = 0;
     this.element = element("li", {}, this.link, this.peek);
     this.update(heard);
   }

@@ -14,13 +14,13 @@ import { Refresher } from "../refresher.js";
 import { openStart } from "../start_form.js";
 import { emptyList } from "./empty_list.js";
 import { ExecutionFilters } from "./execution_filters.js";
-import { EVERY_LEVEL, ExecutionGroup, GROUPS } from "./execution_group.js";
+import { EVERY_LEVEL, ExecutionGroup, GROUPS, hearPages } from "./execution_group.js";
 import { openPeek } from "./peek.js";
 
-/** @import {ExecutionPage} from "../../types.js" */
+/** @import {Approval, ExecutionPage} from "../../types.js" */
 /** @import {Route} from "../router.js" */
 /** @import {MountPage, Page, Shell} from "../shell.js" */
-/** @import {GroupAbout} from "./execution_group.js" */
+/** @import {GroupAbout, News} from "./execution_group.js" */
 /** @import {LineRow} from "./execution_line.js" */
 
 const REFRESH = 1_200;
@@ -134,7 +134,9 @@ class ExecutionsPage {
     try {
       const pages = await this.pages();
       if (asked !== this.asked) return;
-      for (const [index, group] of this.groups.entries()) group.show(/** @type {ExecutionPage} */ (pages[index]));
+      left = this.current()?.heard.line.id ?? left;
+      const rows = new Map(this.rows().map((row) => [row.heard.line.id, row]));
+      for (const [index, group] of this.groups.entries()) group.show(/** @type {ExecutionPage} */ (pages[index]), rows);
       this.arrange();
     } catch (failure) {
       if (this.ended.signal.aborted || asked !== this.asked) return;
@@ -161,7 +163,7 @@ class ExecutionsPage {
     )
       this.list.replaceChildren(...shown.map((group) => group.element));
     for (const row of this.rows()) {
-      if (row.heard.line.id === left) row.link.focus();
+      if (row.heard.line.id === left && !row.element.contains(document.activeElement)) row.link.focus();
       if (row.heard.line.attention === "approval" && row.element.dataset.peeked === undefined) this.peek(row, true);
     }
     left = "";
@@ -174,33 +176,49 @@ class ExecutionsPage {
     try {
       const pages = await this.pages();
       if (asked !== this.asked) return;
-      const rows = new Map(this.rows().map((row) => [row.heard.line.id, row]));
-      const news = { fresh: 0, needing: 0 };
-      pages.forEach((page, index) => {
-        const group = /** @type {ExecutionGroup} */ (this.groups[index]);
-        for (const line of page.executions) {
-          const row = rows.get(line.id);
-          if (row === undefined) {
-            if (!group.isBehind(line)) news[group.about.name === "attention" ? "needing" : "fresh"] += 1;
-          } else {
-            const asks = line.approvals !== row.heard.line.approvals;
-            row.update({ line, heard: Date.now() });
-            if (!group.rows.has(line.id) && group.about.name === "attention") news.needing += 1;
-            if (asks && row.element.dataset.peeked !== undefined) this.peek(row, true);
-          }
-        }
-      });
+      const { news, lost } = hearPages(this.groups, pages);
       this.tellNews(news);
+      await Promise.all([this.refreshQuestions(), ...lost.map((row) => this.find(row))]);
     } catch {
       // The rows stay as they are; the banner says if the server is gone.
     }
   }
 
-  /** @param {{fresh: number, needing: number}} news */
-  tellNews({ fresh, needing }) {
+  /**
+   * Updates a row that is on no page any more.
+   * @param {LineRow} row
+   */
+  async find(row) {
+    const { id } = row.heard.line;
+    /** @type {ExecutionPage} */
+    const page = await this.shell.ask(withQuery("/executions", { q: id, limit: 1 }), this.ended.signal);
+    for (const line of page.executions) if (line.id === id) row.update({ line, heard: Date.now() });
+  }
+
+  /** Draws the questions of the rows that are open again, where they are no longer the same. */
+  async refreshQuestions() {
+    const drawn = (/** @type {LineRow} */ row) =>
+      [...row.peek.querySelectorAll("[data-approval]")].map((card) => card.getAttribute("data-approval"));
+    const rows = this.rows().filter(
+      (row) => row.element.dataset.peeked !== undefined && (row.heard.line.approvals > 0 || drawn(row).length > 0),
+    );
+    if (rows.length === 0) return;
+    /** @type {{approvals: Approval[]}} */
+    const { approvals } = await this.shell.ask("/approvals", this.ended.signal);
+    for (const row of rows) {
+      const [now, before] = [approvals.filter((each) => each.root_execution_id === row.heard.line.id), drawn(row)];
+      const isNew = now.some(({ id }) => !before.includes(id));
+      if (isNew || (now.length < before.length && !row.peek.hidden)) this.peek(row, true);
+    }
+  }
+
+  /** @param {News} news */
+  tellNews({ fresh, needing, ended, calmed }) {
     const parts = [];
     if (needing > 0) parts.push(`${needing} now need${needing === 1 ? "s" : ""} attention`);
+    if (calmed > 0) parts.push(`${calmed} no longer need${calmed === 1 ? "s" : ""} attention`);
     if (fresh > 0) parts.push(countWords(fresh, "new execution"));
+    if (ended > 0) parts.push(`${ended} ha${ended === 1 ? "s" : "ve"} ended`);
     this.news.hidden = parts.length === 0;
     if (parts.length === 0) return;
     const words = `${parts.join(" · ")} · show`;

@@ -2,7 +2,7 @@
  * A look into an execution without leaving the list: its task, what it found or why it stopped, the questions it asks.
  */
 
-import { element, replaceChildren } from "../../core/dom.js";
+import { arrangeChildren, element, replaceChildren } from "../../core/dom.js";
 import { markdownElement } from "../../core/markdown.js";
 import { errorWords } from "../../sources/api.js";
 import { approvalCard } from "../approval_card.js";
@@ -22,6 +22,7 @@ import { executionHref } from "../router.js";
  */
 export async function openPeek(shell, row, hooks) {
   const { line } = row.heard;
+  const asked = ++row.asked;
   if (row.peek.childElementCount === 0) replaceChildren(row.peek, skeleton(2, 24));
   try {
     const [execution, questions] = await Promise.all([
@@ -35,9 +36,13 @@ export async function openPeek(shell, row, hooks) {
       hooks.changed();
       void openPeek(shell, row, hooks);
     };
-    replaceChildren(
-      row.peek,
-      ...mine.map((approval) => approvalCard(shell, approval, again)),
+    if (asked !== row.asked) return;
+    const parts = [
+      ...mine.map(
+        (each) =>
+          row.peek.querySelector(`[data-approval="${CSS.escape(each.id)}"]:not([inert])`) ??
+          approvalCard(shell, each, again),
+      ),
       found(execution),
       mine.length === 0 &&
         element(
@@ -47,9 +52,13 @@ export async function openPeek(shell, row, hooks) {
           element("p", { class: "prose" }, execution.task),
         ),
       answers(shell, execution, hooks),
+    ];
+    arrangeChildren(
+      row.peek,
+      parts.filter((part) => part instanceof Element),
     );
   } catch (failure) {
-    replaceChildren(row.peek, failureCard(failure));
+    if (asked === row.asked) replaceChildren(row.peek, failureCard(failure));
   }
 }
 
