@@ -23,7 +23,7 @@ from db.database import Database
 from db.errors import DatabaseUnavailable, StillOpen, StoreError, UnknownExecution
 from db.rows import work_items
 from db.store.writer import CLOSING_SECONDS, INTERVAL, changes
-from registry import AgentSpec, OnDisconnect
+from registry import AgentSpec, OnDisconnect, Settings
 from runner.approvals.approvals import Approvals
 from runner.core.cancel import Canceller
 from runner.core.execution import Environment, Execution
@@ -99,13 +99,22 @@ class Dispatcher:
         started, _ = await self.start_once(order)
         return started
 
-    async def start_once(self, order: Order) -> tuple[Snapshot, bool]:
+    async def start_with(self, settings: Settings, order: Order) -> Snapshot:
+        """As `start`, with another configuration: it is stored, and the tree keeps it. Today's deny-lists
+        and gates hold.
+        """
+        await self.services.recorder.record(facts.Configured(settings.hash, settings.snapshot, ()), patient=False)
+        started, _ = await self.start_once(order, await self._configurations.environment(settings.hash))
+        return started
+
+    async def start_once(self, order: Order, environment: Environment | None = None) -> tuple[Snapshot, bool]:
         """As `start`; True when the order's key was used before, in any process: then that execution is returned.
 
         Raises Refusal when the key was used for another agent, task, input or user.
         """
+        environment = environment or self._environment
         user = await self.people.named(order.user)
-        order = replace(order, task=clean(order.task), input=self._input(order))
+        order = replace(order, task=clean(order.task), input=_input(environment.services.settings, order))
         if order.key is not None:
             row = await self.services.database.reads.keyed(order.principal, order.key)
             if row is not None:
@@ -114,10 +123,11 @@ class Dispatcher:
                 return earlier(self._known(row), order.key, order.name, order.task, same_rest=same), True
         if user is not None and order.chat:
             await self._refuse_if_busy(user)
-        request = await taken_up(self._request(order, user), self.services)
-        root = Execution(self._environment, request, None)
+        request = await taken_up(_request(environment.services, order, user), environment.services)
+        root = Execution(environment, request, None)
         if not await self._entered(root):
-            return await self.start_once(order)  # a concurrent order won: same key, or another message of this user
+            # A concurrent order won: it has the same key, or is another message of this user.
+            return await self.start_once(order, environment)
         self._run(root)
         return root.snapshot(), False
 
@@ -136,25 +146,6 @@ class Dispatcher:
             return await root.enter()
         except DatabaseUnavailable as error:
             raise Refusal("unavailable", str(error), error.hint) from error
-
-    def _input(self, order: Order) -> Any:
-        """The input as it will be stored, validated; an unknown agent is refused later."""
-        if not is_json(order.input):
-            raise Refusal("invalid_input", "the input has a number that JSON cannot hold", "pass a finite number")
-        data = clean_data(order.input)
-        subject = self.services.settings.find(order.name)
-        return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
-
-    def _request(self, order: Order, user: User | None) -> SpawnRequest:
-        request = top_level(self.services.settings, order.name, order.task, order.input, order.timeout)
-        if isinstance(request.agent, AgentSpec):
-            permit(request.agent.name, request.agent.requires, user)
-        _check_models(self.services, request)
-        capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
-        origin = Origin(order.principal, order.session, trace_context(order.trace), user)
-        dispatch = DispatchInfo(key=order.key)
-        root = replace(request.root, origin=origin, chat=order.chat)
-        return replace(request, limits=capped, dispatch=dispatch, root=root)
 
     def _run(self, root: Execution) -> None:
         """Run a stored root in the service's task group."""
@@ -383,6 +374,27 @@ def _lives(services: Services) -> Callable[[Execution], Coroutine[object, object
     from runner.service.observed import observed
 
     return partial(observed, services.observers)
+
+
+def _input(settings: Settings, order: Order) -> Any:
+    """The input as it will be stored, validated; an unknown agent is refused later."""
+    if not is_json(order.input):
+        raise Refusal("invalid_input", "the input has a number that JSON cannot hold", "pass a finite number")
+    data = clean_data(order.input)
+    subject = settings.find(order.name)
+    return accepted_input(subject, data) if isinstance(subject, AgentSpec) else data
+
+
+def _request(services: Services, order: Order, user: User | None) -> SpawnRequest:
+    request = top_level(services.settings, order.name, order.task, order.input, order.timeout)
+    if isinstance(request.agent, AgentSpec):
+        permit(request.agent.name, request.agent.requires, user)
+    _check_models(services, request)
+    capped = request.limits.capped(order.budget_usd) if order.budget_usd is not None else request.limits
+    origin = Origin(order.principal, order.session, trace_context(order.trace), user)
+    dispatch = DispatchInfo(key=order.key)
+    root = replace(request.root, origin=origin, chat=order.chat)
+    return replace(request, limits=capped, dispatch=dispatch, root=root)
 
 
 def _check_models(services: Services, request: SpawnRequest) -> None:

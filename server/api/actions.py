@@ -16,7 +16,7 @@ from runner.core.guard import entry_of
 from runner.errors import Refusal
 from runner.service.order import Order
 from runner.snapshot import Question
-from server.api.configured import DEMO_CHAIN, can_start_demo
+from server.api.configured import DEMO_CHAIN, can_start_demo, demo_settings
 from server.api.endpoint import CONFLICT, UNPROCESSABLE, ApiCall
 from server.api.requests import ActionAnswer, Consequences, DecisionAnswer, StartAnswer, StartBody
 from server.caller.chain_order import ChainRequest, chain_order
@@ -44,12 +44,12 @@ async def start(call: ApiCall) -> StartAnswer:
 async def start_demo(call: ApiCall) -> StartAnswer:
     from outrider_sre.incident import incident_folder
 
-    settings = call.caller.settings
-    if not can_start_demo(settings):
-        hint = f"`outrider demo` shows it; here the chain `{DEMO_CHAIN}` would ask a real model, or is not configured"
+    if not can_start_demo(call):
+        hint = f"`outrider demo` shows it; the configuration here has no chain `{DEMO_CHAIN}`"
         raise ApiRefused(CONFLICT, "the demo cannot be started with this configuration", hint)
+    settings = demo_settings()
     alert: Mapping[str, Any] = json.loads((incident_folder() / "alert.json").read_text(encoding="utf-8"))
-    child, _ = await call.caller.start(chain_order(settings, ChainRequest(DEMO_CHAIN, input=alert)))
+    child = await call.caller.start_with(settings, chain_order(settings, ChainRequest(DEMO_CHAIN, input=alert)))
     return StartAnswer(execution_id=child.id, status=child.status)
 
 

@@ -6,13 +6,13 @@ server is started to answer.
 
 from __future__ import annotations
 
-import os
 from typing import Any, Literal
 
-from registry import AgentSpec, ChainSpec, ModelSpec, Settings, UpstreamSpec, is_rehearsed, values
+from registry import AgentSpec, ChainSpec, ModelSpec, Settings, UpstreamSpec, load, values
 from runner.service.dispatcher import Dispatcher
 from runner.tools.upstream.pool import Upstreams
 from server.api.endpoint import ApiCall
+from server.project import packaged_config
 from server.views.columns import ViewModel
 
 SHOWN_LIMITS = ("timeout", "max_iterations", "max_concurrent_agents", "agent_timeout", "max_depth", "max_cost_usd")
@@ -147,18 +147,14 @@ async def configuration(call: ApiCall) -> EffectiveConfiguration:
     )
 
 
-def can_start_demo(settings: Settings) -> bool:
-    """Whether the packaged investigation is here and asks no real model."""
-    chain = settings.chains.get(DEMO_CHAIN)
-    if chain is None:
-        return False
-    if is_rehearsed(settings.snapshot):
-        return True
-    return all(_is_rehearsed_here(each) for each in settings.models.values())
+def can_start_demo(call: ApiCall) -> bool:
+    """Whether the caller may start the packaged investigation: a person at this machine, or where it is configured."""
+    return call.caller.who.principal is None or call.caller.settings.source == packaged_config()
 
 
-def _is_rehearsed_here(model: ModelSpec) -> bool:
-    return model.rehearsal is not None and not os.environ.get(model.api_key_env)
+def demo_settings() -> Settings:
+    """The configuration of `outrider demo`: the packaged one, with every model rehearsed."""
+    return load(packaged_config()).rehearsed()
 
 
 def _agent(settings: Settings, agent: AgentSpec) -> DeclaredAgent:

@@ -42,7 +42,7 @@ async def session(call: ApiCall) -> SessionState:
         principal=who.principal,
         local=who.principal is None,
         reads_all=who.reads_all,
-        demo=can_start_demo(services.settings),
+        demo=can_start_demo(call),
         version=version("outrider"),
         database=services.database.path.name,
     )

@@ -81,6 +81,10 @@ class RequestCaller:
         """Start an agent or a chain for this caller; raises Refusal, UnknownName."""
         return await self._started(self.dispatcher.start_once(self._mine(order)))
 
+    async def start_with(self, settings: Settings, order: Order) -> Snapshot:
+        """Start an agent or a chain of another configuration, which its tree keeps; raises Refusal, UnknownName."""
+        return await self.dispatcher.start_with(settings, self._mine(order))
+
     async def say(self, message: Order, patience: float) -> tuple[Snapshot, bool]:
         """Queue a user's message for the chat agent; raises Refusal."""
         return await self._started(self.dispatcher.chat_queue.accept(self._mine(message), patience))

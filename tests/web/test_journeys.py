@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from tests.support.requirement import requirement
 from tests.support.served_shell import opened
-from tests.support.shell import Shell
+from tests.support.shell import make_shell
 from tests.web.journeys import STREAMED, node, record_of, recorded, stored
 from tests.web.windows import Windows
 
@@ -27,9 +27,10 @@ async def test_an_investigation_is_watched_from_its_button_to_the_proofs_of_its_
     windows: Windows, tmp_path: Path
 ) -> None:
     windows.allow(STREAMED)
-    shell = Shell(tmp_path)
-    with opened(shell, "--db", str(shell.database)) as (_, url, token):
+    shell = make_shell(tmp_path)
+    with opened(shell, "--db", str(shell.database), ANTHROPIC_API_KEY="none") as (_, url, token):
         page = await recorded(windows, f"{url}/#token={token}")
+        await expect(page.locator("[data-empty=none] .command")).to_contain_text("outrider run look ")
         await page.click("[data-empty=none] [data-action=demo]")
         await page.wait_for_url("**/executions/*")
         loaded = await page.evaluate("performance.timeOrigin")

@@ -103,6 +103,12 @@ async def test_sql_needs_the_scope_that_reads_all(tmp_path: Path) -> None:
         problem_of(await bob.http.post("/api/sql", json={"sql": "delete from executions"}), 422)
 
 
+async def test_callers_with_tokens_start_what_is_configured_and_no_demo(tmp_path: Path) -> None:
+    async with two_principals(tmp_path) as (_api, alice, _bob):
+        assert (await alice.get("/api/session"))["demo"] is False
+        assert "outrider demo" in problem_of(await alice.http.post("/api/demo", json={}, headers=MARK), 409)["hint"]
+
+
 async def test_sql_answers_an_integer_that_a_browser_would_round_as_text(tmp_path: Path) -> None:
     async with two_principals(tmp_path) as (_api, _alice, bob):
         wide = "select 9007199254740991 as held, -9007199254740993 as wide, 9007199254740993.5 as near"

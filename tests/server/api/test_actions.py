@@ -179,14 +179,10 @@ async def test_a_chain_starts_with_an_alert_unless_the_alert_is_resolved(tmp_pat
         over = await client.post("/api/executions", 409, name="look", input={**alert, "status": "resolved"})
         nothing = await client.post("/api/executions", 422, name="look")
         nobody = await client.post("/api/executions", 404, name="lok", task="x")
-        demo = await client.post("/api/demo", 409)
-        session = await client.get("/api/session")
 
     assert "resolved" in over["detail"]
     assert "nothing to work on" in nothing["detail"]
     assert "`Lead`" in nobody["hint"]
-    assert "outrider demo" in demo["hint"]
-    assert session["demo"] is False
 
 
 async def test_an_ended_tree_is_run_once_more_from_one_of_its_executions(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ import { actionButton, commandLine } from "../parts.js";
 import { executionHref } from "../router.js";
 import { openStart } from "../start_form.js";
 
+/** @import {Agents} from "../../types_pages.js" */
 /** @import {Shell} from "../shell.js" */
 /** @import {ExecutionFilters} from "./execution_filters.js" */
-
-const FIRST = 'outrider run sre-investigation "why is checkout slow?"';
 
 /**
  * @param {Shell} shell
@@ -50,9 +49,26 @@ export function emptyList(shell, filters) {
           "An investigation of an incident with rehearsed models: no key, no network, no cost.",
         ),
       ),
-    element("div", { class: "vacant-step" }, element("p", {}, "Or from a terminal:"), commandLine(shell, FIRST)),
+    commands(shell),
     actionButton("start-form", "Start an agent of yours…", () => void openStart(shell), { kind: "quiet" }),
   );
+}
+
+/**
+ * The commands that start something: names are those of this configuration.
+ * @param {Shell} shell
+ */
+function commands(shell) {
+  const demo = !shell.session.demo && commandLine(shell, "outrider demo");
+  const place = element("div", { class: "vacant-step" }, element("p", {}, "Or from a terminal:"), demo);
+  void shell.ask("/agents").then(
+    (/** @type {Agents} */ { chains, agents }) => {
+      const [first] = [...chains, ...agents];
+      if (first !== undefined) place.append(commandLine(shell, `outrider run ${first.name} "what it is to find out"`));
+    },
+    () => {},
+  );
+  return place;
 }
 
 /** @param {Shell} shell */
