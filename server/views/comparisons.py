@@ -53,7 +53,7 @@ class _Side:
 
     def compared(self, node: ExecutionNode) -> ComparedNode:
         return ComparedNode(
-            **{name: getattr(node, name) for name in ("id", "short_id", "status", "outcome")},
+            **{name: getattr(node, name) for name in ("id", "short_id", "status", "outcome", "tool_call_count")},
             task=self.texts[node.id]["task"] or "",
             answer=cut_at(self.answer(node), ANSWER),
             seconds=_ran(node),
@@ -163,7 +163,7 @@ _KEYS: Sequence[Callable[[_Side, ExecutionNode], tuple[Any, ...]]] = (
 
 def _pair(left: _Side, right: _Side, a: ExecutionNode, b: ExecutionNode, level: int) -> ComparedPair:
     one, other = left.compared(a), right.compared(b)
-    differs: list[Difference] = []
+    differs: list[Difference] = ["agent"] if a.agent != b.agent else []
     if _ID.sub("…", one.task) != _ID.sub("…", other.task):
         differs.append("task")
     if (one.status, one.outcome) != (other.status, other.outcome):

@@ -12,7 +12,7 @@ from db.tables import ExecutionRow
 from server.views.columns import ViewModel, picked
 
 Change = Literal["same", "changed", "only_a", "only_b"]
-Difference = Literal["task", "status", "answer", "calls", "cost", "time"]
+Difference = Literal["agent", "task", "status", "answer", "calls", "cost", "time"]
 
 
 class UsageRow(ViewModel):
@@ -43,7 +43,7 @@ class UsageReport(ViewModel):
     total: UsageRow
 
 
-class ComparedNode(picked(ExecutionRow, "id", "status", "outcome")):  # type: ignore[misc]
+class ComparedNode(picked(ExecutionRow, "id", "status", "outcome", "tool_call_count")):  # type: ignore[misc]
     """One side of a pair."""
 
     short_id: str
@@ -54,6 +54,7 @@ class ComparedNode(picked(ExecutionRow, "id", "status", "outcome")):  # type: ig
     tokens: int
     cost_usd: float
     tool_calls: list[str]
+    """What is compared: without the calls that only wait."""
 
 
 class ComparedPair(ViewModel):

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from playwright.async_api import Page, Route, expect
 
-from tests.support.models import call, fail, say
+from tests.support.models import call, fail, hang, say
 from tests.web.dashboards import Dashboard, dashboard
-from tests.web.windows import Windows
+from tests.web.windows import NARROW, Windows
 
 LEAD = [call("dispatch_agent", name="Worker", task="count"), say("waits"), say("there are 42 of them")]
 SCRIPTS = {"Lead": LEAD, "Worker": [say("42")], "Counter": [fail(recoverable=False)]}
@@ -53,6 +53,11 @@ async def test_tabs_are_addresses_and_move_by_arrows(windows: Windows, tmp_path:
         await expect(page.locator("tr[data-row]:visible").first).to_contain_text("$10")
         await page.go_back()
         await expect(page.locator("[data-tab=configuration]")).to_have_attribute("aria-selected", "true")
+
+        phone = await board.open("/agents?tab=prices", width=NARROW)
+        await expect(phone.locator("[data-tab=prices]")).to_be_in_viewport(ratio=1)
+        await phone.goto(f"{board.api.url}/agents?tab=configuration&q=Lead.description")
+        await expect(phone.locator("td .origin:visible")).to_be_in_viewport(ratio=1)
 
 
 async def test_usage_is_drawn_and_written_by_day_agent_and_model(windows: Windows, tmp_path: Path) -> None:
@@ -183,6 +188,29 @@ async def test_two_trees_stand_side_by_side_with_the_words_that_differ(windows: 
         await page.click("[data-action=swap]")
         await page.wait_for_url(f"**/compare?a={second}&b={first}")
         await expect(page.locator("[data-side=a] del").first).to_have_text("43")
+
+
+async def test_trees_of_two_agents_that_still_run_are_compared_as_they_are(windows: Windows, tmp_path: Path) -> None:
+    windows.allow("status of 404")
+    scripts = {**SCRIPTS, "Counter": [hang()]}
+    async with dashboard(windows, tmp_path, scripts) as board:
+        done = await board.run("Worker")
+        body = {"name": "Counter", "task": "", "input": {"text": "a b"}}
+        running = (await board.client.post("/api/executions", 201, **body))["execution_id"]
+        await board.api.bench.model.started("Counter")
+        page = await board.open(f"/compare?a={done}&b={running}")
+        await expect(page.locator(".pair-agent").last).to_contain_text("Worker / Counter")
+        await expect(page.locator(".pair-differs").last).to_contain_text("agent")
+        await expect(page.locator("[data-open]")).to_contain_text("Not both have ended")
+        await board.client.post(f"/api/executions/{running}/cancel")
+        await board.client.ended(running)
+        await page.click("[data-action=again]")
+        await expect(page.locator("[data-open]")).to_have_count(0)
+
+        await page.fill("input[name=b]", "nothing")
+        await page.click("[data-action=compare]")
+        await expect(page.locator("[role=alert]")).to_contain_text("Copy an id")
+        await expect(page.locator("[role=alert]")).not_to_contain_text("GET /api")
 
 
 async def test_two_executions_are_chosen_from_the_recent_ones(windows: Windows, tmp_path: Path) -> None:

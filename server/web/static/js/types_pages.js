@@ -115,9 +115,9 @@
 
 /** @typedef {{id: string, short_id: string, agent: string, task: string, status: Status, outcome: string | null, seconds: number, tokens: number, cost_usd: number, pricing: string[], executions: number, created_at: string, answer: string}} ComparedTree */
 
-/** @typedef {{level: number, agent: string, change: "same" | "changed" | "only_a" | "only_b", differs: string[], a: ComparedNode | null, b: ComparedNode | null}} ComparedPair differs: of `task`, `status`, `answer`, `calls`, `cost`, `time` */
+/** @typedef {{level: number, agent: string, change: "same" | "changed" | "only_a" | "only_b", differs: string[], a: ComparedNode | null, b: ComparedNode | null}} ComparedPair differs: of `agent` (of the tops), `task`, `status`, `answer`, `calls`, `cost`, `time` */
 
-/** @typedef {{id: string, short_id: string, status: Status, outcome: string | null, task: string, answer: string, seconds: number, tokens: number, cost_usd: number, tool_calls: string[]}} ComparedNode answer: at most 2,000 characters */
+/** @typedef {{id: string, short_id: string, status: Status, outcome: string | null, task: string, answer: string, seconds: number, tokens: number, cost_usd: number, tool_call_count: number, tool_calls: string[]}} ComparedNode answer: at most 2,000 characters */
 
 /**
  * Who asks, and what this server is.

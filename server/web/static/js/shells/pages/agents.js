@@ -124,6 +124,7 @@ class AgentsPage {
     for (const button of this.buttons) {
       setAttribute(button, "aria-selected", String(button.dataset.tab === tab));
       setAttribute(button, "tabindex", button.dataset.tab === tab ? "0" : "-1");
+      if (button.dataset.tab === tab) button.scrollIntoView({ block: "nearest" });
     }
     setAttribute(this.body, "aria-labelledby", `tab-${tab}`);
     delete this.body.dataset.state;

@@ -3,8 +3,9 @@
  */
 
 import { append, element, replaceChildren, setAttribute } from "../../core/dom.js";
-import { withQuery } from "../../sources/api.js";
-import { load, pageHead } from "../parts.js";
+import { isEnded } from "../../core/format.js";
+import { ApiError, errorWords, withQuery } from "../../sources/api.js";
+import { actionButton, load, pageHead } from "../parts.js";
 import { ComparisonChoice } from "./compare_choice.js";
 import { comparisonHead, pairRows } from "./compare_pairs.js";
 
@@ -80,7 +81,7 @@ class ComparePage {
     this.asked = path;
     await load(
       this.body,
-      () => /** @type {Promise<Comparison>} */ (this.shell.ask(path, this.ended.signal)),
+      () => /** @type {Promise<Comparison>} */ (this.shell.ask(path, this.ended.signal)).catch(unknownId),
       (comparison) => this.parts(comparison),
     );
   }
@@ -122,12 +123,20 @@ class ComparePage {
         rows,
         ...pairRows(
           /** @type {ComparedPair[]} */ (pairs.filter((pair) => this.filter === "" || pair.change === this.filter)),
+          comparison,
         ),
       );
     };
     draw();
     return [
       comparisonHead(comparison),
+      !(isEnded(a.status) && isEnded(b.status)) &&
+        element(
+          "p",
+          { class: "banner", "data-open": true },
+          "Not both have ended: this is how they were when they were compared.",
+          actionButton("again", "Compare again", () => void this.show({ a: a.id, b: b.id }), { size: "small" }),
+        ),
       equal &&
         element(
           "p",
@@ -138,4 +147,15 @@ class ComparePage {
       rows,
     ];
   }
+}
+
+/**
+ * Says to a person what to do about an id that means nothing here.
+ * @param {unknown} failure
+ * @returns {never}
+ */
+function unknownId(failure) {
+  if (errorWords(failure).status !== 404) throw failure;
+  const hint = "Copy an id from the page of an execution, or empty a field to choose from the recent executions.";
+  throw new ApiError({ detail: "One of the two executions is not known here.", hint, status: 404 });
 }

@@ -76,18 +76,16 @@ function treeCard(side, tree, other) {
 }
 
 /**
- * How much more or less, in percent; nothing below one.
+ * How much more or less, in percent, or how many times as much; nothing below one percent.
  * @param {number} before
  * @param {number} after
  */
 function change(before, after) {
   if (before <= 0 || Math.abs(after - before) / before < 0.01) return null;
   const percent = Math.round((100 * (after - before)) / before);
-  return element(
-    "span",
-    { class: "delta", "data-more": String(percent > 0) },
-    ` ${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`,
-  );
+  const words =
+    percent >= 900 ? `×${numberWords(Math.round(after / before))}` : `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`;
+  return element("span", { class: "delta", "data-more": String(percent > 0) }, ` ${words}`);
 }
 
 /**
@@ -117,9 +115,10 @@ function diffed(a, b, side) {
 
 /**
  * @param {ComparedPair[]} pairs
+ * @param {Comparison} comparison
  * @returns {Child[]}
  */
-export function pairRows(pairs) {
+export function pairRows(pairs, { a, b }) {
   if (pairs.length === 0) return [element("p", { class: "vacant soft" }, "None.")];
   const head = element(
     "div",
@@ -145,7 +144,7 @@ export function pairRows(pairs) {
       "span",
       { class: "pair-agent" },
       element("span", { class: "pair-sign", "aria-hidden": "true" }, sign),
-      element("span", { class: "cut" }, pair.agent),
+      element("span", { class: "cut" }, pair.differs.includes("agent") ? `${a.agent} / ${b.agent}` : pair.agent),
     );
     name.style.setProperty("padding-inline-start", `${Math.min(pair.level, 12) * 18}px`);
     const made = element(
@@ -155,11 +154,7 @@ export function pairRows(pairs) {
         "summary",
         {},
         name,
-        element(
-          "span",
-          { class: "pair-differs" },
-          pair.change === "changed" ? pair.differs.map((each) => each).join(", ") : words,
-        ),
+        element("span", { class: "pair-differs" }, pair.change === "changed" ? pair.differs.join(", ") : words),
         side(pair.a),
         side(pair.b),
       ),
@@ -179,7 +174,7 @@ function side(node) {
     statusMark(node),
     element("span", {}, durationWords(node.seconds)),
     element("span", {}, tokenNumber(node.tokens)),
-    element("span", {}, numberWords(node.tool_calls.length)),
+    element("span", {}, numberWords(node.tool_call_count)),
   );
 }
 

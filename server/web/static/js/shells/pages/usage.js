@@ -139,7 +139,7 @@ function totals(total) {
     "dl",
     { class: "figures card" },
     figure(price(total.cost_usd, total.pricing), "Estimated cost", countWords(total.model_calls, "model call")),
-    figure(tokenNumber(tokensOf(total)), "Tokens", `${tokenNumber(total.output_tokens)} of them written`),
+    figure(tokenNumber(tokensOf(total)), "Tokens", `${tokenNumber(total.output_tokens)} output tokens`),
     figure(
       cached === 0 ? "-" : `${Math.round((100 * total.cache_read_tokens) / cached)} %`,
       "Input read from cache",
