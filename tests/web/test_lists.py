@@ -172,7 +172,7 @@ async def test_a_cancel_says_first_what_will_happen_and_can_be_left(windows: Win
         await page.keyboard.press("x")
         await dialog.locator("textarea").fill("no longer needed")
         await page.keyboard.press("Escape")
-        await expect(dialog.locator("[role=status]:visible")).to_contain_text("discarded")
+        await expect(dialog.locator("[role=status]:visible")).to_contain_text("discard")
         await page.keyboard.press("Control+Enter")
         await board.client.ended(execution)
         await expect(row(page, execution)).to_have_attribute("data-status", "cancelled")

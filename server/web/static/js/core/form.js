@@ -10,7 +10,7 @@ import { element } from "./dom.js";
  */
 export function guardForm(dialog, form) {
   if (form === null) return;
-  const note = element("p", { role: "status", hidden: true }, "Once more, and what you typed is discarded.");
+  const note = element("p", { role: "status", hidden: true }, "What you typed is kept. Close once more to discard it.");
   form.append(note);
   form.addEventListener("input", () => {
     note.hidden = true;

@@ -270,24 +270,3 @@ export function originOfFailure(entry) {
   }
   return found;
 }
-
-/**
- * Gathers what comes, and hands it on at most once per tick.
- * @template Item
- * @param {(run: () => void) => void} schedule calls back later, once: an animation frame, or a timer
- * @param {(items: Item[]) => void} take
- * @returns {(item: Item) => void}
- */
-export function batched(schedule, take) {
-  /** @type {Item[]} */
-  let waiting = [];
-  return (item) => {
-    waiting.push(item);
-    if (waiting.length > 1) return;
-    schedule(() => {
-      const items = waiting;
-      waiting = [];
-      take(items);
-    });
-  };
-}

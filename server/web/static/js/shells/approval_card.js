@@ -5,6 +5,7 @@
 import { element } from "../core/dom.js";
 import { durationWords, timeOf } from "../core/format.js";
 import { errorWords } from "../sources/api.js";
+import { actionButton } from "./parts.js";
 import { executionHref } from "./router.js";
 
 /** @import {Approval} from "../types.js" */
@@ -61,28 +62,8 @@ export function approvalCard(shell, approval, decided) {
     element(
       "div",
       { class: "row wrap approval-answers" },
-      element(
-        "button",
-        {
-          class: "button",
-          "data-kind": "primary",
-          "data-action": "approve",
-          type: "button",
-          onclick: () => void decide("approve"),
-        },
-        "Approve",
-      ),
-      element(
-        "button",
-        {
-          class: "button",
-          "data-kind": "danger",
-          "data-action": "deny",
-          type: "button",
-          onclick: () => void decide("deny"),
-        },
-        "Deny",
-      ),
+      actionButton("approve", "Approve", () => void decide("approve"), { kind: "primary" }),
+      actionButton("deny", "Deny", () => void decide("deny"), { kind: "danger" }),
       reason,
     ),
   );

@@ -4,6 +4,7 @@
 
 import { element, setAttribute, setText } from "../core/dom.js";
 import { LiveState } from "./live_state.js";
+import { actionButton } from "./parts.js";
 import { dataHref } from "./router.js";
 import { applyTheme, nextTheme } from "./theme.js";
 
@@ -39,19 +40,8 @@ export class Chrome {
       element("a", { href, "data-nav": page }, words, page === "executions" && this.waiting),
     );
     this.about = element("span", { class: "about" });
-    this.logout = element(
-      "button",
-      {
-        class: "button",
-        "data-kind": "quiet",
-        "data-size": "small",
-        type: "button",
-        hidden: true,
-        onclick: actions.logout,
-        "data-action": "logout",
-      },
-      "Log out",
-    );
+    this.logout = actionButton("logout", "Log out", actions.logout, { kind: "quiet", size: "small" });
+    this.logout.hidden = true;
     this.words = "Outrider";
     this.needed = 0;
     document.body.append(
@@ -124,20 +114,12 @@ export class Chrome {
         "Go to…",
         element("kbd", {}, `${key} K`),
       ),
-      element(
-        "button",
-        {
-          class: "button",
-          "data-kind": "quiet",
-          "data-size": "small",
-          type: "button",
-          onclick: actions.help,
-          "aria-label": "Keyboard shortcuts",
-          title: "Keyboard shortcuts (?)",
-          "data-action": "help",
-        },
-        "?",
-      ),
+      actionButton("help", "?", actions.help, {
+        kind: "quiet",
+        size: "small",
+        title: "Keyboard shortcuts (?)",
+        label: "Keyboard shortcuts",
+      }),
       data,
       theme,
     );

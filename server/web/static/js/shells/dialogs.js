@@ -4,6 +4,7 @@
 
 import { append, element } from "../core/dom.js";
 import { guardForm } from "../core/form.js";
+import { actionButton } from "./parts.js";
 
 /** @import {Child} from "../core/dom.js" */
 
@@ -25,16 +26,9 @@ export function openDialog(title, { name, wide = false, closable = true, onclose
       element("h2", {}, title),
       closable &&
         element(
-          "button",
-          {
-            class: "button push",
-            "data-kind": "quiet",
-            "data-size": "small",
-            type: "button",
-            onclick: close,
-            "aria-label": "Close",
-          },
-          "✕",
+          "span",
+          { class: "push" },
+          actionButton("close", "✕", close, { kind: "quiet", size: "small", label: "Close" }),
         ),
     ),
   );

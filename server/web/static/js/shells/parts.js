@@ -156,12 +156,9 @@ export function commandLine(shell, command) {
  * @param {string} name
  * @param {string} words
  * @param {() => void} act
- * @param {{kind?: string, size?: string, title?: string}} [more]
+ * @param {{kind?: string, size?: string, title?: string, label?: string}} [more]
  */
-export function actionButton(name, words, act, { kind, size, title } = {}) {
-  return element(
-    "button",
-    { class: "button", type: "button", "data-action": name, "data-kind": kind, "data-size": size, title, onclick: act },
-    words,
-  );
+export function actionButton(name, words, act, { kind, size, title, label } = {}) {
+  const look = { class: "button", "data-kind": kind, "data-size": size, title, "aria-label": label };
+  return element("button", { ...look, type: "button", "data-action": name, onclick: act }, words);
 }

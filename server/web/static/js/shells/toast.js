@@ -3,6 +3,7 @@
  */
 
 import { element } from "../core/dom.js";
+import { actionButton } from "./parts.js";
 
 /** @import {Toast} from "./shell.js" */
 
@@ -26,18 +27,7 @@ export function showToast(place, words, { tone = "plain", hint = "", link } = {}
       hint !== "" && element("p", { class: "soft" }, hint),
       link !== undefined && element("a", { href: link.href }, link.words),
     ),
-    element(
-      "button",
-      {
-        class: "button",
-        "data-kind": "quiet",
-        "data-size": "small",
-        type: "button",
-        onclick: close,
-        "aria-label": "Dismiss",
-      },
-      "✕",
-    ),
+    actionButton("dismiss", "✕", close, { kind: "quiet", size: "small", label: "Dismiss" }),
   );
   place.append(toast);
   while (place.childElementCount > MOST) place.firstElementChild?.remove();

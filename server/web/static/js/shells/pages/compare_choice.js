@@ -6,7 +6,7 @@ import { element, replaceChildren } from "../../core/dom.js";
 import { agoWords } from "../../core/format.js";
 import { plainLine } from "../../core/plain_text.js";
 import { errorWords, withQuery } from "../../sources/api.js";
-import { skeleton, statusMark } from "../parts.js";
+import { actionButton, skeleton, statusMark } from "../parts.js";
 
 /** @import {ExecutionLine, ExecutionPage} from "../../types.js" */
 /** @import {Shell} from "../shell.js" */
@@ -29,19 +29,7 @@ export class ComparisonChoice {
       "form",
       { class: "compare-choice", onsubmit: (/** @type {SubmitEvent} */ event) => this.submitted(event) },
       element("label", { class: "side", "data-side": "a" }, element("span", { class: "side-name" }, "A"), this.a),
-      element(
-        "button",
-        {
-          class: "button",
-          "data-kind": "quiet",
-          type: "button",
-          "data-action": "swap",
-          "aria-label": "Swap A and B",
-          title: "Swap",
-          onclick: swap,
-        },
-        "⇄",
-      ),
+      actionButton("swap", "⇄", swap, { kind: "quiet", title: "Swap", label: "Swap A and B" }),
       element("label", { class: "side", "data-side": "b" }, element("span", { class: "side-name" }, "B"), this.b),
       element("button", { class: "button", "data-kind": "primary", "data-action": "compare" }, "Compare"),
     );

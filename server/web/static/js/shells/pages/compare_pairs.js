@@ -125,17 +125,13 @@ export function pairRows(pairs, { a, b }) {
     { class: "pair-head", "aria-hidden": "true" },
     element("span", {}, "agent"),
     element("span", {}, "differs in"),
-    element(
-      "span",
-      { class: "pair-side", "data-side": "a" },
-      element("span", { class: "side-name" }, "A"),
-      ...["time", "tokens", "calls"].map((words) => element("span", {}, words)),
-    ),
-    element(
-      "span",
-      { class: "pair-side", "data-side": "b" },
-      element("span", { class: "side-name" }, "B"),
-      ...["time", "tokens", "calls"].map((words) => element("span", {}, words)),
+    ...["A", "B"].map((name) =>
+      element(
+        "span",
+        { class: "pair-side", "data-side": name.toLowerCase() },
+        element("span", { class: "side-name" }, name),
+        ...["time", "tokens", "calls"].map((words) => element("span", {}, words)),
+      ),
     ),
   );
   const rows = pairs.map((pair) => {

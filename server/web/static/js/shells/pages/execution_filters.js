@@ -3,6 +3,7 @@
  */
 
 import { element } from "../../core/dom.js";
+import { actionButton } from "../parts.js";
 
 const STATUSES = ["pending", "running", "completed", "failed", "timed_out", "cancelled", "blocked", "skipped"];
 const TYPING = 250;
@@ -39,17 +40,7 @@ export class ExecutionFilters {
       onchange: () => this.tell(),
     });
     this.all = element("input", { type: "checkbox", name: "all", onchange: () => this.tell() });
-    this.clear = element(
-      "button",
-      {
-        class: "button",
-        "data-kind": "quiet",
-        type: "button",
-        "data-action": "clear-filters",
-        onclick: () => this.cleared(),
-      },
-      "Clear",
-    );
+    this.clear = actionButton("clear-filters", "Clear", () => this.cleared(), { kind: "quiet" });
     this.element = element(
       "search",
       { class: "filters" },

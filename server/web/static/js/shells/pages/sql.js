@@ -6,7 +6,7 @@ import { append, element, replaceChildren, setText } from "../../core/dom.js";
 import { errorWords } from "../../sources/api.js";
 import { isTyping } from "../keys.js";
 import { remember, remembered } from "../memory.js";
-import { pageHead, skeleton } from "../parts.js";
+import { actionButton, pageHead, skeleton } from "../parts.js";
 import { resultParts } from "./sql_result.js";
 
 /** @import {QueryAnswer, Schema} from "../../types_pages.js" */
@@ -53,18 +53,10 @@ class SqlPage {
       name: "saved",
       onchange: () => this.choose(),
     });
-    this.forget = element(
-      "button",
-      {
-        class: "button",
-        "data-kind": "quiet",
-        type: "button",
-        "data-action": "forget",
-        hidden: true,
-        onclick: () => this.forgotten(),
-      },
-      "Forget",
-    );
+    this.forget = actionButton("forget", "Forget", () => this.forgotten(), { kind: "quiet" });
+    this.forget.hidden = true;
+    const run = actionButton("run", "Run", () => void this.run(), { kind: "primary" });
+    run.append(element("kbd", { class: "on-accent" }, "Ctrl ↵"));
     this.result = element("section", { class: "sql-result", "aria-label": "Result", "aria-live": "polite" });
     this.schema = element("aside", { class: "card sql-schema", "aria-label": "Schema" }, skeleton(8, 26));
     this.note = element("span", { class: "faint push" });
@@ -84,24 +76,9 @@ class SqlPage {
             element(
               "div",
               { class: "row wrap sql-bar" },
-              element(
-                "button",
-                {
-                  class: "button",
-                  "data-kind": "primary",
-                  "data-action": "run",
-                  type: "button",
-                  onclick: () => void this.run(),
-                },
-                "Run",
-                element("kbd", { class: "on-accent" }, "Ctrl ↵"),
-              ),
+              run,
               this.chosen,
-              element(
-                "button",
-                { class: "button", type: "button", "data-action": "save", onclick: () => this.save() },
-                "Save",
-              ),
+              actionButton("save", "Save", () => this.save()),
               this.forget,
               this.note,
             ),
