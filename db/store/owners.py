@@ -2,7 +2,8 @@
 
 There is no heartbeat and no comparison of clocks: a process that ends releases its lock. Another program may delete or
 replace the file. Its process notices and puts it back; until then the operating system tells that the process lives, so a
-missing file alone does not prove that it ended.
+missing file alone does not prove that it ended. The file belongs to one user: for all others, too, the operating system
+tells.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import logging
 import os
 import secrets
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -95,14 +97,17 @@ class Ownership:
 
 
 def is_alive(database: Path, owner: str) -> bool:
-    """Whether the process `owner` is alive: it holds its file, or another file has replaced it."""
+    """Whether the process `owner` is alive: it holds its file, or another file has replaced it.
+
+    A user who may not open the file is told by the operating system; what the system hides may be alive.
+    """
     if owner in _here and _number(owner) == os.getpid():
         return True
     path = _folder(database) / owner
     try:
         lock = FileLock(path, create=False)
     except DatabaseUnavailable:
-        return os.path.lexists(path) and _process_state(owner) is not None
+        return _may_exist(path) and (_process_state(owner) is not None or _is_hidden(owner))
     try:
         return lock.is_held() or _process_state(owner) is not None
     finally:
@@ -125,6 +130,17 @@ def survives(database: Path, owner: str) -> bool:
     return is_alive(database, owner) or _process_state(owner) in ("T", "t")
 
 
+def _may_exist(path: Path) -> bool:
+    """Whether there is such a file, as far as this user may know."""
+    try:
+        path.lstat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def _number(owner: str) -> int | None:
     number = owner.partition("-")[0]
     return int(number) if number.isdecimal() else None
@@ -142,18 +158,40 @@ def _process_state(owner: str) -> str | None:
     return state if mark and owner.partition("-")[2].startswith(mark) else None
 
 
+def _is_hidden(owner: str) -> bool:
+    """Whether a process has the owner's number, and the system does not tell this user which process that is."""
+    number = _number(owner)
+    if number is None or sys.platform == "win32":  # there signal 0 is Ctrl-C
+        return False
+    try:
+        os.kill(number, 0)
+    except PermissionError:
+        return not os.access(f"/proc/{number}/stat", os.R_OK)
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
 def _process(number: int) -> tuple[str, str]:
     """What identifies a process among later ones of the same number, and its state; empty when it has ended."""
     try:
         fields = Path(f"/proc/{number}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
-        namespace = Path(f"/proc/{number}/ns/pid").readlink()
+        namespace = _namespace(number)
     except (OSError, ValueError):
         return "", ""
     if fields[0] in "ZXx":  # ended, and not yet waited for
         return "", ""
     started = fields[19]
     return hashlib.sha256(f"{boot}{namespace}{number} {started}".encode()).hexdigest()[:_MARK], fields[0]
+
+
+def _namespace(number: int) -> Path:
+    """The process namespace of a process. That of another user's is hidden; its number counts in this process's."""
+    try:
+        return Path(f"/proc/{number}/ns/pid").readlink()
+    except PermissionError:
+        return Path("/proc/self/ns/pid").readlink()
 
 
 def sweep(database: Path) -> None:
