@@ -21,7 +21,7 @@ from runner.service.order import Order
 from runner.snapshot import Snapshot
 from runner.text import language_of
 from server.app import Blueprint, open_service
-from server.cli.live.live_run import SIGNALS, Afterwards, LiveRun, Signals
+from server.cli.live.live_run import Afterwards, LiveRun, Signals, ending_signals
 from server.cli.show import report
 from server.cli.show.tree_view import tree_view
 from server.cli.terminal.exits import CommandError, Exit, explain
@@ -58,7 +58,7 @@ class ChatSession:
         """Until there is nothing more to read; the exit of the last message."""
         keyboard, code = Keyboard(), int(Exit.DONE)
         # One receiver for all of it: where one ends, the interpreter's own handler would tear the event loop.
-        with anyio.open_signal_receiver(*SIGNALS) as signals:
+        with anyio.open_signal_receiver(*ending_signals()) as signals:
             async with open_service(blueprint) as service:
                 while isinstance(said := await self._next(keyboard, signals), str):
                     if said.strip():

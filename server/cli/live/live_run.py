@@ -1,8 +1,9 @@
 """A launch: one tree, run in this process and watched until it ends; the keyboard can stop it.
 
 Owns the signals and the order of things: begin, watch, tell the end, then close. Must not know: what is begun, and where
-that came from. Invariant: an interruption asks the tree to stop and goes on showing it, a termination comes to rest and
-leaves the tree to be resumed; a second signal exits at once.
+that came from. Invariant: an interruption asks the tree to stop and goes on showing it; a termination, or a terminal that
+closes, comes to rest and leaves the tree to be resumed. A second signal exits at once: it waits only for the one write that
+makes the first true.
 """
 
 from __future__ import annotations
@@ -33,12 +34,24 @@ from server.shutdown import come_to_rest, leave_after
 LEAVE_SECONDS = 3.0
 """How long leaving at once may take: enough to stop upstream processes, short enough to be at once."""
 
+CANCEL_SECONDS = 1.5
+"""How long leaving at once waits before that for the commit of the cancel."""
+_CANCELS = {"requested": "the tree is cancelled", "already_finished": "the tree has ended"}
+"""What the answer to a cancel means for the tree."""
+
 CATCH_UP_SECONDS = 1.0
 LOOK_SECONDS = 0.5
 """Between looks at whether the database can be written."""
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """The signals that end a command. Under `nohup` the end of the terminal does not."""
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is None or signal.getsignal(hangup) is signal.SIG_IGN:
+        return (signal.SIGINT, signal.SIGTERM)
+    return (signal.SIGINT, signal.SIGTERM, hangup)
+
+
 Signals = AsyncIterator[signal.Signals]
 """Those that came, one after the other."""
 
@@ -70,11 +83,15 @@ class LiveRun:
         self._root: str | None = None
         self._is_here = True
         """Whether this process runs it: an execution that a key was used for before may have ended, or run in another."""
+        self._cancel_over = anyio.Event()
+        """The cancel that the first signal asks for is committed, or refused."""
+        self._cancelled: str | None = None
+        """Its answer."""
         self._ended: EndedRun | None = None
 
     async def run(self, tell: Callable[[EndedRun], None]) -> EndedRun:
         """Run the tree; `tell` hears of its end before the service closes. Raises CommandError when left early."""
-        with anyio.open_signal_receiver(*SIGNALS) as signals:
+        with anyio.open_signal_receiver(*ending_signals()) as signals:
             return await self.run_minding(signals, tell)
 
     async def run_minding(self, signals: Signals, tell: Callable[[EndedRun], None]) -> EndedRun:
@@ -112,7 +129,7 @@ class LiveRun:
                     asking = ApprovalPrompt(service.approvals, self._view.painter)
                     watchers.start_soon(asking.run, started.id, name="ask the person at the terminal")
                 if self._interrupted:  # it came while the first row was being written
-                    await self._cancel(service, started.id)
+                    await self._cancel_or_leave(service, started.id)
                 child = await service.wait(started.id)
                 if not child.ended:
                     hint = f"`outrider resume {child.id}` resumes it"
@@ -163,14 +180,19 @@ class LiveRun:
 
     async def _mind(self, signals: Signals, scope: anyio.CancelScope) -> None:
         self._told = await anext(signals)
+        cancels = self._at_work is not None and self._interrupted and self._is_here
         if self._at_work is None:
             self._leave(scope)
         else:
             self._end_early(*self._at_work, scope)
         await anext(signals)
-        self._leave(scope)
-        await anext(signals)
-        self._leave_now()
+        async with anyio.create_task_group() as leaving:
+            if cancels:
+                leaving.start_soon(self._leave_cancelled, scope, name="leave")
+            else:
+                self._leave(scope)
+            await anext(signals)
+            self._leave_now()
 
     def _end_early(self, service: Dispatcher, watchers: TaskGroup, scope: anyio.CancelScope) -> None:
         if not self._interrupted:
@@ -190,6 +212,12 @@ class LiveRun:
         if self._root is None or service.tree.get(self._root) is not None:
             scope.cancel("stopped")
 
+    async def _leave_cancelled(self, scope: anyio.CancelScope) -> None:
+        """Leave once the cancel is committed: a tree that is only interrupted would be resumed."""
+        with anyio.move_on_after(CANCEL_SECONDS):
+            await self._cancel_over.wait()
+        self._leave(scope)
+
     def _leave(self, scope: anyio.CancelScope) -> None:
         leave_after(LEAVE_SECONDS, self._leave_now)
         scope.cancel("left")
@@ -200,11 +228,17 @@ class LiveRun:
         tell_failure(explain(left))
         os._exit(left.code)
 
+    async def _cancel_or_leave(self, service: Dispatcher, root: str) -> None:
+        if not self._is_here:
+            raise self._left()
+        await self._cancel(service, root)
+
     async def _cancel(self, service: Dispatcher, root: str) -> None:
         try:
-            await service.cancel(root, by=person(), reason="interrupted from the keyboard")
+            self._cancelled = await service.cancel(root, by=person(), reason="interrupted from the keyboard")
         except DatabaseUnavailable as error:
             self._view.painter.say(f"not cancelled: {error}; interrupt again to exit at once")
+        self._cancel_over.set()
 
     def _left(self) -> CommandError:
         verb, code = ("interrupted", Exit.INTERRUPTED) if self._interrupted else ("stopped", Exit.STOPPED)
@@ -213,4 +247,11 @@ class LiveRun:
         go_on = f"`outrider resume {self._root}` resumes it"
         if not self._interrupted:
             return CommandError("stopped before the end", f"{go_on}, and so does the next `outrider serve`", code)
-        return CommandError("exited before the end", f"`outrider show {self._root}` shows its progress, {go_on}", code)
+        shown = f"`outrider show {self._root}` shows its progress"
+        if self._cancelled is not None:
+            return CommandError("exited before the end was shown", f"{_CANCELS[self._cancelled]}; {shown}", code)
+        if not self._is_here:
+            return CommandError("exited before the end", f"{shown}; nothing was stopped", code)
+        if not self._cancel_over.is_set():
+            return CommandError("exited before the cancel was confirmed", f"{shown}; cancel it again if it is open", code)
+        return CommandError("exited before the end", f"{shown}, {go_on}", code)

@@ -25,7 +25,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """From the keyboard."""
     STOPPED = 143
-    """By SIGTERM: what is left of the execution can be resumed."""
+    """By SIGTERM or the end of the terminal: what is left of the execution can be resumed."""
 
 
 _BY_STATUS = {"completed": Exit.DONE, "cancelled": Exit.CANCELLED}

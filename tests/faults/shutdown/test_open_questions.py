@@ -183,7 +183,7 @@ class Trial:
         with screen(self._at.shell, "run", "Lead", self.task) as terminal:
             terminal.until("Allow?")
             self._at.remember()
-        assert terminal.process.returncode == -signal.SIGHUP
+        assert terminal.process.returncode == 143
 
 
 async def looked_at(wire: StdioWire | HttpWire, execution: str) -> dict[str, Any]:

@@ -127,14 +127,34 @@ def test_the_second_interruption_leaves_at_once_and_says_how_to_look_later(shell
     assert f"error: exited before the end\n\nhint: `outrider show {root}` shows its progress" in told
 
 
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_waits_until_the_cancel_is_stored(shell: Shell, second: signal.Signals) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        assert running.stderr is not None
+        with shell.database.with_name("outrider.db-lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            running.send_signal(signal.SIGINT)
+            while "cancelling" not in running.stderr.readline():
+                assert running.poll() is None
+            running.send_signal(second)
+        _, told = running.communicate(timeout=SECONDS)
+
+    assert running.returncode == 130
+    assert "error: exited before the end was shown\n\nhint: the tree is cancelled; `outrider show " in told
+    stored = shell.rows("select cancel_reason from executions")
+    assert {row["cancel_reason"] for row in stored} == {"interrupted from the keyboard"}
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("patient", [True, False])
 def test_a_termination_lets_what_is_under_way_end_or_be_cut_by_a_second_one_and_leaves_the_tree_to_be_resumed(
-    shell: Shell, patient: bool
+    shell: Shell, patient: bool, stop: signal.Signals
 ) -> None:
     gate = shell.gate("gate")
     with shell.start("run", "Lead", "go", GATE=str(gate)) as running:
         with held(gate):
-            running.send_signal(signal.SIGTERM)
+            running.send_signal(stop)
             assert running.stderr is not None
             while "note: stopping once running calls have ended" not in running.stderr.readline():
                 assert running.poll() is None
