@@ -16,7 +16,7 @@ from typing import Any
 
 from db.errors import DatabaseUnavailable, NoDatabase, QueryRefused
 from db.ids import ALPHABET, SHORT
-from db.store.location import read_only_uri
+from db.store.location import read_only_uri, state_at_rest
 
 SECONDS, ROWS, BYTES = 5.0, 10_000, 16 * 1024 * 1024
 """Bounds of one query: its time, its rows, and the size of its encoded result."""
@@ -65,7 +65,7 @@ class Relation:
 
 def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -> QueryResult:
     """Run one read; raises QueryRefused with the reason for anything else. Blocking: call it from a thread."""
-    said = _ask(query_request(path, sql, seconds=seconds, rows=rows))
+    said = _ask(path, sql, seconds=seconds, rows=rows)
     return QueryResult(
         tuple(said["columns"]), [tuple(row) for row in said["rows"]], said["truncated"], tuple(said["names"])
     )
@@ -73,7 +73,7 @@ def query(path: Path, sql: str, *, seconds: float = SECONDS, rows: int = ROWS) -
 
 def relations(path: Path) -> list[Relation]:
     """The tables, then the views."""
-    said = _ask(query_request(path, None))
+    said = _ask(path, None)
     return [Relation(name, kind, tuple(columns)) for kind, name, columns in said["relations"]]
 
 
@@ -161,7 +161,21 @@ def query_request(
     return QueryRequest(path, seconds, json.dumps({"uri": read_only_uri(path), "sql": sql, **bounds}).encode())
 
 
-def _ask(request: QueryRequest) -> dict[str, Any]:
+def _ask(path: Path, sql: str | None, *, seconds: float = SECONDS, rows: int = ROWS) -> dict[str, Any]:
+    """Ask; once more when a process has opened the file meanwhile that was read alone."""
+    while True:
+        before = state_at_rest(path)
+        try:
+            said = _answer(query_request(path, sql, seconds=seconds, rows=rows))
+        except (QueryRefused, DatabaseUnavailable):
+            if before == state_at_rest(path):
+                raise
+            continue
+        if before is None or before == state_at_rest(path):
+            return said
+
+
+def _answer(request: QueryRequest) -> dict[str, Any]:
     try:
         done = subprocess.run(
             request.command, input=request.words, capture_output=True, timeout=request.timeout, check=False
@@ -188,6 +202,7 @@ def _refusal(said: str, path: Path, seconds: float) -> QueryRefused | DatabaseUn
     if has("too big", "too large", "too many", "too complex", "overflow", "out of memory", "disk is full"):
         return QueryRefused(f"the query asks for too much: {said}", _SMALLER)
     if has("unable to open", "not a database", "malformed", "I/O error"):
-        hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
-        return DatabaseUnavailable(f"cannot read the database `{path}`: {said}", hint)
+        from db.store.outage import unreadable
+
+        return unreadable(path, said)
     return QueryRefused(f"the query failed: {said}", "see `outrider sql --help` for examples")

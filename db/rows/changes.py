@@ -18,6 +18,7 @@ import anyio
 
 from db.errors import DatabaseUnavailable
 from db.store.engine import connect_read_only, sqlite_library
+from db.store.location import state_at_rest
 
 CLOSING_SECONDS = 2.0
 
@@ -25,8 +26,10 @@ CLOSING_SECONDS = 2.0
 class Changes:
     """The commits of others in one database."""
 
-    def __init__(self, path: Path, connection: aiosqlite.Connection) -> None:
+    def __init__(self, path: Path, connection: aiosqlite.Connection, at_rest: tuple[int, ...] | None) -> None:
         self._path, self._connection = path, connection
+        self._at_rest = at_rest
+        """The state of the file if the connection reads it alone: then SQLite counts no commits."""
         self._file = _file(path)
         self._count: int | None = None
 
@@ -36,6 +39,9 @@ class Changes:
             raise DatabaseUnavailable(
                 f"the database `{self._path}` was deleted or replaced while it was read", "call the command again"
             )
+        if self._at_rest is not None and self._at_rest != (now := state_at_rest(self._path)):
+            await self.close()
+            self._connection, self._at_rest, self._count = await connect_read_only(self._path), now, None
         before, row = self._count, None
         try:
             # Shielded: cancelling a read would break its connection.
@@ -46,6 +52,11 @@ class Changes:
             return True  # the caller reads, and is told what is wrong
         self._count = int(row[0]) if row is not None else None
         return self._count != before
+
+    async def close(self) -> None:
+        """Close the connection."""
+        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
+            await self._connection.close()
 
     async def come(self, seconds: float) -> None:
         """Wait until others have committed, with so many seconds between looks. Raises DatabaseUnavailable."""
@@ -58,12 +69,12 @@ class Changes:
 @asynccontextmanager
 async def changes_of(path: Path) -> AsyncIterator[Changes]:
     """Look for changes of an existing database."""
-    connection = await connect_read_only(path)
+    at_rest = state_at_rest(path)
+    changes = Changes(path, await connect_read_only(path), at_rest)
     try:
-        yield Changes(path, connection)
+        yield changes
     finally:
-        with anyio.move_on_after(CLOSING_SECONDS, shield=True):
-            await connection.close()
+        await changes.close()
 
 
 def _file(path: Path) -> tuple[int, int] | None:

@@ -37,8 +37,9 @@ from db.rows.users import UserReads
 from db.rows.work_items import WorkItems
 from db.status import OPEN
 from db.store.engine import follow, open_reader
+from db.store.location import can_create_beside, state_at_rest
 from db.store.migrate import known_migrations, schema_version
-from db.store.outage import is_passing, unavailable
+from db.store.outage import is_passing, unavailable, unreadable
 from db.tables import (
     below,
     config_snapshots,
@@ -76,6 +77,7 @@ class Reads:
     def __init__(self, path: Path, openings: Callable[[], int] = lambda: 1) -> None:
         self._path = path
         self._engine: AsyncEngine = open_reader(path)
+        self._read = self._rows if can_create_beside(path) else self._rows_at_rest
         follow(self._engine, openings)
         self.overview = Overview(self._all)
         """Sums, prices and events of many trees."""
@@ -128,7 +130,20 @@ class Reads:
         except DBAPIError as error:
             raise unavailable(self._path, error, "read") from error
 
-    async def _read(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
+    async def _rows_at_rest(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
+        """Rows of a file that is read without locks: once more when a process has opened it meanwhile."""
+        while True:
+            before = state_at_rest(self._path)
+            try:
+                rows = await self._rows(query, parameters)
+            except DBAPIError:
+                if before == state_at_rest(self._path):
+                    raise
+                continue
+            if before is None or before == state_at_rest(self._path):
+                return rows
+
+    async def _rows(self, query: Executable, parameters: Mapping[str, Any]) -> list[Record]:
         rows: list[Record] = []
         # Shielded: a read is short, and cancelling one would break its connection.
         with anyio.CancelScope(shield=True):
@@ -144,8 +159,7 @@ class Reads:
             async with self._engine.connect() as connection:
                 found = await connection.run_sync(schema_version)
         except DBAPIError as error:
-            hint = "the file is not an Outrider database, or cannot be read: name another one with `--db`"
-            raise DatabaseUnavailable(f"cannot read the database `{self._path}`: {error.orig}", hint) from error
+            raise unreadable(self._path, str(error.orig)) from error
         newest = known_migrations("sqlite")[-1].version
         if found > newest:
             raise SchemaTooNew(str(self._path), found, newest)

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, StaticPool
 
 from db.errors import DatabaseUnavailable, NoDatabase
-from db.store.location import read_only_uri
+from db.store.location import can_create_beside, read_only_uri, state_at_rest
 
 BUSY_MILLISECONDS = 2_000
 """How long SQLite itself waits for a writer that does not know our lock (a shell with the file open)."""
@@ -139,13 +139,30 @@ def open_reader(path: Path) -> AsyncEngine:
     """Async reads through aiosqlite; a few connections, none of which can write."""
     if not path.exists():
         raise NoDatabase(path)
-    return create_async_engine(
+    reader = create_async_engine(
         URL.create("sqlite+aiosqlite", database=str(path)),
         module=_async_driver(),
         pool_size=4,
         max_overflow=4,
         connect_args={"async_creator_fn": lambda *_, **__: connect_read_only(path)},
     )
+    if not can_create_beside(path):
+        _reopen_after_rest(reader, path)
+    return reader
+
+
+def _reopen_after_rest(reader: AsyncEngine, path: Path) -> None:
+    """Discard connections that read the file alone, once a process has opened it."""
+
+    def note(_connection: object, record: ConnectionPoolEntry) -> None:
+        record.info["at_rest"] = state_at_rest(path)
+
+    def check(_connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if record.info["at_rest"] is not None and record.info["at_rest"] != state_at_rest(path):
+            raise DisconnectionError  # the pool opens another one instead
+
+    event.listen(reader.sync_engine, "connect", note)
+    event.listen(reader.sync_engine, "checkout", check)
 
 
 def follow(reader: AsyncEngine, openings: Callable[[], int]) -> None:

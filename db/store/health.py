@@ -16,6 +16,7 @@ from db.errors import DatabaseUnavailable, SchemaTooNew, StoreError
 from db.store.engine import sqlite_library
 from db.store.location import read_only_uri
 from db.store.migrate import known_migrations
+from db.store.outage import unreadable
 
 MENDED = (3, 51, 3)
 """The first SQLite in which a checkpoint cannot damage a WAL file that another connection writes to."""
@@ -58,8 +59,7 @@ def examine(path: Path) -> Condition:
     try:
         return _look(path)
     except sqlite_library().Error as error:
-        hint = "the file is not an Outrider database, or it is damaged: restore a copy, or name another one with `--db`"
-        raise DatabaseUnavailable(f"cannot read the database `{path}`: {error}", hint) from error
+        raise unreadable(path, str(error)) from error
 
 
 def _writable(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -45,4 +46,31 @@ def _from_url(given: str) -> Path:
 
 def read_only_uri(path: Path) -> str:
     """The SQLite URI of a connection that can neither write nor checkpoint."""
-    return f"file:{quote(str(path))}?mode=ro"
+    return f"file:{quote(str(path))}?mode=ro{'&immutable=1' if state_at_rest(path) is not None else ''}"
+
+
+def can_create_beside(path: Path) -> bool:
+    """Whether this process may create the files beside a database that SQLite reads it with."""
+    return os.access(path.parent, os.W_OK)
+
+
+def state_at_rest(path: Path) -> tuple[int, ...] | None:
+    """The state of a database that no process has open, where this one may create no files beside it; else None.
+
+    Such a file is read alone and without locks, so what was read counts only while this stays the same.
+    """
+    if can_create_beside(path):
+        return None
+    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    try:
+        if log.stat().st_size or index.exists():
+            return None
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return None
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -5,11 +5,13 @@ Only this module knows what SQLite's messages mean. Nothing above `db` sees an e
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from db.errors import DatabaseUnavailable, StoreError, WriteRefused
+from db.store.location import can_create_beside
 
 _HINTS = {
     "readonly": "the disk or the file is read-only: make it writable, or name another database with `--db`",
@@ -78,3 +80,20 @@ def unavailable(path: Path, error: Exception, doing: str = "write to") -> Databa
     cause = str(getattr(error, "orig", None) or error)
     hint = next((hint for words, hint in _HINTS.items() if words in cause), "look at the disk and the file, then try again")
     return DatabaseUnavailable(f"cannot {doing} the database `{path}`: {cause}", hint)
+
+
+def unreadable(path: Path, cause: str) -> DatabaseUnavailable:
+    """SQLite's words about a database that cannot be read, with a hint."""
+    return DatabaseUnavailable(f"cannot read the database `{path}`: {cause}", _how_to_read(path, cause))
+
+
+def _how_to_read(path: Path, cause: str) -> str:
+    elsewhere = "name another one with `--db`"
+    if "unable to open" in cause or "readonly" in cause:
+        log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+        for file in (path, log, index):
+            if file.exists() and not os.access(file, os.R_OK):
+                return f"let this user read `{file}`, or {elsewhere}"
+        if log.exists() and not can_create_beside(path):
+            return f"let a user who may write in `{path.parent}` open it once with `outrider serve`, or {elsewhere}"
+    return f"the file is not an Outrider database, or is damaged: restore a copy, or {elsewhere}"
