@@ -108,16 +108,24 @@ class ScreenWindow:
         return [*self._picture.asks(), *([self._remark] if self._remark else [])]
 
     def _erase(self) -> None:
-        """Take the frame off the screen. A terminal that became narrower has broken the lines that were wider."""
+        """Take the frame off the screen. A terminal that became narrower has broken the lines that were wider.
+
+        Line by line: tmux takes all that is erased from the first character of the screen on into its scroll-back.
+        """
         if not self._shown:
             return
         width = self._console.width
         above = sum(max(1, -(-cell_len(line.plain) // width)) for line in self._shown) - 1
-        up = [(ControlType.CURSOR_UP, above)] if above else []
-        self._console.control(Control(ControlType.CARRIAGE_RETURN, *up), _ERASE_BELOW)
+        if above:
+            line = (_ERASE_LINE, (ControlType.CURSOR_DOWN, 1))
+            up = (ControlType.CURSOR_UP, above)
+            self._console.control(Control(ControlType.CARRIAGE_RETURN, up, *line * above), _ERASE_BELOW, Control(up))
+        else:
+            self._console.control(Control(ControlType.CARRIAGE_RETURN, _ERASE_LINE))
         self._shown = []
 
 
+_ERASE_LINE = (ControlType.ERASE_IN_LINE, 2)
 _ERASE_BELOW = Control((ControlType.ERASE_IN_LINE, 0))
 _ERASE_BELOW.segment = _ERASE_BELOW.segment._replace(text="\x1b[J")  # rich has no name for it
 

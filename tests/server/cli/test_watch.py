@@ -198,6 +198,20 @@ def test_a_window_follows_the_size_of_its_terminal(shell: Shell) -> None:
         running.communicate(timeout=SECONDS)
 
 
+def test_no_frame_is_erased_from_the_first_line_of_a_screen_on(shell: Shell) -> None:
+    """A terminal such as tmux keeps what is erased so in its scroll-back, frame after frame."""
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running:
+        with held(gate), screen(shell, "watch", identifier(shell, "Lead")) as seen:
+            seen.until("calling gate.wait")
+            erased = [seen.until("\x1b[J") for _ in range(3)]
+            seen.press(LEAVE)
+            seen.end()
+        running.communicate(timeout=SECONDS)
+
+    assert all(each.endswith("\x1b[2K\x1b[1B\x1b[J") for each in erased)
+
+
 def events_of(executions: int) -> Iterator[dict[str, Any]]:
     """The events of a tree whose agents all run, ten below each of the first."""
     for number in range(executions):
