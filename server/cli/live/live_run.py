@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import NoReturn
 
 import anyio
@@ -164,9 +165,10 @@ class LiveRun:
             await self._view.over.wait()
         pricing = await reads.pricing(child.id)
         remarks = [f"{node.agent}: {remark}" for node in self._view.model.nodes.values() for remark in node.notes]
+        rows = await reads.tree(child.id)
         return EndedRun(
-            child=child,
-            rows=await reads.tree(child.id),
+            child=replace(child, elapsed=rows[0]["own_seconds"]),  # as rows tell: a resumed tree began before
+            rows=rows,
             pricing=frozenset(kind for kinds in pricing.values() for kind in kinds),
             remarks=remarks,
             short_id=await reads.short(child.id),

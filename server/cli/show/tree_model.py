@@ -180,7 +180,8 @@ def _begin(node: TreeNode, payload: Record) -> None:
 def _change_status(node: TreeNode, payload: Record, at: float) -> None:
     node.status = payload["status"]
     if node.status == "running":
-        node.began, node.action = at, "starting"
+        node.began = at if node.began is None else node.began  # a resumed one began before
+        node.action = "starting"
     elif node.is_over:
         node.ended = at
         node.outcome, node.reason = payload.get("outcome"), payload.get("reason")

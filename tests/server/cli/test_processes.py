@@ -177,6 +177,17 @@ def test_a_termination_lets_what_is_under_way_end_or_be_cut_by_a_second_one_and_
     assert calls == [{"status": "completed" if patient else "unknown"}]
 
 
+def test_a_resumed_tree_tells_the_time_since_it_began_first(shell: Shell) -> None:
+    gate = shell.gate("gate")
+    with shell.start("run", "Lead", "go", GATE=str(gate)) as running, held(gate):
+        running.kill()
+        running.wait(SECONDS)
+    resumed = shell.json("resume", shell.json("ps")[0]["id"])
+
+    [lead] = shell.rows("select own_seconds from execution_tree where agent = 'Lead'")
+    assert resumed["usage"]["seconds"] == pytest.approx(lead["own_seconds"], abs=0.002)
+
+
 async def test_a_tree_that_comes_to_its_end_while_its_process_stops_is_told_as_ever(tmp_path: Path) -> None:
     shell, gate = make_shell(tmp_path, "models: {m: {model: claude-any}}\nagents: {Quick: {}}\n"), anyio.Event()
     slowly = replace(reply(text("at once"), gate=gate), pace=0.05)  # so that it ends long after the signal

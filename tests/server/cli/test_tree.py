@@ -28,6 +28,7 @@ class Story:
     def __init__(self) -> None:
         self.model = TreeModel()
         self.told: list[dict[str, Any]] = []
+        self.at = START
 
     def event(
         self, execution: str, name: str, /, *, parent: str | None = None, stored: bool = True, **payload: Any
@@ -41,7 +42,7 @@ class Story:
                 "root_execution_id": "root",
                 "type": name,
                 "payload": json.dumps(payload),
-                "at": START,
+                "at": self.at,
             }
         )
         self.model.apply(self.told[-1])
@@ -85,6 +86,15 @@ def story() -> Story:
     made = Story()
     made.begin("root", agent="Lead")
     return made
+
+
+def test_the_time_of_a_resumed_execution_counts_from_its_first_start() -> None:
+    story = Story()
+    story.begin("root")
+    story.at = START.replace("00:00:00", "00:00:07")
+    story.event("root", "execution.status", status="running", agent="root")
+
+    assert story.root.elapsed(NOW) == 10
 
 
 def test_a_row_has_shape_agent_action_time_tokens_and_price(story: Story) -> None:
