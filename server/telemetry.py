@@ -56,7 +56,7 @@ def _spans(blueprint: Blueprint) -> list[Observer]:
     address = traces_address(blueprint)
     if address is None:
         return []
-    if not _installed():
+    if not is_installed():
         raise NoTelemetry("no traces are sent: OpenTelemetry is not installed", INSTALL)
     from runner.telemetry.content import SpanContent
     from runner.telemetry.export import exported_spans
@@ -86,7 +86,8 @@ def _says(environ: Mapping[str, str], variable: str, value: str) -> bool:
     return environ.get(variable, "").strip().lower() == value
 
 
-def _installed() -> bool:
+def is_installed() -> bool:
+    """Whether the packages are there that send traces."""
     try:
         return all(find_spec(name) is not None for name in NEEDED)
     except ModuleNotFoundError:  # a parent package is missing

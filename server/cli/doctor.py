@@ -50,6 +50,8 @@ def _examine(config: Path | None, db: str | None, *, tell: bool) -> list[Finding
     if settings is not None:
         for each in checkup.models(settings, os.environ):
             note(each)
+        for each in checkup.traces(settings, os.environ):
+            note(each)
         if settings.upstreams:
             import anyio
 

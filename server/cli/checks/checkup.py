@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from server.cli.terminal.exits import explain
 
@@ -128,6 +129,29 @@ def models(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
         else:
             script = spec.rehearsal.name if spec.rehearsal is not None else ""
             yield Finding(name, "ok", f"no key in `{spec.api_key_env}`: it plays its rehearsal `{script}`")
+
+
+def traces(settings: Settings, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Where traces go, if any are asked for."""
+    from server.blueprint import Blueprint
+    from server.telemetry import INSTALL, is_installed, traces_address
+
+    address = traces_address(Blueprint(settings, Path(), environ=environ))
+    if address is None:
+        return
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        yield failed("traces", error)
+        return
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()  # no key of an address is shown
+    if is_installed():
+        yield Finding("traces", "ok", f"sent to {shown}")
+        return
+    wish = settings.telemetry
+    refused = wish.enabled or wish.endpoint is not None  # then no command begins to run agents
+    detail = f"cannot be sent to {shown}: OpenTelemetry is not installed"
+    yield Finding("traces", "failed" if refused else "attention", detail, INSTALL)
 
 
 def sqlite() -> Finding:

@@ -40,7 +40,7 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     """A doctor in a folder without servers; nothing of the surroundings counts."""
     shell = make_shell(tmp_path, "models: {rehearsed: {model: none, rehearsal: script.yaml}}\nagents: {Quick: {}}\n")
     monkeypatch.chdir(tmp_path)
-    for variable in ("ANTHROPIC_API_KEY", "OUTRIDER_CONFIG", "OUTRIDER_DATABASE_URL"):
+    for variable in ("ANTHROPIC_API_KEY", "OUTRIDER_CONFIG", "OUTRIDER_DATABASE_URL", "OTEL_EXPORTER_OTLP_ENDPOINT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     return Doctor(shell, capsys)
@@ -107,6 +107,21 @@ def test_a_key_is_said_to_be_there_and_never_shown(doctor: Doctor, monkeypatch: 
     code, found = doctor()
     assert (code, found["model sonnet"]["detail"]) == (0, "m, key in `MY_KEY`")
     assert "canary" not in doctor.text()
+
+
+def test_where_traces_go_is_told_and_what_keeps_them_from_it(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "traces" not in doctor()[1]
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:canary@there:4318")
+    _, sent = doctor()
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
+    lenient, lacking = doctor()
+    config = doctor.shell.folder / "config.yaml"
+    config.write_text(config.read_text(encoding="utf-8") + "telemetry: {enabled: true}\n", encoding="utf-8")
+    strict, refused = doctor()
+
+    assert (sent["traces"]["state"], sent["traces"]["detail"]) == ("ok", "sent to http://there:4318/v1/traces")
+    assert (lenient, lacking["traces"]["state"], lacking["traces"]["hint"]) == (0, "attention", "install outrider[otel]")
+    assert (strict, refused["traces"]["state"]) == (2, "failed"), "nothing can be run so"
 
 
 def test_a_database_is_looked_at_and_left_as_it_is(doctor: Doctor) -> None:
