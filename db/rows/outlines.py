@@ -87,6 +87,17 @@ class Outlines:
         query = select(func.max(events.c.seq).label("seq")).where(events.c.root_execution_id == root)
         return (await self._run(query))[0]["seq"] or 0
 
+    async def first_event(self, root: str) -> Row | None:
+        """The first event of a tree; that of a fork says where the tree comes from."""
+        query = select(events).where(events.c.root_execution_id == root)
+        found = await self._run(query.order_by(events.c.seq).limit(1))
+        return found[0] if found else None
+
+    async def continuing(self, identifier: str) -> list[Row]:
+        """The executions that continue an ended one, each with its agent."""
+        query = select(executions.c.id, executions.c.agent).where(executions.c.continues_execution_id == identifier)
+        return await self._run(query.order_by(executions.c.id))
+
     async def changed(self, root: str, after: int, gone: Sequence[str]) -> list[str]:
         """The executions of a tree that changed after an event.
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from db.tables import ApprovalRow, ExecutionRow
 from server.views.columns import ViewModel, picked
 
@@ -169,6 +171,17 @@ class Lacking(ViewModel):
     hint: str
 
 
+class ForkOrigin(ViewModel):
+    """Where a tree was forked from."""
+
+    forked_from: str
+    """The root of the other tree."""
+    at: str
+    """The execution of the other tree that was run again."""
+    kept: int
+    """Executions that were copied with their results."""
+
+
 class ExecutionDetail(picked(ExecutionRow, "principal", "cancelled_by", "cancel_reason", "timeout_seconds")):  # type: ignore[misc]
     """One execution with its texts."""
 
@@ -184,6 +197,12 @@ class ExecutionDetail(picked(ExecutionRow, "principal", "cancelled_by", "cancel_
     citations: list[Citation]
     actions: list[Action]
     """What makes sense now."""
+    clock_stopped_at: str | None = None
+    """Since when its time stands still, because a call at or below it waits for a person; None: it runs."""
+    origin: ForkOrigin | None = None
+    """Of the top of a fork."""
+    continued_by: list[Ancestor] = Field(default_factory=list)
+    """Executions that continue it."""
 
 
 _LINE = picked(

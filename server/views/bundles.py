@@ -7,7 +7,7 @@ number of executions, except for pages of events.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio.lowlevel
@@ -17,9 +17,9 @@ from db.rows.reads import Reads
 from db.rows.trees import TOKENS
 from runner.result import LEAST_PREFIX, MOST, Result, handles_of
 from server.views.answers import Ancestor, ExecutionDetail, ExecutionNode, ExecutionTree, SubtreeSums
-from server.views.details import citations_of, detail_of, stated_warnings
+from server.views.details import citations_of, detail_of, origin_of, stated_warnings
 from server.views.records import Bundle, StreamEvent, Timeline, TranscriptPage
-from server.views.times import spans_of, with_model_now
+from server.views.times import spans_of, stopped_at, with_model_now
 from server.views.transcripts import event_of, messages_of, model_call_of
 from server.views.trees import TOGETHER, Trees
 
@@ -40,11 +40,15 @@ class Bundles:
         written_at = stamp()
         tree = await self._trees.tree(top)
         ids = [node.id for node in tree.nodes]
+        executions = await self._executions(tree, ids)
+        executions |= await self._stopped(tree, executions)
+        origin = await origin_of(self._reads, tree.nodes[0])
+        executions[top] = executions[top].model_copy(update={"origin": origin})
         return Bundle(
             id=top,
             written_at=None if tree.ended else written_at,
             tree=tree,
-            executions=await self._executions(tree, ids),
+            executions=executions,
             transcripts=await self._transcripts(ids),
             timelines=await self._timelines(tree, ids),
         )
@@ -68,6 +72,15 @@ class Bundles:
             if len(found) % TOGETHER == 0:
                 await anyio.lowlevel.checkpoint()
         return found
+
+    async def _stopped(self, tree: ExecutionTree, found: Mapping[str, ExecutionDetail]) -> dict[str, ExecutionDetail]:
+        """Those whose time stands still, because a call at or below them waits for a person."""
+        root = tree.nodes[0].root_execution_id
+        waiting = {} if tree.ended else await self._reads.questions.waiting(root)
+        questions = await self._reads.contents.questions([root]) if waiting else []
+        asked, waits = _upwards(questions, found), _upwards(waiting.values(), found)
+        since = {each: stopped_at(asked.get(each, ()), rows) for each, rows in waits.items()}
+        return {each: found[each].model_copy(update={"clock_stopped_at": at}) for each, at in since.items()}
 
     async def _cited(self, root: str, handles: Sequence[str]) -> list[Row]:
         """The calls of the tree that its answers cite: as many handles at once as one answer may have."""
@@ -115,6 +128,16 @@ class Bundles:
 
 
 _LIFE = ("status", "model", "waiting_for", "created_at", "started_at", "finished_at")
+
+
+def _upwards(rows: Iterable[Row], found: Mapping[str, ExecutionDetail]) -> dict[str, list[Row]]:
+    """The rows of each execution together with those of the executions below it."""
+    gathered: dict[str, list[Row]] = {}
+    for row in rows:
+        if (detail := found.get(row["execution_id"])) is not None:
+            for each in (detail.node.id, *(above.id for above in detail.ancestors if above.id in found)):
+                gathered.setdefault(each, []).append(row)
+    return gathered
 
 
 def _handles(text: Row) -> list[str]:

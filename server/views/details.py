@@ -21,10 +21,12 @@ from server.views.answers import (
     Citation,
     ExecutionDetail,
     ExecutionNode,
+    ForkOrigin,
     Lacking,
     ResultDetail,
     SubtreeSums,
 )
+from server.views.times import stopped_at
 from server.views.trees import Trees
 from server.wording import happening
 
@@ -66,7 +68,27 @@ class Details:
         citations = await self._citations(node, result)
         top = rows[0] if root == identifier else await reads.execution(root)
         over = top is not None and top["finished_at"] is not None
-        return detail_of(*(node, text, above, sums), warnings=warnings, needs=needs, citations=citations, whole_ended=over)
+        parts = node, text, above, sums
+        detail = detail_of(*parts, warnings=warnings, needs=needs, citations=citations, whole_ended=over)
+        after = [Ancestor(**each) for each in await reads.outlines.continuing(identifier)]
+        clock, origin = await self._stopped_at(node), await origin_of(reads, node)
+        more = {"clock_stopped_at": clock, "origin": origin, "continued_by": after}
+        whole: ExecutionDetail = detail.model_copy(update=more)
+        return whole
+
+    async def _stopped_at(self, node: ExecutionNode) -> str | None:
+        """Since when its time stands still."""
+        reads, root = self._reads, node.root_execution_id
+        waiting = await reads.questions.waiting(root) if node.status == ExecutionStatus.RUNNING else {}
+        if not waiting:
+            return None
+        questions = await reads.contents.questions([root])
+        if node.id != root:
+            asked = await reads.outlines.some(node.id, sorted({each["execution_id"] for each in questions}))
+            below = {row["id"] for row in asked}
+            questions = [each for each in questions if each["execution_id"] in below]
+            waiting = {each: row for each, row in waiting.items() if each in below}
+        return stopped_at(questions, waiting.values())
 
     async def _warnings(self, identifier: str) -> list[str]:
         """What happened in the subtree that a reader of the answer should know."""
@@ -83,6 +105,14 @@ class Details:
         earlier = await self._reads.those(await lineage(self._reads, node.continues_execution_id))
         roots = [node.root_execution_id, *(row["root_execution_id"] for row in earlier)]
         return citations_of(handles, await self._reads.contents.cited(roots, handles, LEAST_PREFIX))
+
+
+async def origin_of(reads: Reads, node: ExecutionNode) -> ForkOrigin | None:
+    """Where the tree of a top comes from, if it is a fork."""
+    first = await reads.outlines.first_event(node.id) if node.parent_execution_id is None else None
+    if first is None or first["type"] != "execution.forked":
+        return None
+    return ForkOrigin.model_validate(from_json(first["payload"]))
 
 
 def detail_of(  # noqa: PLR0913 - the parts of an answer, each from its own source

@@ -163,6 +163,18 @@ def _counted(active: Sequence[int]) -> SpanKind:
     return "idle"
 
 
+def stopped_at(questions: Iterable[Row], waiting: Iterable[Row]) -> str | None:
+    """Since when a clock stands, of the questions at and below its execution and of those that wait; None: it runs.
+
+    A question that was decided while another one was open belongs to the same stop.
+    """
+    since: str | None = min((each["since"] for each in waiting), default=None)
+    for each in sorted(questions, key=lambda row: row["requested_at"], reverse=True):
+        if since is not None and (each["decided_at"] or "") >= since > each["requested_at"]:
+            since = each["requested_at"]
+    return since
+
+
 def spans_of(row: Row, stretches: Sequence[Stretch], now: float) -> list[TimeSpan]:
     """The stretches in order; between them it was queued, waited for children, or was idle."""
     life = Lifetime.of(row, now)

@@ -13,7 +13,7 @@ from server.views import answers, figures, records
 from server.views.views import Views
 from tests.server.views.test_trees import CONFIG, DEEP, one, views_of
 from tests.support.local_tools import LocalTools
-from tests.support.models import Turn, call, fail, say
+from tests.support.models import Turn, call, fail, say, shared
 from tests.support.requirement import requirement
 from tests.support.service import bench
 
@@ -125,6 +125,28 @@ async def test_plans_and_artifacts_of_an_execution_without_any_are_empty(tmp_pat
         assert await views.plan(ended.id) is None
         assert (await views.artifacts(ended.id)).artifacts == []
         assert await views.tool_call("nothing") is None
+
+
+async def test_an_execution_names_those_that_continue_it_and_the_tree_it_was_forked_from(tmp_path: Path) -> None:
+    both = call("dispatch_agent", name="Middle", task="one") + call("dispatch_agent", name="Worker", task="two")
+    config = CONFIG.replace("max_concurrent_agents: 1", "max_concurrent_agents: 2")
+    scripts = {"Lead": shared(both, *[say("done")] * 9), "Middle": [say("m")], "Worker": [say("w")]}
+    async with bench(tmp_path, config, scripts) as opened:
+        ended = await opened.run("Lead")
+        views = views_of(opened)
+        worker = one(await views.tree(ended.id), "Worker")
+        forked = await opened.dispatcher.rerun(ended.id, worker.id, None)
+        await opened.ended(forked.id)
+        later = await opened.dispatcher.resume(forked.id, "and now?")
+        await opened.ended(later.id)
+        first, fork, last = [await views.execution(each) for each in (ended.id, forked.id, later.id)]
+        bundle = await views.bundle(forked.id)
+
+    assert fork.origin == answers.ForkOrigin(forked_from=ended.id, at=worker.id, kept=1)
+    assert bundle.executions[forked.id].origin == fork.origin
+    assert (first.origin, last.origin, last.node.continues_execution_id) == (None, None, forked.id)
+    assert fork.continued_by == [answers.Ancestor(id=later.id, agent="Lead")]
+    assert first.continued_by == last.continued_by == []
 
 
 ROWS = (ExecutionRow, EventRow, MessageRow, ModelCallRow, ToolCallRow, ApprovalRow)

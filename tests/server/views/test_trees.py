@@ -14,6 +14,7 @@ from db.store.engine import sqlite_library
 from db.tables import executions
 from runner.service.order import Order
 from server.views.answers import ExecutionNode, ExecutionTree
+from server.views.times import stopped_at
 from server.views.views import Views
 from tests.support.gated import DELETE, YES, asked, decide, deleting
 from tests.support.models import call, gate, say
@@ -176,6 +177,36 @@ async def test_a_call_that_waits_for_a_person_is_in_the_tree_and_in_the_activity
     assert after.approvals == []
     assert after.nodes[0].times.approval > 0
     assert [span.kind for span in timeline.spans if span.ref] == ["model", "approval", "tool", "model"]
+
+
+async def test_a_clock_stands_still_while_a_call_below_waits_for_a_person(tmp_path: Path) -> None:
+    scripts = {**DEEP, "Worker": [DELETE, say("gone")]}
+    async with bench(tmp_path, CONFIG, scripts, deleting().for_agents("Worker")) as opened:
+        started = await opened.dispatcher.start(Order("Lead", "tidy up"))
+        [question] = await asked(opened)
+        views = views_of(opened)
+        bundle = await views.bundle(started.id)
+        ids = [node.id for node in bundle.tree.nodes]
+        details = [await views.execution(each) for each in ids]
+        await decide(opened, question, YES)
+        await opened.ended(started.id)
+        after = [await views.execution(each) for each in ids]
+
+    [approval] = bundle.tree.approvals
+    assert [each.clock_stopped_at for each in details] == [approval.requested_at] * 3
+    assert [bundle.executions[each].clock_stopped_at for each in ids] == [approval.requested_at] * 3
+    assert [each.clock_stopped_at for each in after] == [None] * 3
+    for before, moved in zip(details, after, strict=True):
+        assert before.node.deadline_at < moved.node.deadline_at
+
+
+def test_questions_that_overlap_are_one_stop_of_the_clock() -> None:
+    asked_at = [("03", None), ("02", "05"), ("01", "04"), ("00", "01")]
+    questions = [{"requested_at": begin, "decided_at": end} for begin, end in asked_at]
+
+    assert stopped_at(questions, [{"since": "03"}]) == "00"
+    assert stopped_at([questions[0], questions[3]], [{"since": "03"}]) == "03"
+    assert stopped_at(questions[1:], []) is None
 
 
 async def test_the_parts_of_the_time_of_an_execution_sum_to_its_age(tmp_path: Path) -> None:
