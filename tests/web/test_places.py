@@ -130,8 +130,11 @@ async def test_an_execution_that_is_not_there_is_said_and_leaves_a_way_out(windo
     windows.allow("status of 404")
     async with dashboard(windows, tmp_path, SCRIPTS) as board:
         page = await windows.open(f"{board.api.url}/executions/{'0' * 37}")
-        await expect(page.locator(".page [data-state=error] [role=alert]")).to_be_visible()
-        await page.click("[data-nav=executions]")
+        trouble = page.locator(".page [data-state=error] .x-trouble")
+        await expect(trouble).to_contain_text("there is no such execution")
+        await expect(trouble).not_to_contain_text("GET")
+        await expect(page.locator(".x-panes")).to_be_hidden()
+        await trouble.get_by_role("link").click()
         await expect(page.locator("[data-empty=none]")).to_be_visible()
 
 

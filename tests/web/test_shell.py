@@ -143,6 +143,11 @@ async def test_while_the_server_is_away_the_page_stays_and_says_so(windows: Wind
         away = False
         await expect(page.locator(".lost")).to_be_hidden()
         await expect(page.locator(".peek .prose")).to_have_text("look into it")
+        away = True
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".lost")).to_be_visible()
+        away = False
+        await expect(page.locator(".x-detail[data-state=ready]")).to_contain_text("look into it")
 
 
 async def test_a_stream_goes_on_as_soon_as_the_server_answers_however_long_it_was_away(

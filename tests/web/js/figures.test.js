@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labelEvery, shortNames, ticksUpTo } from "../../../server/web/static/js/core/chart.js";
-import { timesUntil } from "../../../server/web/static/js/core/facts.js";
+import { budgetsOf, timesUntil } from "../../../server/web/static/js/core/facts.js";
 import {
   columnsToDraw,
   csvText,
@@ -42,6 +42,22 @@ test("the part of the time that lasts grows until now", () => {
   const until = (/** @type {Times["lasting"]} */ lasting) => timesUntil({ ...node, times: { ...parts, lasting } }, now);
   assert.deepEqual(until("children"), { ...parts, children: 16.5 });
   assert.deepEqual(until(null), parts);
+});
+
+test("the time that is left stands still while a person is asked, and without its process", () => {
+  const [made] = bigTree(1).nodes;
+  const begun = Date.parse(made.created_at);
+  const at = (/** @type {number} */ seconds) => new Date(begun + seconds * 1000).toISOString();
+  const node = { ...made, status: "running", finished_at: null, deadline_at: at(15), budget_usd: null };
+  const left = (/** @type {string | null} */ stopped, more = {}) =>
+    budgetsOf(
+      /** @type {any} */ ({ node: { ...node, ...more }, sums: { cost: 0, tokens: 0 } }),
+      /** @type {any} */ ({ node, timeout_seconds: 20, clock_stopped_at: stopped }),
+      begun + 20_000,
+    ).map(({ part, words }) => [part, words]);
+  assert.deepEqual(left(at(10)), [[0.75, "5.0s left of 20.0s, its clock stands"]]);
+  assert.deepEqual(left(null), [[1, "0.0s left of 20.0s"]]);
+  assert.deepEqual(left(null, { owner_gone: true }), []);
 });
 
 test("CSV quotes what it must and lets no cell become a formula", () => {

@@ -165,6 +165,9 @@
  * @property {{words: string, hint: string}[]} needs what this process lacks to resume it
  * @property {Citation[]} citations calls that the answer names
  * @property {string[]} actions the actions that make sense now: `cancel`, `wrap-up`, `message`, `resume`, `rerun`
+ * @property {string | null} clock_stopped_at since when its time stands still for a person; null: it runs
+ * @property {{forked_from: string, at: string, kept: number} | null} origin of the top of a fork
+ * @property {{id: string, agent: string}[]} continued_by
  */
 
 /**
@@ -292,10 +295,7 @@
  * @property {Record<string, unknown> | null} [digests] for a replay
  */
 
-/**
- * @typedef {object} StreamListener
- * @property {(event: StreamEvent) => void} event
- * @property {(state: "live" | "reconnecting" | "caught_up" | "ended", tries: number) => void} state
- */
+/** @typedef {"live" | "reconnecting" | "caught_up" | "ended"} StreamState */
+/** @typedef {{event: (event: StreamEvent) => void, state: (state: StreamState, tries: number) => void}} StreamListener */
 
 export {};

@@ -23,6 +23,7 @@ import { ExecutionView } from "./execution_view.js";
  * @property {(standing: {agent: string, status: string, ended: boolean}) => void} [standing] for the title of the page
  * @property {(words: string) => void} [toast] else the view shows its own
  * @property {{shown: string, does: string}[]} [keys] keys of the shell, for the help
+ * @property {string} [home] the address of the list
  * @property {() => void} [back] the reader leaves
  */
 

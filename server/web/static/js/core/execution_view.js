@@ -4,7 +4,7 @@
 
 import { bannersOf } from "./banners.js";
 import { Detail } from "./detail.js";
-import { element, replaceChildren } from "./dom.js";
+import { replaceChildren } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Expansion, firstLevels, visibleRows } from "./flatten.js";
 import { isEnded, statusWords } from "./format.js";
@@ -38,6 +38,7 @@ export class ExecutionView {
     this.expansion = new Expansion();
     this.query = options.q ?? "";
     this.shape = -1;
+    this.asked = "";
     this.loads = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.again = undefined;
@@ -103,13 +104,7 @@ export class ExecutionView {
     try {
       await this.feed.start();
     } catch (failure) {
-      if (this.feed.gone) return;
-      root.dataset.state = "error";
-      const words = failure instanceof Error ? failure.message : "it cannot be loaded";
-      const hint = failure instanceof Error && "hint" in failure && failure.hint ? `hint: ${failure.hint}` : "";
-      const again = element("button", { type: "button", onclick: () => this.start() }, "Try again");
-      const title = element("h1", {}, "This execution cannot be shown");
-      replaceChildren(this.panes.trouble, title, element("p", { role: "alert" }, words), element("p", {}, hint), again);
+      if (!this.feed.gone) this.panes.fail(failure, () => this.start(), this.hooks.home);
       return;
     }
     const { root: top } = this.store;
@@ -134,10 +129,14 @@ export class ExecutionView {
   /** @param {Set<string>} ids */
   changed(ids) {
     const shown = this.detail.entry?.node.id;
-    if (shown !== undefined && ids.has(shown)) this.panes.soon("detail", () => this.detail.load());
-    const { root } = this.store;
+    const { root, approvals } = this.store;
+    // A question to a person stops the clocks of all above it.
+    const asked = approvals.map(({ id }) => id).join();
+    const clocks = asked !== this.asked || !!this.execution?.clock_stopped_at;
+    this.asked = asked;
+    if (shown !== undefined && (clocks || ids.has(shown))) this.panes.soon("detail", () => this.detail.load());
+    if (clocks || ids.has(root?.node.id ?? "")) this.panes.soon("head", () => this.reload());
     if (root !== null && ids.has(root.node.id)) {
-      this.panes.soon("head", () => this.reload());
       this.hooks.standing?.({
         agent: root.node.agent,
         status: statusWords(root.node),

@@ -11,6 +11,7 @@ import {
   priceNote,
   priceWords,
   secondsBetween,
+  timeOf,
   tokenNumber,
   tokenWords,
   usdWords,
@@ -95,10 +96,14 @@ export function budgetsOf({ node, sums }, execution, now) {
     const words = `${tokenNumber(sums.tokens)} of ${tokenWords(node.budget_tokens)}`;
     budgets.push({ name: "tokens", part: sums.tokens / node.budget_tokens, words });
   }
-  if (execution?.timeout_seconds && !isEnded(node.status) && node.started_at !== null) {
-    const used = secondsBetween(node.started_at, null, now);
-    const words = `${durationWords(used)} of ${durationWords(execution.timeout_seconds)}`;
-    budgets.push({ name: "time", part: used / execution.timeout_seconds, words });
+  const whole = execution?.timeout_seconds ?? 0;
+  const deadline = timeOf(execution?.node.deadline_at);
+  // Without its process no time passes for it.
+  if (execution && whole > 0 && Number.isFinite(deadline) && !isEnded(node.status) && !node.owner_gone) {
+    const stopped = execution.clock_stopped_at;
+    const left = Math.max(0, (deadline - (stopped === null ? now : timeOf(stopped))) / 1000);
+    const words = `${durationWords(left)} left of ${durationWords(whole)}${stopped === null ? "" : ", its clock stands"}`;
+    budgets.push({ name: "time", part: 1 - left / whole, words });
   }
   return budgets;
 }

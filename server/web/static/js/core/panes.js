@@ -2,7 +2,7 @@
  * Where the parts of the view stand: side by side where there is room, one over the other on a phone.
  */
 
-import { element, setAttribute } from "./dom.js";
+import { element, replaceChildren, setAttribute } from "./dom.js";
 import { splitHandle } from "./split.js";
 
 /** @import {ExecutionView} from "./execution_view.js" */
@@ -93,6 +93,27 @@ export class Panes {
     if (focus) this.detail.content.focus();
     else if (!next) this.grid.element.focus();
     this.measure();
+  }
+
+  /**
+   * Says why there is no tree.
+   * @param {unknown} failure
+   * @param {() => void} retry
+   * @param {string} [home] where to go instead
+   */
+  fail(failure, retry, home) {
+    this.element.dataset.state = "error";
+    const said = /** @type {{message?: string, hint?: string, status?: number}} */ (failure);
+    const unknown = said.status === 404;
+    const hint = unknown ? "Check the id in the address. What was deleted cannot be shown." : said.hint;
+    replaceChildren(
+      this.trouble,
+      element("h1", { tabindex: -1 }, "This execution cannot be shown"),
+      element("p", { role: "alert" }, said.message ?? "it cannot be loaded"),
+      element("p", {}, hint),
+      !unknown && element("button", { type: "button", onclick: retry }, "Try again"),
+      home && element("a", { class: "x-button", href: home }, "All executions"),
+    );
   }
 
   /** Whether the detail hides the tree. */

@@ -4,7 +4,7 @@
 
 import { element, replaceChildren } from "../core/dom.js";
 import { ApiClient, ApiError, errorWords } from "../sources/api.js";
-import { followAll, liveSource } from "../sources/live.js";
+import { followAll, liveSource, untilRetry } from "../sources/live.js";
 import { Chrome } from "./chrome.js";
 import { openHelp } from "./help.js";
 import { Keys } from "./keys.js";
@@ -77,7 +77,7 @@ class Dashboard {
     const self = this;
     return {
       api: this.api,
-      source: liveSource(this.api),
+      source: liveSource(this.api, (path) => this.ask(path)),
       router: this.router,
       get session() {
         return self.session;
@@ -130,7 +130,7 @@ class Dashboard {
       } catch (failure) {
         if (!(failure instanceof ApiError)) throw failure;
         if (failure.status === 401) await this.login.ask();
-        else if (failure.status === 0) await new Promise((done) => setTimeout(done, PROBE));
+        else if (failure.status === 0) await untilRetry(5 * PROBE, signal);
         else throw failure;
         signal?.throwIfAborted();
       }

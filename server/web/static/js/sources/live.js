@@ -13,20 +13,21 @@ const SILENCE = 40_000;
 
 /**
  * @param {ApiClient} api
+ * @param {<T>(path: string) => Promise<T>} [get] asks what it reads
  * @returns {Source}
  */
-export function liveSource(api) {
+export function liveSource(api, get = api.get.bind(api)) {
   /** @param {string} id */
   const at = (id) => `/executions/${encodeURIComponent(id)}`;
   return {
-    tree: (id, first) => api.get(withQuery(`${at(id)}/tree`, { first })),
-    changes: (id, after) => api.get(withQuery(`${at(id)}/tree`, { after })),
-    execution: (id) => api.get(at(id)),
-    transcript: (id, from) => api.get(withQuery(`${at(id)}/transcript`, { from })),
-    timeline: (id) => api.get(`${at(id)}/timeline`),
-    call: (id) => api.get(`/tool_calls/${encodeURIComponent(id)}`),
-    plan: (id) => api.get(`${at(id)}/plan`),
-    consequences: (id, action) => api.get(withQuery(`${at(id)}/consequences`, { action })),
+    tree: (id, first) => get(withQuery(`${at(id)}/tree`, { first })),
+    changes: (id, after) => get(withQuery(`${at(id)}/tree`, { after })),
+    execution: (id) => get(at(id)),
+    transcript: (id, from) => get(withQuery(`${at(id)}/transcript`, { from })),
+    timeline: (id) => get(`${at(id)}/timeline`),
+    call: (id) => get(`/tool_calls/${encodeURIComponent(id)}`),
+    plan: (id) => get(`${at(id)}/plan`),
+    consequences: (id, action) => get(withQuery(`${at(id)}/consequences`, { action })),
     act: (id, action, body) => api.post(actionPath(id, action), body),
     follow: (id, after, listener) => follow(api, `${at(id)}/events`, after, listener),
   };
@@ -75,17 +76,17 @@ function follow(api, path, after, listener) {
 /**
  * Waits; less long when the network, the server or the reader comes back.
  * @param {number} milliseconds
- * @param {AbortSignal} signal
+ * @param {AbortSignal} [signal]
  * @returns {Promise<void>}
  */
-function untilRetry(milliseconds, signal) {
+export function untilRetry(milliseconds, signal) {
   return new Promise((done) => {
     const finish = () => {
       clearTimeout(timer);
       window.removeEventListener("online", finish);
       window.removeEventListener("reached", finish);
       document.removeEventListener("visibilitychange", seen);
-      signal.removeEventListener("abort", finish);
+      signal?.removeEventListener("abort", finish);
       done();
     };
     const seen = () => document.visibilityState === "visible" && finish();
@@ -93,6 +94,6 @@ function untilRetry(milliseconds, signal) {
     window.addEventListener("online", finish);
     window.addEventListener("reached", finish);
     document.addEventListener("visibilitychange", seen);
-    signal.addEventListener("abort", finish);
+    signal?.addEventListener("abort", finish);
   });
 }

@@ -64,6 +64,7 @@ class ExecutionPage {
         keys: SHELL_KEYS.flatMap(({ title, keys }) =>
           title === "Everywhere" ? keys.map(({ keys: each, words }) => ({ shown: each.join(" "), does: words })) : [],
         ),
+        home: "/",
         back: () => shell.router.back("/"),
       },
     });
